@@ -1,0 +1,53 @@
+"""Errors that are written for their reader: what failed, the evidence, the cause, the remedy."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of every verb."""
+
+    OK = 0
+    FINDINGS = 1
+    USAGE = 2
+    TOOL = 3
+    INTERRUPTED = 130
+
+
+class ProvisionError(Exception):
+    """Anything that stops a verb; rendered without a traceback unless ``--debug`` is given.
+
+    Args:
+        what: What failed, in one sentence, with the file or thing it failed on.
+        evidence: What was seen, for instance the last lines that a tool printed.
+        cause: Why it failed, as far as it is known.
+        remedy: What the reader can do: a command or a concrete act.
+    """
+
+    exit_code = Exit.TOOL
+
+    def __init__(self, what: str, *, evidence: str = "", cause: str = "", remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.evidence = evidence
+        self.cause = cause
+        self.remedy = remedy
+
+
+class UsageError(ProvisionError):
+    """The command line asks for something that does not exist or does not go together."""
+
+    exit_code = Exit.USAGE
+
+
+class SpecError(ProvisionError):
+    """A spec, a catalog or a lock cannot be read, or its parts contradict each other."""
+
+    exit_code = Exit.USAGE
+
+
+class ToolError(ProvisionError):
+    """A tool that Provision calls, the disk or the network failed."""
+
+    exit_code = Exit.TOOL

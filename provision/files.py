@@ -1,0 +1,187 @@
+"""The door to the disk: atomic writes, hashes, folder locks, tagged removal, link swaps."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_TAG = "CACHEDIR.TAG"
+# The signature of https://bford.info/cachedir/, so that backup programs pass the folder over too.
+_TAG_TEXT = (
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# This folder was made by Provision, which may remove it.\n"
+)
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Return the SHA-256 of some bytes in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_files(paths: Iterable[Path]) -> list[str]:
+    """Return the SHA-256 of many files, hashed on all cores (hashlib lets go of the GIL)."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(sha256_file, paths))
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old content or the new, never a part.
+
+    Raises:
+        ToolError: The folder cannot be written or the disk is full; the old file is untouched.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ToolError(
+            f"cannot write {path}", evidence=str(error), remedy="check its folder and the free space"
+        ) from error
+
+
+@contextlib.contextmanager
+def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold the one lock of a folder; the system drops it when its holder dies, however it dies.
+
+    Args:
+        folder: The folder to work in; made if it is absent.
+        on_wait: Called once if another process holds the lock.
+    """
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - a no-op build need not load it
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            on_wait()
+            lock.acquire()
+    except OSError as error:
+        raise ToolError(
+            f"cannot work in {folder}", evidence=str(error), remedy="check its owner and its rights"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def make_tagged(folder: Path) -> None:
+    """Make a new folder that carries our tag, so that :func:`remove_tagged` may remove it.
+
+    Raises:
+        ToolError: It exists, or its parent cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True)
+        (folder / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
+    except OSError as error:
+        raise ToolError(
+            f"cannot make {folder}", evidence=str(error), remedy="check the folder above it"
+        ) from error
+
+
+def is_tagged(folder: Path) -> bool:
+    """Whether a folder carries our tag and is no link."""
+    if is_link(folder):
+        return False
+    try:
+        return (folder / _TAG).read_text(encoding="utf-8") == _TAG_TEXT
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def remove_tagged(folder: Path) -> None:
+    """Remove a folder that :func:`make_tagged` made; anything else is refused.
+
+    The folder is renamed first and its tag goes last, so a removal that is cut short never leaves
+    something under the old name, and what it leaves can still be recognised and removed.
+
+    Raises:
+        ToolError: The folder does not carry our tag, or the system refuses.
+    """
+    if not is_tagged(folder):
+        raise ToolError(
+            f"will not remove {folder}",
+            cause="it does not carry Provision's tag, so Provision did not make it",
+            remedy="remove it by hand if it is not needed",
+        )
+    doomed = folder.with_name(f".removing-{os.getpid()}-{folder.name.removeprefix('.removing-')}")
+    try:
+        folder.rename(doomed)
+        for entry in doomed.iterdir():
+            if entry.name != _TAG:
+                shutil.rmtree(entry) if entry.is_dir() and not is_link(entry) else entry.unlink()
+        shutil.rmtree(doomed)
+    except OSError as error:
+        raise ToolError(
+            f"cannot remove {folder}",
+            evidence=str(error),
+            cause="a program may be running from it",
+            remedy="end that program and try again",
+        ) from error
+
+
+def is_link(path: Path) -> bool:
+    """Whether a path is a symbolic link or, on Windows, a junction."""
+    if path.is_symlink():
+        return True
+    try:
+        return bool(getattr(os.lstat(path), "st_reparse_tag", 0))
+    except OSError:
+        return False
+
+
+def read_link(link: Path) -> Path | None:
+    """Return where a link made by :func:`swap_link` points, or None where there is none."""
+    if not is_link(link):
+        return None
+    return link.parent / Path(os.readlink(link)).name  # noqa: PTH115 - also reads junctions
+
+
+def swap_link(link: Path, folder: Path) -> None:
+    """Make ``link`` point at ``folder``, its sibling; in one step where the system can.
+
+    A junction (Windows lets anybody make one, unlike a symbolic link) cannot be replaced in one
+    step; there the link is absent for a moment, and a reader takes the newest record instead.
+    """
+    if sys.platform == "win32":
+        import _winapi  # noqa: PLC0415
+
+        if is_link(link):
+            link.rmdir()
+        _winapi.CreateJunction(str(folder), str(link))
+        return
+    fresh = link.with_name(f".{link.name}-{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(folder.name)
+    fresh.replace(link)

@@ -1,0 +1,46 @@
+"""The one result type of verify, smoke, compare and doctor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How bad a finding is; in order, worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or worth knowing, and what to do about it.
+
+    Attributes:
+        code: Stable identifier in kebab-case, for instance ``ipex-in-cuda-env``.
+        level: How bad it is. Anything but a note makes the verb exit with 1.
+        symptom: What a user sees.
+        cause: Why.
+        remedy: A command or a concrete act that mends it.
+        evidence: The facts or lines this was concluded from, at least one.
+    """
+
+    code: str
+    level: Level
+    symptom: str
+    cause: str
+    remedy: str
+    evidence: tuple[str, ...]
+
+    @property
+    def bad(self) -> bool:
+        """Whether this finding makes a verdict bad."""
+        return self.level is not Level.NOTE
+
+
+def worst_first(findings: list[Finding]) -> list[Finding]:
+    """Return the findings ordered by level, keeping their order within a level."""
+    order = list(Level)
+    return sorted(findings, key=lambda finding: order.index(finding.level))

@@ -1,0 +1,230 @@
+"""The only door to other processes: clean environments, echo, time-outs, whole process groups."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from provision.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+# What a process needs to find its home, its temporary folder and its language. Everything that is
+# not named here stays behind: an allow-list cannot forget next year's pollutant.
+_KEPT = frozenset({
+    "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
+    "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "COLUMNS", "NO_COLOR", "CI",
+    "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "USERNAME",
+    "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "NUMBER_OF_PROCESSORS",
+    "PROCESSOR_ARCHITECTURE", "WINEPREFIX", "WINEDEBUG", "WINEDLLOVERRIDES",
+})  # fmt: skip
+# Read on purpose: how this machine reaches a network, and which of its devices it was given.
+_NETWORK = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+                      "NO_PROXY"})  # fmt: skip
+_DEVICES = frozenset({"CUDA_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
+                      "NVIDIA_VISIBLE_DEVICES"})  # fmt: skip
+# Worth telling the user about when they are left behind; the rest of an environment is noise.
+_POLLUTANTS = ("PYTHON", "PIP_", "UV_", "CONDA", "VIRTUAL_ENV", "LD_", "DYLD_", "ONEAPI_ROOT",
+               "SETVARS_", "CMPLR_ROOT", "MKLROOT", "CCL_", "TBBROOT", "DPL_ROOT", "CPATH",
+               "LIBRARY_PATH", "OCL_ICD_", "TORCH")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a finished process left behind."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    def require(self, what: str, *, remedy: str = "") -> Completed:
+        """Return self if the process succeeded.
+
+        Raises:
+            ToolError: It did not; the last lines of its output are the evidence.
+        """
+        if self.returncode == 0:
+            return self
+        tail = "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-12:])
+        cause = f"`{shlex.join(self.argv)}` ended with {describe_exit(self.returncode)}"
+        raise ToolError(what, evidence=tail, cause=cause, remedy=remedy)
+
+
+class Run(Protocol):
+    """The signature of :func:`run`, for functions that take their door as an argument."""
+
+    def __call__(  # noqa: D102
+        self,
+        argv: Sequence[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout: float | None = None,
+        stdin: str | None = None,
+        to_terminal: bool = False,
+    ) -> Completed: ...
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout: float | None = None,
+    stdin: str | None = None,
+    to_terminal: bool = False,
+) -> Completed:
+    """Run a command to its end and return what it printed.
+
+    The command runs in a process group of its own, which ends with it: on a time-out, on Ctrl-C
+    and on any other exception the whole group is killed.
+
+    Args:
+        argv: Program and arguments; never a shell line.
+        env: The whole environment of the process; by default :func:`clean_environment`.
+        cwd: Working directory.
+        timeout: Seconds until the process group is killed.
+        stdin: Text for standard input, which is empty otherwise.
+        to_terminal: Let standard error through where it is a terminal, so that the command's own
+            progress shows; it is not captured then.
+
+    Raises:
+        ToolError: The program does not exist or the time-out passed.
+    """
+    words = tuple(str(word) for word in argv)
+    log.info("+ %s", shlex.join(words))
+    started = time.monotonic()
+    try:
+        process = subprocess.Popen(
+            words,
+            env=dict(clean_environment() if env is None else env),
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if to_terminal and sys.stderr.isatty() else subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            **_own_group(),
+        )
+    except OSError as error:
+        raise ToolError(
+            f"could not start `{words[0]}`", evidence=str(error), remedy="check that it is installed"
+        ) from error
+    try:
+        stdout, stderr = process.communicate(stdin, timeout)
+    except subprocess.TimeoutExpired as error:
+        kill_group(process)
+        raise ToolError(
+            f"`{shlex.join(words)}` did not end within {timeout:g} s", cause="it hangs or is slow"
+        ) from error
+    except BaseException:
+        kill_group(process)
+        raise
+    return Completed(words, process.returncode, stdout, stderr or "", time.monotonic() - started)
+
+
+def attach(argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path | None = None) -> int:
+    """Run a command on the caller's terminal and return its exit code; Ctrl-C is the command's."""
+    words = [str(word) for word in argv]
+    log.info("+ %s", shlex.join(words))
+    with subprocess.Popen(words, env=dict(env), cwd=cwd) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """Kill a process started by :func:`run` together with everything it started."""
+    if sys.platform == "win32":
+        subprocess.run(  # taskkill is part of every Windows
+            ["taskkill", "/F", "/T", "/PID", str(process.pid)],  # noqa: S607
+            capture_output=True,
+            check=False,
+        )
+    else:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    process.communicate()
+
+
+def _own_group() -> dict[str, bool | int]:
+    if sys.platform == "win32":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return {"start_new_session": True}
+
+
+def clean_environment(
+    base: Mapping[str, str] | None = None,
+    *,
+    prefix: Path | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return an environment that takes from its caller only what is allowed by name.
+
+    Args:
+        base: The caller's environment; by default this process's.
+        prefix: An environment whose programs come first on PATH.
+        extra: Variables to set on top, for instance a spec's ``[environment]``.
+    """
+    base = os.environ if base is None else base
+    kept = {name: value for name, value in base.items() if _is_kept(name)}
+    path = _clean_path(base)
+    if prefix is not None:
+        path.insert(0, str(scripts_folder(prefix)))
+    kept["PATH"] = os.pathsep.join(path)
+    if "SSL_CERT_FILE" not in kept and (bundle := base.get("PIP_CERT")):
+        kept["SSL_CERT_FILE"] = bundle  # pip's name for the same wish
+    return kept | dict(extra or {})
+
+
+def left_behind(base: Mapping[str, str] | None = None) -> list[str]:
+    """Return the names in an environment that a clean one drops and that would have mattered."""
+    base = os.environ if base is None else base
+    return sorted(n for n in base if n.upper().startswith(_POLLUTANTS) and not _is_kept(n))
+
+
+def _is_kept(name: str) -> bool:
+    upper = name.upper()
+    return upper in _KEPT | _NETWORK | _DEVICES or upper.startswith("LC_")
+
+
+def _clean_path(base: Mapping[str, str]) -> list[str]:
+    active = [base[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if base.get(name)]
+    folders = [folder for folder in base.get("PATH", os.defpath).split(os.pathsep) if folder]
+    return [f for f in folders if not any(f == a or f.startswith(a + os.sep) for a in active)]
+
+
+def scripts_folder(prefix: Path) -> Path:
+    """Return the folder of a virtual environment that holds its programs, on this platform."""
+    return prefix / ("Scripts" if sys.platform == "win32" else "bin")
+
+
+def describe_exit(code: int) -> str:
+    """Return an exit status in words: a code, a signal, or a Windows exception."""
+    if code < 0:
+        try:
+            return f"signal {signal.Signals(-code).name}"
+        except ValueError:
+            return f"signal {-code}"
+    if code >= 0xC0000000:
+        return f"Windows exception {code:#010x}"
+    return f"exit code {code}"
+
