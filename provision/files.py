@@ -63,7 +63,9 @@ def write_atomic(path: Path, text: str) -> None:
             raise
     except OSError as error:
         raise ToolError(
-            f"cannot write {path}", evidence=str(error), remedy="check its folder and the free space"
+            f"cannot write {path}",
+            evidence=str(error),
+            remedy="check its folder and the free space",
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shlex
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from provision.errors import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -122,7 +123,9 @@ def run(
         )
     except OSError as error:
         raise ToolError(
-            f"could not start `{words[0]}`", evidence=str(error), remedy="check that it is installed"
+            f"could not start `{words[0]}`",
+            evidence=str(error),
+            remedy="check that it is installed",
         ) from error
     try:
         stdout, stderr = process.communicate(stdin, timeout)
@@ -158,10 +161,8 @@ def kill_group(process: subprocess.Popen[str]) -> None:
             check=False,
         )
     else:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
     process.communicate()
 
 
@@ -227,4 +228,3 @@ def describe_exit(code: int) -> str:
     if code >= 0xC0000000:
         return f"Windows exception {code:#010x}"
     return f"exit code {code}"
-
