@@ -1,10 +1,10 @@
-"""What is fixed: the read model of ``lockfiles/<target>/requirements.txt``.
+r"""What is fixed: the read model of ``lockfiles/<target>/requirements.txt``.
 
 The file is a pip requirements file: ``pip install --require-hashes -r`` takes it as it is. One
 artifact is locked per distribution, the very wheel of the target's platform, and a comment under
 each entry tells what pip has no place for::
 
-    numpy==2.4.6 \\
+    numpy==2.4.6 \
         --hash=sha256:5b6d…
         # file: numpy-2.4.6-cp311-cp311-manylinux_2_28_x86_64.whl
         # size: 16900000
@@ -18,9 +18,12 @@ import functools
 import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from provision.errors import SpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = "1"
 PIP_LAYER = "requirements.txt"
@@ -89,7 +92,7 @@ def read(folder: Path) -> Lock:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"no lock for {folder.name}", evidence=str(error), remedy=remedy) from error
-    header = dict(m.group("key", "value") for m in map(_HEADER.fullmatch, lines) if m)
+    header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
         raise SpecError(
             f"{path}: its header is not that of a lock of schema {SCHEMA}", remedy=remedy

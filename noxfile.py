@@ -1,0 +1,148 @@
+"""The front door: one session per verb and target, made from ``envs/*.toml``.
+
+``nox -l`` lists them. Where nox is not installed, ``python3 noxfile.py …`` takes the same
+arguments: it makes itself a virtual environment with the pinned tools and goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TOOLS = HERE / ".tools"
+LOCKS = HERE / "lockfiles" / "tools"
+BIN = TOOLS / ("Scripts" if os.name == "nt" else "bin")
+EXE = ".exe" if os.name == "nt" else ""
+
+
+def ensure_tools(*, dev: bool = False) -> None:
+    """Bring ``.tools`` to its lock; does nothing where it is there already.
+
+    Args:
+        dev: Also what tests and lint need, which takes a while longer.
+    """
+    wanted = LOCKS / ("dev.txt" if dev else "requirements.txt")
+    stamp = TOOLS / "provision.stamp"
+    # The developer's set holds the user's.
+    enough = [LOCKS / "dev.txt", wanted]
+    accepted = [hashlib.sha256(lock.read_bytes()).hexdigest() for lock in enough]
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") in accepted:
+        return
+    sys.stderr.write(f"setting up the tools in {TOOLS.name} from {wanted.relative_to(HERE)} …\n")
+    stamp.unlink(missing_ok=True)
+    if not (BIN / f"python{EXE}").exists():
+        venv.create(TOOLS, with_pip=True)
+    pip = [str(BIN / f"python{EXE}"), "-I", "-m", "pip", "install", "--quiet", "--no-deps",
+           "--disable-pip-version-check"]  # fmt: skip
+    subprocess.run([*pip, "--require-hashes", "-r", str(wanted)], check=True)
+    subprocess.run([*pip, "--no-build-isolation", "-e", str(HERE)], check=True)
+    stamp.write_text(hashlib.sha256(wanted.read_bytes()).hexdigest(), encoding="utf-8")
+
+
+def main() -> int:
+    """Run nox from ``.tools`` with this command's arguments."""
+    if sys.version_info < (3, 11):
+        sys.stderr.write(f"Provision needs Python 3.11 or newer; this is {sys.version}\n")
+        return 2
+    try:
+        ensure_tools()
+    except (subprocess.CalledProcessError, OSError) as error:
+        sys.stderr.write(f"error: could not set up {TOOLS}\n  evidence: {error}\n"
+                         "  remedy: check the network, or Debian's package python3-venv\n")  # fmt: skip
+        return 3
+    argv = [str(BIN / f"python{EXE}"), "-m", "nox", "-f", str(Path(__file__)), *sys.argv[1:]]
+    try:
+        return subprocess.run(argv, check=False).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
+
+import nox  # noqa: E402 - absent when this file is run as a script, which ends above
+
+nox.needs_version = ">=2025.2.9"
+nox.options.sessions = ["targets"]
+nox.options.default_venv_backend = "none"
+
+
+def provision(session: nox.Session, *words: str) -> None:
+    """Call the CLI; its exit code becomes the session's verdict."""
+    ensure_tools()
+    session.run(str(BIN / f"provision{EXE}"), *words, *session.posargs, external=True)
+
+
+def tool(session: nox.Session, *words: str, **env: str) -> None:
+    """Run a developer's tool from ``.tools``."""
+    ensure_tools(dev=True)
+    session.run(str(BIN / f"python{EXE}"), "-m", *words, env=env, external=True)
+
+
+def add(name: str, doc: str, *words: str) -> None:
+    """Make a session that calls one verb."""
+
+    def call(session: nox.Session) -> None:
+        provision(session, *words)
+
+    call.__doc__ = doc
+    nox.session(call, name=name, venv_backend="none")
+
+
+VERBS = {
+    "build": "Build, verify and prove",
+    "lock": "Lock",
+    "verify": "Compare with its lock",
+    "smoke": "Run the checks of",
+    "run": "Run a command (after --) in",
+}
+for spec in sorted((HERE / "envs").glob("*.toml")):
+    summary = tomllib.loads(spec.read_text(encoding="utf-8")).get("summary", "")
+    for verb, does in VERBS.items():
+        add(f"{verb}-{spec.stem}", f"{does} {spec.stem}: {summary}", verb, spec.stem,
+            *(["--"] if verb == "run" else []))  # fmt: skip
+
+add("targets", "List every target: lock, environment, last verdict.", "targets")
+add("detect", "This machine: devices, drivers, and which target fits.", "detect")
+add("build-auto", "Build the target that fits this machine.", "build", "auto")
+add("lock", "Lock every target.", "lock")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
+    ensure_tools(dev=True)
+    session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
+    chosen = session.posargs or ["-m", "not docker and not wine"]
+    built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
+    tool(session, "coverage", "erase")
+    tool(session, "coverage", "run", "-m", "pytest", *chosen, **built)
+    tool(session, "coverage", "combine", "--quiet")
+    tool(session, "coverage", "report")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, types, the floors of the architecture, and every spec against its schema."""
+    tool(session, "ruff", "format", "--check", ".")
+    tool(session, "ruff", "check", ".")
+    tool(session, "mypy")
+    session.run(str(BIN / f"lint-imports{EXE}"), external=True)
+
+
+@nox.session(name="update-tools")
+def update_tools(session: nox.Session) -> None:
+    """Lock the toolkit's own tools again, for every platform."""
+    compile_ = ["uv", "pip", "compile", "pyproject.toml", "--universal", "--generate-hashes",
+                "--quiet", "--upgrade", "--no-config", "--python-version", "3.11",
+                "--custom-compile-command", "nox -s update-tools"]  # fmt: skip
+    groups = {"requirements.txt": ["tools"], "dev.txt": ["tools", "dev"]}
+    for name, parts in groups.items():
+        chosen = [word for part in parts for word in ("--group", part)]
+        tool(session, *compile_, *chosen, "--output-file", str(LOCKS / name))
