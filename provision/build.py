@@ -109,9 +109,7 @@ def _of_same_lock(home: Path, lock: Lock) -> Generation | None:
     return None
 
 
-def _use_again(
-    home: Path, found: Generation, order: Order, run: Run, progress: Progress
-) -> Built:
+def _use_again(home: Path, found: Generation, order: Order, run: Run, progress: Progress) -> Built:
     report = _prove(found.folder, order, run, progress)
     if report and report.failed:
         return Built(order.target.name, None, report=report)

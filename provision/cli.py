@@ -167,7 +167,9 @@ def _current(project: Project, target: str) -> Any:  # noqa: ANN401
     return now
 
 
-def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, Exit]:
+def _smoke(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, Exit]:
     from provision import lockfile, record, spec
     from provision.run import run
     from provision.smoke import smoke
@@ -176,7 +178,12 @@ def _smoke(arguments: argparse.Namespace, project: Project, console: Console) ->
     now = _current(project, target.name)
     console.step(f"running the {'full' if arguments.full else 'quick'} checks of {target.name}")
     report = smoke(
-        project, target, lockfile.read(project.lock(target.name)), now.folder, run, full=arguments.full
+        project,
+        target,
+        lockfile.read(project.lock(target.name)),
+        now.folder,
+        run,
+        full=arguments.full,
     )
     if not report.failed:
         record.prove(now)

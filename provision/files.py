@@ -16,7 +16,7 @@ from provision.errors import ToolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_TAG = "provision.tag" # not CACHEDIR.TAG: uv writes its own into every environment
+_TAG = "provision.tag"  # not CACHEDIR.TAG: uv writes its own into every environment
 _TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
 
 
@@ -41,7 +41,7 @@ def sha256_files(paths: Sequence[Path]) -> list[str]:
     workers = os.cpu_count() or 1
     if workers == 1 or len(paths) < 500:  # below that starting a process costs more than it gains
         return [sha256_file(path) for path in paths]
-    from concurrent.futures import ProcessPoolExecutor # noqa: PLC0415 - slow to import
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - slow to import
 
     # Interleaved by size, so that every worker gets its share of the gigabyte libraries.
     order = sorted(range(len(paths)), key=lambda i: -paths[i].stat().st_size)

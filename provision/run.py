@@ -34,8 +34,8 @@ _KEPT = frozenset({
 # uv keeps its cache (hashes make its content irrelevant).
 _NETWORK = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
                       "NO_PROXY"})  # fmt: skip
-_MACHINE = frozenset({"CUDA_VISIBLE_MACHINE", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
-                      "NVIDIA_VISIBLE_MACHINE", "UV_CACHE_DIR"})  # fmt: skip
+_MACHINE = frozenset({"CUDA_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
+                      "NVIDIA_VISIBLE_DEVICES", "UV_CACHE_DIR"})  # fmt: skip
 # Worth telling the user about when they are left behind; the rest of an environment is noise.
 _POLLUTANTS = ("PYTHON", "PIP_", "UV_", "CONDA", "VIRTUAL_ENV", "LD_", "DYLD_", "ONEAPI_ROOT",
                "SETVARS_", "CMPLR_ROOT", "MKLROOT", "CCL_", "TBBROOT", "DPL_ROOT", "CPATH",

@@ -59,7 +59,9 @@ def verify(prefix: Path, lock: Lock, forbid: Iterable[Reasoned], *, deep: bool) 
     """
     site = inventory.site_packages(prefix)
     if site is None:
-        raise ToolError(f"{prefix} is no Python environment", remedy=f"build {lock.folder.name} again")
+        raise ToolError(
+            f"{prefix} is no Python environment", remedy=f"build {lock.folder.name} again"
+        )
     installed = inventory.distributions(site)
     records = {dist.folder: dist.files() or [] for dist in installed}
     on_disk = dict(_walk(site))
