@@ -1,4 +1,4 @@
-r"""What is fixed: the read model of ``lockfiles/<target>/requirements.txt``.
+r"""What is fixed: reading and writing ``lockfiles/<target>/requirements.txt``.
 
 The file is a pip requirements file: ``pip install --require-hashes -r`` takes it as it is. One
 artifact is locked per distribution, the very wheel of the target's platform, and a comment under
@@ -10,6 +10,9 @@ each entry tells what pip has no place for::
         # size: 16900000
         # index: default
         # via: accelerate, transformers
+
+No host is in it, because hashes make the source irrelevant, and no time, because the same wish
+must give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import TYPE_CHECKING
 from provision.errors import SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 SCHEMA = "1"
@@ -148,3 +152,23 @@ def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
             via=tuple(entry["via"].split(", ")),
         )
     )
+
+
+def render(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:
+    """Return the text of the pip layer's file, which :func:`read` reads back."""
+    lines = [f"# {key}: {value}" for key, value in ({"schema": SCHEMA} | dict(header)).items()]
+    for artifact in sorted(artifacts, key=lambda artifact: artifact.name):
+        lines += ["", *_lines(artifact)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(artifact: Artifact) -> list[str]:
+    size = [f"    # size: {artifact.size}"] if artifact.size is not None else []
+    return [
+        f"{artifact.name}=={artifact.version} \\",
+        f"    --hash=sha256:{artifact.sha256}",
+        f"    # file: {artifact.filename}",
+        *size,
+        f"    # index: {artifact.index}",
+        f"    # via: {', '.join(artifact.via)}",
+    ]
