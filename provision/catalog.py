@@ -137,6 +137,14 @@ def load(folder: Path, index: str) -> Index:
         ) from error
 
 
+def address(folder: Path, index: str) -> str:
+    """Return the URL of an index; like :func:`digest` it does not validate the whole file."""
+    try:
+        return str(json.loads((folder / f"{index}.json").read_bytes())["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return load(folder, index).url  # tells what is wrong with it
+
+
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of an index file (draft 2020-12)."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | Index.model_json_schema()

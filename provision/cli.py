@@ -8,22 +8,25 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.errors import Exit, ProvisionError, UsageError
+from provision.errors import Exit, ProvisionError, SpecError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from provision.build import Order
     from provision.console import Console
+    from provision.detect import Detection
+    from provision.lockfile import Lock
     from provision.project import Project
+    from provision.record import Generation
+    from provision.spec import Target
 
 # Handlers import what they need: `provision --help` loads neither pydantic nor rich, and a build
 # that finds nothing to do loads no resolver.
 # ruff: noqa: PLC0415
-
-Handler = "Callable[[argparse.Namespace, Project, Console], tuple[object, Exit]]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -127,7 +130,6 @@ def _add_build(build: argparse.ArgumentParser) -> None:
 
 def _add_lock(lock: argparse.ArgumentParser) -> None:
     lock.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
-    lock.add_argument("--check", action="store_true", help="only say whether the locks are fresh")
 
 
 def _targets(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, Exit]:
@@ -145,6 +147,121 @@ def _schema(_: argparse.Namespace, __: Project, ___: Console) -> tuple[object, E
     return None, Exit.OK
 
 
+def _detect(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, Exit]:
+    return _detection(project), Exit.OK
+
+
+def _detection(project: Project) -> Detection:
+    from provision import spec
+    from provision.detect import detect
+    from provision.devices import read_devices
+    from provision.host import read_host
+
+    wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
+    return detect(wished, read_host(read_devices(project.catalog)))
+
+
+def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, Exit]:
+    from provision import lock, sources, spec
+    from provision.run import run
+
+    names = arguments.targets or spec.names(project.specs)
+    wished = [spec.load_named(project.specs, name) for name in names]
+    found = sources.read()
+    return [
+        lock.lock(target, project, sources=found, run=run, progress=console) for target in wished
+    ], Exit.OK
+
+
+def _build(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, Exit]:
+    from provision.build import build
+    from provision.run import run
+
+    built = build(_order(arguments, project, console), run, console)
+    return built, Exit.OK if built.generation else Exit.FINDINGS
+
+
+def _order(arguments: argparse.Namespace, project: Project, console: Console) -> Order:
+    from provision import catalog, sources, spec
+    from provision.build import Order
+    from provision.install import Supply
+
+    name = arguments.target
+    if name == "auto":
+        name = _chosen(project, console)
+    target = spec.load_named(project.specs, name)
+    _check_platform(target)
+    if target.status == "legacy":
+        console.note(f"{target.name} is legacy: {target.reason}")
+    lock = _fresh_lock(project, target)
+    found = sources.read()
+    indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}
+    supply = Supply(
+        wheelhouses=(*_wheelhouses(arguments.wheelhouse), *found.wheelhouses),
+        indexes={"default": found.index_url, **indexes},
+        offline=arguments.offline,
+    )
+    absent = "" if target.accelerator == "cpu" else _absent(project, target)
+    return Order(project, target, lock, supply, smoke=not arguments.no_smoke, absent=absent)
+
+
+def _chosen(project: Project, console: Console) -> str:
+    from provision.console import show
+
+    found = _detection(project)
+    show(found, console)
+    if found.chosen is None:
+        raise UsageError(
+            f"no target fits this machine ({found.host.platform})",
+            remedy="add one to envs/, or build on a machine that is listed by `provision targets`",
+        )
+    return found.chosen
+
+
+def _check_platform(target: Target) -> None:
+    from provision.host import this_platform
+
+    if target.platform != (here := this_platform()):
+        raise UsageError(
+            f"{target.name} is for {target.platform}; this machine is {here}",
+            cause="an environment is built where it runs",
+            remedy=f"run `provision build {target.name}` on a {target.platform} machine",
+        )
+
+
+def _fresh_lock(project: Project, target: Target) -> Lock:
+    from provision import lockfile
+    from provision.lock import staleness
+
+    lock = lockfile.read(project.lock(target.name))
+    if why := staleness(target, project.catalog, lock):
+        raise SpecError(
+            f"the lock of {target.name} is stale",
+            cause=why,
+            remedy=f"lock it again: `{_program()} lock {target.name}`",
+        )
+    return lock
+
+
+def _wheelhouses(folders: list[Path]) -> list[Path]:
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--wheelhouse {folder}: there is no such folder")
+    return [folder.resolve() for folder in folders]
+
+
+def _absent(project: Project, target: Target) -> str:
+    """Return why a target's device cannot be used on this machine, or ""."""
+    from provision.detect import Verdict, detect
+    from provision.devices import read_devices
+    from provision.host import read_host
+
+    (fit,) = detect([target], read_host(read_devices(project.catalog))).fits
+    return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
+
+
 def _verify(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, Exit]:
     from provision import lockfile, spec
     from provision.verify import verify
@@ -156,7 +273,7 @@ def _verify(arguments: argparse.Namespace, project: Project, _: Console) -> tupl
     return result, Exit.FINDINGS if result.findings else Exit.OK
 
 
-def _current(project: Project, target: str) -> Any:  # noqa: ANN401
+def _current(project: Project, target: str) -> Generation:
     from provision import record
 
     now = record.current(project.environments(target))

@@ -14,7 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from provision.build import Built
+from provision.detect import Detection, Verdict
 from provision.finding import Finding, Level
+from provision.lock import LockResult
 from provision.report import Check, Report
 from provision.targets import Overview
 from provision.verify import Verification
@@ -180,6 +182,45 @@ def _numbers(check: Check) -> str:
         f"{name} {number.value:.3g}{'' if number.unit == '1' else ' ' + number.unit}"
         for name, number in check.numbers.items()
     )
+
+
+@show.register
+def _(result: Detection, console: Console) -> None:
+    host = result.host
+    around = f" in {', '.join(host.surroundings)}" if host.surroundings else ""
+    console.line(f"{host.platform}, kernel {host.kernel}{around}", "bold")
+    for gpu in host.gpus:
+        driver = (
+            f"driver {gpu.driver.name} {gpu.driver.version or ''}" if gpu.driver else "no driver"
+        )
+        console.line(f"  {gpu.name} at {gpu.address}, {driver}")
+    if not host.gpus:
+        console.line("  no GPU")
+    for name, variable in result.hidden:
+        console.note(f"{name} is hidden by {variable}")
+    for fit in result.fits:
+        chosen = fit.target == result.chosen
+        style = {Verdict.FITS: "green", Verdict.BLOCKED: "yellow", Verdict.NO: "dim"}[fit.verdict]
+        mark = "->" if chosen else "  "
+        reasons = "; ".join(fit.reasons)
+        console.line(f"{mark} {fit.target:<20} {fit.verdict:<8} {reasons}", style)
+    for advice in result.advice:
+        console.note(advice)
+
+
+@show.register
+def _(result: list, console: Console) -> None:
+    for item in result:
+        show(item, console)
+
+
+@show.register
+def _(result: LockResult, console: Console) -> None:
+    state = "written" if result.rewritten else "unchanged"
+    console.line(f"{result.target}: {plural(result.packages, 'package')} locked, {state}", "green")
+    for change in result.changes:
+        versions = f"{change.before or ''} -> {change.after or ''}".strip()
+        console.line(f"  {change.kind:<8}{change.name} {versions} (via {', '.join(change.via)})")
 
 
 @show.register

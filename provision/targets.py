@@ -58,7 +58,11 @@ def _row(project: Project, target: Target) -> Row:
 def _lock(project: Project, target: Target) -> str:
     if not (project.lock(target.name) / lockfile.PIP_LAYER).is_file():
         return "none"
-    return "stale" if lock.staleness(target, project) else "fresh"
+    try:
+        found = lockfile.read(project.lock(target.name))
+        return "stale" if lock.staleness(target, project.catalog, found) else "fresh"
+    except ProvisionError:
+        return "unreadable"
 
 
 def _built(project: Project, target: Target) -> str:

@@ -90,7 +90,7 @@ def _read_linux(
     )
     gpus = _linux_gpus(tree, devices, user, groups)
     return Host(
-        platform=_platform(),
+        platform=this_platform(),
         kernel=tree.text("proc/sys/kernel/osrelease"),
         surroundings=surroundings.probe(tree, environ),
         gpus=tuple(gpus),
@@ -133,7 +133,8 @@ def _remarks(gpus: list[Gpu], runtimes: Runtimes) -> list[str]:
     return []
 
 
-def _platform() -> str:
+def this_platform() -> str:
+    """Return conda's name of the platform that this process runs on."""
     system = {"win32": "win", "darwin": "osx"}.get(sys.platform, "linux")
     machine = platform.machine().lower()
     return f"{system}-{_MACHINES.get(machine, machine)}"
