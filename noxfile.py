@@ -43,7 +43,8 @@ def ensure_tools(*, dev: bool = False) -> None:
     subprocess.run([*pip, "install", "-qq", "--disable-pip-version-check", "--no-deps",
                     "--require-hashes", "-r", str(LOCKS / "uv.txt")], check=True)  # fmt: skip
     # uv does the rest in a tenth of pip's time, by the user's own settings for pip.
-    install = [uv, "pip", "install", "--quiet", "--no-config", "--no-deps", "--python", python]
+    install = [uv, "pip", "install", "--quiet", "--no-config", "--no-deps", "--compile-bytecode",
+               "--python", python]  # fmt: skip
     settings = os.environ | uv_settings(pip)
     subprocess.run([*install, "--require-hashes", "-r", str(wanted)], env=settings, check=True)
     # uv is also the backend that pyproject.toml names, so this needs no network.
