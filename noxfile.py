@@ -63,14 +63,12 @@ def uv_settings(pip: list[str]) -> dict[str, str]:
 
 def main() -> int:
     """Run nox from ``.tools`` with this command's arguments."""
-    if sys.version_info < (3, 11):
-        sys.stderr.write(f"Provision needs Python 3.11 or newer; this is {sys.version}\n")
-        return 2
     try:
         ensure_tools()
     except (subprocess.CalledProcessError, OSError) as error:
-        sys.stderr.write(f"error: could not set up {TOOLS}\n  evidence: {error}\n"
-                         "  remedy: check the network, or Debian's package python3-venv\n")  # fmt: skip
+        remedy = "check the network; Debian and Ubuntu also need the package python3-venv"
+        sys.stderr.write(f"error: could not set up {TOOLS}\n  evidence: {error}\n")
+        sys.stderr.write(f"  remedy:   {remedy}\n")
         return 3
     argv = [str(BIN / f"python{EXE}"), "-m", "nox", "-f", str(Path(__file__)), *sys.argv[1:]]
     try:
@@ -108,7 +106,7 @@ def add(name: str, doc: str, *words: str) -> None:
         provision(session, *words)
 
     call.__doc__ = doc
-    nox.session(call, name=name, venv_backend="none")
+    nox.session(name=name)(call)
 
 
 VERBS = {

@@ -132,13 +132,13 @@ def _add_lock(lock: argparse.ArgumentParser) -> None:
     lock.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
 
 
-def _targets(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, Exit]:
+def _targets(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, int]:
     from provision.targets import targets
 
     return targets(project), Exit.OK
 
 
-def _schema(_: argparse.Namespace, __: Project, ___: Console) -> tuple[object, Exit]:
+def _schema(_: argparse.Namespace, __: Project, ___: Console) -> tuple[object, int]:
     import json
 
     from provision.spec import schema
@@ -147,7 +147,7 @@ def _schema(_: argparse.Namespace, __: Project, ___: Console) -> tuple[object, E
     return None, Exit.OK
 
 
-def _detect(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, Exit]:
+def _detect(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, int]:
     return _detection(project), Exit.OK
 
 
@@ -161,7 +161,7 @@ def _detection(project: Project) -> Detection:
     return detect(wished, read_host(read_devices(project.catalog)))
 
 
-def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, Exit]:
+def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision import lock, sources, spec
     from provision.run import run
 
@@ -173,9 +173,7 @@ def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> 
     ], Exit.OK
 
 
-def _build(
-    arguments: argparse.Namespace, project: Project, console: Console
-) -> tuple[object, Exit]:
+def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision.build import build
     from provision.run import run
 
@@ -262,7 +260,7 @@ def _absent(project: Project, target: Target) -> str:
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
 
 
-def _verify(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, Exit]:
+def _verify(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
     from provision import lockfile, spec
     from provision.verify import verify
 
@@ -284,9 +282,7 @@ def _current(project: Project, target: str) -> Generation:
     return now
 
 
-def _smoke(
-    arguments: argparse.Namespace, project: Project, console: Console
-) -> tuple[object, Exit]:
+def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision import lockfile, record, spec
     from provision.run import run
     from provision.smoke import smoke
@@ -307,7 +303,7 @@ def _smoke(
     return report, Exit.FINDINGS if report.failed else Exit.OK
 
 
-def _run(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, Exit]:
+def _run(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision import spec
     from provision.run import attach, clean_environment, left_behind
 

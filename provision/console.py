@@ -100,7 +100,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
 @functools.singledispatch
 def show(result: object, console: Console) -> None:
     """Print a verb's result for a person."""
-    raise TypeError(f"no view for {type(result).__name__}")  # pragma: no cover
+    raise TypeError(f"{console.program} has no view for {type(result).__name__}")
 
 
 @show.register
@@ -209,7 +209,7 @@ def _(result: Detection, console: Console) -> None:
 
 
 @show.register
-def _(result: list, console: Console) -> None:
+def _(result: list, console: Console) -> None:  # type: ignore[type-arg]  # dispatch wants it bare
     for item in result:
         show(item, console)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import wheelhouse
@@ -88,6 +88,28 @@ def check_space(folder: Path, needed: int) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What one index has to give, and what of it lies in a wheelhouse."""
+
+    index: str
+    artifacts: tuple[Artifact, ...]
+    found: dict[Artifact, Path]
+    supply: Supply
+
+    @classmethod
+    def of(cls, index: str, artifacts: Sequence[Artifact], supply: Supply) -> _Group:
+        """Look into the wheelhouses for some artifacts of an index."""
+        found = wheelhouse.find(artifacts, supply.wheelhouses)
+        return cls(index, tuple(artifacts), found, supply)
+
+    def without(self, damaged: Sequence[Path]) -> _Group:
+        """Return the same group, leaving aside the wheelhouses that hold damaged files."""
+        spoilt = {path.parent for path in damaged}
+        good = tuple(folder for folder in self.supply.wheelhouses if folder not in spoilt)
+        return _Group.of(self.index, self.artifacts, replace(self.supply, wheelhouses=good))
+
+
 def install(python: Path, lock: Lock, supply: Supply, run: Run, progress: Progress) -> None:
     """Install every artifact of a lock.
 
@@ -95,65 +117,49 @@ def install(python: Path, lock: Lock, supply: Supply, run: Run, progress: Progre
         ToolError: An artifact cannot be had, or its sha256 is not the lock's.
     """
     for index in sorted({artifact.index for artifact in lock.artifacts}):
-        group = [artifact for artifact in lock.artifacts if artifact.index == index]
-        progress.step(f"installing {plural(len(group), 'package')} of {_called(index)}")
-        _install_group(python, index, group, supply, run, progress)
+        artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
+        progress.step(f"installing {plural(len(artifacts), 'package')} of {_called(index)}")
+        _install_group(python, _Group.of(index, artifacts, supply), run, progress)
 
 
-def _install_group(
-    python: Path,
-    index: str,
-    group: list[Artifact],
-    supply: Supply,
-    run: Run,
-    progress: Progress,
-) -> None:
-    found = wheelhouse.find(group, supply.wheelhouses)
-    finished = _call(python, index, group, found, supply, run)
-    if finished.returncode and (bad := wheelhouse.damaged(found)):
-        for path in bad:
+def _install_group(python: Path, group: _Group, run: Run, progress: Progress) -> None:
+    finished = _call(python, group, run)
+    if finished.returncode and (damaged := wheelhouse.damaged(group.found)):
+        for path in damaged:
             progress.note(f"left aside {path}: its sha256 is not the lock's")
-        found = {artifact: path for artifact, path in found.items() if path not in bad}
-        good = tuple(f for f in supply.wheelhouses if f not in {path.parent for path in bad})
-        supply = Supply(good, supply.indexes, supply.offline)
-        finished = _call(python, index, group, found, supply, run)
+        group = group.without(damaged)
+        finished = _call(python, group, run)
     if finished.returncode:
-        raise _explained(index, [a for a in group if a not in found] or group, supply, finished)
+        raise _explained(group, finished)
 
 
-def _call(
-    python: Path,
-    index: str,
-    group: list[Artifact],
-    found: dict[Artifact, Path],
-    supply: Supply,
-    run: Run,
-) -> Completed:
-    used = {path.parent for path in found.values()}
+def _call(python: Path, group: _Group, run: Run) -> Completed:
+    used = {path.parent for path in group.found.values()}
     return uv_install.install(
         python,
-        group,
+        group.artifacts,
         run,
-        index_url=supply.indexes.get(index),
-        wheelhouses=[folder for folder in supply.wheelhouses if folder in used],
-        offline=supply.offline or len(found) == len(group),
+        index_url=group.supply.indexes.get(group.index),
+        wheelhouses=[folder for folder in group.supply.wheelhouses if folder in used],
+        offline=group.supply.offline or len(group.found) == len(group.artifacts),
     )
 
 
-def _explained(
-    index: str, missing: Sequence[Artifact], supply: Supply, finished: Completed
-) -> ToolError:
+def _explained(group: _Group, finished: Completed) -> ToolError:
+    missing = [artifact for artifact in group.artifacts if artifact not in group.found]
     shown = [f"{a.filename}  sha256 {a.sha256}" for a in missing[:8]]
     if len(missing) > 8:
         shown.append(f"… and {len(missing) - 8} more")
-    tail = finished.stderr.strip().splitlines()[-8:]
-    url = supply.indexes.get(index)
-    where = "--offline was given" if supply.offline else f"{_called(index)} did not give them"
-    reach = "drop --offline" if supply.offline else f"check that {url or _called(index)} answers"
+    name = _called(group.index)
+    if group.supply.offline:
+        cause, reach = "--offline was given", "drop --offline"
+    else:
+        url = group.supply.indexes.get(group.index)
+        cause, reach = f"{name} did not give them", f"check that {url or name} answers"
     return ToolError(
-        f"could not install from {_called(index)}; these files are in no wheelhouse",
-        evidence="\n".join([*shown, *tail]),
-        cause=where,
+        f"could not install from {name}; these files are in no wheelhouse",
+        evidence="\n".join([*shown, *finished.stderr.strip().splitlines()[-8:]]),
+        cause=cause,
         remedy=f"{reach}, or put the files into a folder and name it with --wheelhouse DIR "
         "(pip's find-links is read too)",
     )

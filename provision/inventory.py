@@ -6,7 +6,10 @@ import base64
 import binascii
 import csv
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _UNNAMED = ""
 

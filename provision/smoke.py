@@ -61,10 +61,11 @@ def smoke(
     with tempfile.TemporaryDirectory(prefix="provision-smoke-") as folder:
         expect, written = Path(folder, "expect.json"), Path(folder, "report.json")
         expect.write_text(json.dumps(expectation(target, lock)), encoding="utf-8")
-        argv = [environment_python(prefix), "-I", project.smoke / "run.py", expect, written]
+        argv = [str(environment_python(prefix)), "-I", str(project.smoke / "run.py")]
+        argv += [str(expect), str(written), *(["--full"] if full else [])]
         variables = target.variables(prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
         finished = run(
-            [*argv, "--full"] if full else argv,
+            argv,
             env=clean_environment(prefix=prefix, extra=variables),
             cwd=Path(folder),
             timeout=_TIMEOUT[suite],

@@ -98,23 +98,25 @@ def _walk(site: Path) -> Iterator[tuple[str, int]]:
 
 def _against_lock(installed: list[Installed], lock: Lock) -> Iterator[Finding]:
     here = {dist.name: dist for dist in installed}
-    target = lock.folder.name
     for name, version in lock.versions.items():
-        if name not in here:
-            yield _finding(
-                "missing-package", f"{name} is not installed", f"{target}'s lock has {name} {version}",
-                "it was uninstalled after the build", target,
-            )  # fmt: skip
-        elif here[name].version != version:
-            yield _finding(
-                "version-drift", f"{name} is {here[name].version}, locked is {version}",
-                str(here[name].folder), f"{_installer(here[name])} replaced it after the build", target,
-            )  # fmt: skip
+        found = here.get(name)
+        if found is None:
+            cause = "it was uninstalled after the build"
+            evidence = f"the lock has {name} {version}"
+            yield _differs(lock, "missing-package", f"{name} is not installed", cause, evidence)
+        elif found.version != version:
+            symptom = f"{name} is {found.version}, locked is {version}"
+            cause = f"{_installer(found)} replaced it after the build"
+            yield _differs(lock, "version-drift", symptom, cause, str(found.folder))
     for name in sorted(here.keys() - lock.versions.keys()):
-        yield _finding(
-            "unlocked-package", f"{name or here[name].folder.name} is installed but not locked",
-            str(here[name].folder), f"{_installer(here[name])} added it after the build", target,
-        )  # fmt: skip
+        symptom = f"{name or here[name].folder.name} is installed but not locked"
+        cause = f"{_installer(here[name])} added it after the build"
+        yield _differs(lock, "unlocked-package", symptom, cause, str(here[name].folder))
+
+
+def _differs(lock: Lock, code: str, symptom: str, cause: str, evidence: str) -> Finding:
+    remedy = f"`provision build {lock.folder.name}` makes a fresh generation"
+    return Finding(code, Level.ERROR, symptom, cause, remedy, (evidence,))
 
 
 def _installer(dist: Installed) -> str:
@@ -122,11 +124,6 @@ def _installer(dist: Installed) -> str:
         return (dist.folder / "INSTALLER").read_text(encoding="utf-8").strip() or "an unknown tool"
     except (OSError, UnicodeDecodeError):
         return "an unknown tool"
-
-
-def _finding(code: str, symptom: str, evidence: str, cause: str, target: str) -> Finding:
-    remedy = f"`provision build {target}` makes a fresh generation"
-    return Finding(code, Level.ERROR, symptom, cause, remedy, (evidence,))
 
 
 def _forbidden(installed: list[Installed], forbid: Iterable[Reasoned]) -> Iterator[Finding]:

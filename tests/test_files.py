@@ -7,12 +7,15 @@ import multiprocessing
 import os
 import signal
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from provision import files
 from provision.errors import ToolError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_an_atomic_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ def test_failure_shows_the_last_lines_and_the_command() -> None:
 @pytest.mark.machine
 def test_a_timeout_kills_the_children_too(tmp_path: Path) -> None:
     child = "import time, pathlib; time.sleep(1.5); pathlib.Path('alive').touch()"
-    parent = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+    start = f"subprocess.Popen([sys.executable, '-c', {child!r}])"
+    parent = f"import subprocess, sys, time; {start}; time.sleep(60)"
     with pytest.raises(ToolError, match=r"did not end within 0\.7 s"):
         run([sys.executable, "-c", parent], cwd=tmp_path, timeout=0.7)
     time.sleep(1.5)

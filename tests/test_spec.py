@@ -97,7 +97,7 @@ def test_an_image_for_windows_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_toml_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(SpecError, match="x.toml"):
+    with pytest.raises(SpecError, match=r"x\.toml"):
         spec.load(path)
 
 
