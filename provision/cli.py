@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: argparse.Namespace) -> int:
     from provision import project
-    from provision.console import Console, print_json, show
+    from provision.console import Console, print_json
 
     console = Console(_program())
     start = arguments.project or Path.cwd()
@@ -57,6 +57,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(arguments.verb, result)
     else:
+        from provision.views import show
+
         show(result, console)
     return int(code)
 
@@ -206,7 +208,7 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
 
 
 def _chosen(project: Project, console: Console) -> str:
-    from provision.console import show
+    from provision.views import show
 
     found = _detection(project)
     show(found, console)

@@ -131,6 +131,9 @@ def _install_group(python: Path, group: _Group, run: Run, progress: Progress) ->
         finished = _call(python, group, run)
     if finished.returncode:
         raise _explained(group, finished)
+    bytes_ = sum(artifact.size or 0 for artifact in group.artifacts)
+    rate = size(bytes_ / max(finished.seconds, 0.01))
+    progress.step(f"  {size(bytes_)} of wheels in {finished.seconds:.1f} s ({rate}/s)")
 
 
 def _call(python: Path, group: _Group, run: Run) -> Completed:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import csv
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,19 +14,34 @@ if TYPE_CHECKING:
 _UNNAMED = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """One line of a RECORD.
+class Recorded(NamedTuple):
+    """One line of a RECORD; an environment has some 20,000, so it is a tuple, decoded when asked.
 
     Attributes:
         path: Relative to site-packages, with forward slashes.
-        sha256: Hexadecimal; None where the RECORD gives no hash (of itself, for instance).
-        size: Bytes; None where the RECORD gives none.
+        hash: Such as ``sha256=bD8…``; empty where the RECORD gives none (of itself, for instance).
+        length: Bytes in decimal; empty where the RECORD gives none.
     """
 
     path: str
-    sha256: str | None
-    size: int | None
+    hash: str
+    length: str
+
+    @property
+    def size(self) -> int | None:
+        """Bytes; None where the RECORD gives none."""
+        return int(self.length) if self.length.isdigit() else None
+
+    @property
+    def sha256(self) -> str | None:
+        """Hexadecimal; None where the RECORD gives none, or another kind."""
+        algorithm, _, value = self.hash.partition("=")
+        if algorithm != "sha256":
+            return None
+        try:  # RECORD leaves base64's padding out, says the packaging specification
+            return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()
+        except (binascii.Error, ValueError):
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +62,9 @@ class Installed:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
             with (self.folder / "RECORD").open(encoding="utf-8", newline="") as stream:
-                return [_recorded(row) for row in csv.reader(stream) if row]
+                return [Recorded(*(*row, "", "")[:3]) for row in csv.reader(stream) if row]
         except (OSError, UnicodeDecodeError, csv.Error):
             return None
-
-
-def _recorded(row: list[str]) -> Recorded:
-    path, digest, size = (*row, "", "")[:3]
-    return Recorded(path, _sha256(digest), int(size) if size.isdigit() else None)
-
-
-def _sha256(text: str) -> str | None:
-    algorithm, _, value = text.partition("=")
-    if algorithm != "sha256":
-        return None
-    try:  # RECORD drops base64's padding: https://packaging.python.org/specifications/recording-installed-packages/
-        return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()
-    except (binascii.Error, ValueError):
-        return None
 
 
 def site_packages(prefix: Path) -> Path | None:
