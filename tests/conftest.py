@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from tests.lab import Lab, Silent
-from tests.small import make_project, serve
+from tests.lab import open_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.lab import Lab
 
 REAL = ("machine", "network", "docker", "wine")
 
@@ -30,9 +31,6 @@ def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
-    with serve(tmp_path / "index") as index:
-        made = Lab(make_project(tmp_path / "project", index), index, [], Silent())
-        made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with open_lab(tmp_path) as made:
         yield made

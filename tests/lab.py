@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
+
+import pytest
 
 from provision import lockfile, record, spec
 from provision.build import Built, Order, build
 from provision.install import Supply
 from provision.run import environment_python, run
-from tests.small import TARGET, Index, lock, make_wheel
+from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from provision.project import Project
@@ -77,3 +81,13 @@ class Lab:
     def left(self) -> list[str]:
         """What lies in the target's folder, but for the lock file and the reports."""
         return sorted(p.name for p in self.home.iterdir() if p.name not in {".lock", "reports"})
+
+
+@contextlib.contextmanager
+def open_lab(folder: Path) -> Iterator[Lab]:
+    """Make a lab in a folder, with a cache of its own, until the block ends."""
+    with pytest.MonkeyPatch.context() as patch, serve(folder / "index") as index:
+        patch.setenv("UV_CACHE_DIR", str(folder / "cache"))
+        made = Lab(make_project(folder / "project", index), index, [], Silent())
+        made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
+        yield made
