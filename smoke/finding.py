@@ -84,6 +84,12 @@ KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         "upgrade the NVIDIA driver",
     ),
     (
+        ("could not make an engine with allocator",),
+        "driver-too-old",
+        "this torch's oneAPI runtime needs a newer Intel driver",
+        "upgrade the driver, or choose the target whose torch this driver can run",
+    ),
+    (
         ("no kernel image is available",),
         "unsupported-gpu-architecture",
         "the wheel holds no kernels for this generation of GPU",
