@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REAL = ("machine", "network", "docker", "wine")
 
 
 @pytest.fixture(autouse=True)
-def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if not any(request.node.get_closest_marker(name) for name in REAL):
 
         def refuse(*_args: object, **_kwargs: object) -> NoReturn:
@@ -23,4 +20,3 @@ def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
         monkeypatch.setattr(subprocess, "Popen", refuse)
         monkeypatch.setattr(socket.socket, "connect", refuse)
-    yield

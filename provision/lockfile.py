@@ -1,0 +1,174 @@
+r"""What is fixed: reading and writing ``lockfiles/<target>/requirements.txt``.
+
+The file is a pip requirements file: ``pip install --require-hashes -r`` takes it as it is. One
+artifact is locked per distribution, the very wheel of the target's platform, and a comment under
+each entry tells what pip has no place for::
+
+    numpy==2.4.6 \
+        --hash=sha256:5b6d…
+        # file: numpy-2.4.6-cp311-cp311-manylinux_2_28_x86_64.whl
+        # size: 16900000
+        # index: default
+        # via: accelerate, transformers
+
+No host is in it, because hashes make the source irrelevant, and no time, because the same wish
+must give the same bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+SCHEMA = "1"
+PIP_LAYER = "requirements.txt"
+CONDA_LAYER = "conda-lock.yml"
+_HEADER = re.compile(r"# (?P<key>[a-z-]+): (?P<value>.+)")
+_PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\")
+_HASH = re.compile(r"    --hash=sha256:(?P<sha256>[0-9a-f]{64})")
+_NOTE = re.compile(r"    # (?P<key>file|size|index|via): (?P<value>.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One wheel that the lock names.
+
+    Attributes:
+        name: Distribution, normalised.
+        version: Version with its local part, such as ``2.13.0+cpu``.
+        filename: Name of the wheel.
+        sha256: Of the wheel, hexadecimal.
+        size: Of the wheel in bytes; None where the index does not tell.
+        index: Catalog index that it comes from, or ``default``.
+        via: Who asked for it: distributions, or ``the spec``.
+    """
+
+    name: str
+    version: str
+    filename: str
+    sha256: str
+    size: int | None
+    index: str
+    via: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Both layers of one target, as they lie in its folder."""
+
+    folder: Path
+    header: dict[str, str]
+    artifacts: tuple[Artifact, ...]
+    conda: str | None
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of what the lock installs; comments and the engine's version don't count."""
+        lines = [f"python {self.header['python']} {self.header['platform']}"]
+        lines += sorted(f"{a.name}=={a.version} {a.sha256}" for a in self.artifacts)
+        lines.append(self.conda or "")
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Version by distribution name, pip layer."""
+        return {artifact.name: artifact.version for artifact in self.artifacts}
+
+
+def read(folder: Path) -> Lock:
+    """Read the lock in a target's folder.
+
+    Raises:
+        SpecError: It is absent, or a line is not one that ``provision lock`` writes.
+    """
+    path = folder / PIP_LAYER
+    remedy = f"make it with `provision lock {folder.name}`"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"no lock for {folder.name}", evidence=str(error), remedy=remedy) from error
+    header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
+    if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
+        raise SpecError(
+            f"{path}: its header is not that of a lock of schema {SCHEMA}", remedy=remedy
+        )
+    conda = folder / CONDA_LAYER
+    return Lock(
+        folder=folder,
+        header=header,
+        artifacts=tuple(_entries(path, lines)),
+        conda=conda.read_text(encoding="utf-8") if conda.is_file() else None,
+    )
+
+
+def _entries(path: Path, lines: list[str]) -> list[Artifact]:
+    found: list[Artifact] = []
+    entry: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if match := _PIN.fullmatch(line):
+            _close(path, entry, found)
+            entry = {**match.groupdict(), "line": str(number)}
+        elif entry and (match := _HASH.fullmatch(line)):
+            entry |= match.groupdict()
+        elif entry and (match := _NOTE.fullmatch(line)):
+            entry[match["key"]] = match["value"]
+        else:
+            raise SpecError(
+                f"{path}, line {number}: {line.strip()!r} is no line of a lock",
+                cause="the file was edited, or a merge left its marks",
+                remedy=f"make it again with `provision lock {path.parent.name}`",
+            )
+    _close(path, entry, found)
+    return found
+
+
+def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
+    if not entry:
+        return
+    if absent := [key for key in ("sha256", "file", "index", "via") if key not in entry]:
+        raise SpecError(
+            f"{path}, line {entry['line']}: {entry['name']} has no {' and no '.join(absent)}",
+            remedy=f"make it again with `provision lock {path.parent.name}`",
+        )
+    found.append(
+        Artifact(
+            name=entry["name"],
+            version=entry["version"],
+            filename=entry["file"],
+            sha256=entry["sha256"],
+            size=int(entry["size"]) if "size" in entry else None,
+            index=entry["index"],
+            via=tuple(entry["via"].split(", ")),
+        )
+    )
+
+
+def render(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:
+    """Return the text of the pip layer's file, which :func:`read` reads back."""
+    lines = [f"# {key}: {value}" for key, value in ({"schema": SCHEMA} | dict(header)).items()]
+    for artifact in sorted(artifacts, key=lambda artifact: artifact.name):
+        lines += ["", *_lines(artifact)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(artifact: Artifact) -> list[str]:
+    size = [f"    # size: {artifact.size}"] if artifact.size is not None else []
+    return [
+        f"{artifact.name}=={artifact.version} \\",
+        f"    --hash=sha256:{artifact.sha256}",
+        f"    # file: {artifact.filename}",
+        *size,
+        f"    # index: {artifact.index}",
+        f"    # via: {', '.join(artifact.via)}",
+    ]

@@ -1,0 +1,56 @@
+"""Which wheels a platform takes, and which of several it takes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import parse_wheel_filename
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# glibc 2.28 is the floor of the vendors' own Linux wheels (Debian 10, RHEL 8, Ubuntu 18.10).
+_GLIBC = 28
+_ALIASES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}  # PEP 600
+
+UV_NAMES = {"linux-64": f"x86_64-manylinux_2_{_GLIBC}", "win-64": "x86_64-pc-windows-msvc"}
+
+
+def wheel_platforms(platform: str) -> list[str]:
+    """Return the platform tags that a platform takes, the best first.
+
+    Args:
+        platform: conda's name of it: ``linux-64`` or ``win-64``.
+    """
+    if platform == "win-64":
+        return ["win_amd64"]
+    tags: list[str] = []
+    for minor in range(_GLIBC, 4, -1):
+        tags.append(f"manylinux_2_{minor}_x86_64")
+        if minor in _ALIASES:
+            tags.append(f"{_ALIASES[minor]}_x86_64")
+    return [*tags, "linux_x86_64"]
+
+
+def tags(platform: str, python: str) -> list[Tag]:
+    """Return every wheel tag that CPython of a minor version takes on a platform, best first."""
+    major, minor = map(int, python.split("."))
+    platforms = wheel_platforms(platform)
+    own = cpython_tags((major, minor), platforms=platforms)
+    return [*own, *compatible_tags((major, minor), f"cp{major}{minor}", platforms)]
+
+
+def best_wheel(filenames: Iterable[str], platform: str, python: str) -> str | None:
+    """Return the wheel that an installer takes on a platform, or None if none of them fits.
+
+    Of two that fit equally well, the one with the higher build number wins, as in pip.
+    """
+    order = {tag: position for position, tag in enumerate(tags(platform, python))}
+    best: tuple[tuple[int, tuple[int, str] | tuple[()], str], str] | None = None
+    for filename in filenames:
+        _, _, build, wheel_tags = parse_wheel_filename(filename)
+        if fitting := [order[tag] for tag in wheel_tags if tag in order]:
+            key = (-min(fitting), build, filename)
+            best = max(best, (key, filename)) if best else (key, filename)
+    return best[1] if best else None

@@ -1,0 +1,108 @@
+"""Where this user wants packages taken from: pip's configured mirror and folders of wheels.
+
+Read on purpose, because a mirror or a folder of wheels is a wish about the network and cannot
+change what is installed: hashes decide. ``extra-index-url`` is left alone, also on purpose: a
+second index with a package of the same name is how dependency confusion works.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from provision.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SECTIONS = ("global", "download", "install")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What pip's configuration says about this machine.
+
+    Attributes:
+        index_url: The mirror that stands for the default index; None for the tool's own default.
+            May hold credentials: never write it into a lock, a record or a log.
+        wheelhouses: Folders of artifacts.
+    """
+
+    index_url: str | None = None
+    wheelhouses: tuple[Path, ...] = ()
+
+
+def read(env: Mapping[str, str] | None = None) -> Sources:
+    """Read pip's configuration files and variables, as pip 25 orders them: variables win.
+
+    Links of ``find-links`` that are no folders of this machine are left out.
+
+    Raises:
+        UsageError: A configuration file cannot be parsed.
+    """
+    env = os.environ if env is None else env
+    settings: dict[str, str] = {}
+    for path in config_files(env):
+        settings |= _settings(path)
+    for key in ("index-url", "find-links"):
+        if value := env.get("PIP_" + key.replace("-", "_").upper()):
+            settings[key] = value
+    links = (_folder(link) for link in settings.get("find-links", "").split())
+    return Sources(
+        index_url=settings.get("index-url") or None,
+        wheelhouses=tuple(folder for folder in links if folder and folder.is_dir()),
+    )
+
+
+def config_files(env: Mapping[str, str]) -> list[Path]:
+    """Return the files that pip reads, later ones winning; they need not exist.
+
+    The file inside a virtual environment is left out: the toolkit's own says nothing about its
+    user. See https://pip.pypa.io/en/stable/topics/configuration/.
+    """
+    if env.get("PIP_CONFIG_FILE") == os.devnull:
+        return []
+    home = Path(env.get("USERPROFILE" if sys.platform == "win32" else "HOME") or Path.home())
+    named = [Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else []
+    if sys.platform == "win32":
+        shared = [Path(env.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")]
+        roaming = Path(env.get("APPDATA") or home / "AppData" / "Roaming")
+        return [*shared, home / "pip" / "pip.ini", roaming / "pip" / "pip.ini", *named]
+    folders = env.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":")
+    shared = [Path(folder, "pip", "pip.conf") for folder in folders if folder]
+    own = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    return [*shared, Path("/etc/pip.conf"), home / ".pip" / "pip.conf",
+            own / "pip" / "pip.conf", *named]  # fmt: skip
+
+
+def _settings(path: Path) -> dict[str, str]:
+    parser = configparser.RawConfigParser()
+    try:
+        with path.open(encoding="utf-8") as stream:
+            parser.read_file(stream)
+    except OSError:
+        return {}
+    except (configparser.Error, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"cannot read pip's configuration {path}",
+            evidence=str(error).splitlines()[0],
+            remedy="mend the file; `pip config debug` shows how pip reads it",
+        ) from error
+    found: dict[str, str] = {}
+    for section in _SECTIONS:
+        if parser.has_section(section):
+            found |= {key.replace("_", "-"): value for key, value in parser.items(section)}
+    return found
+
+
+def _folder(link: str) -> Path | None:
+    parts = urlsplit(link)
+    if parts.scheme == "file":
+        return Path(url2pathname(parts.path))
+    return None if "://" in link else Path(link).expanduser()

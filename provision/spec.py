@@ -1,0 +1,296 @@
+"""What is wished: ``envs/<target>.toml``, the only file a person writes for a target."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import hashlib
+import json
+import re
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from provision.errors import SpecError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def _requirement(text: str) -> str:
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(f"{text!r} is no requirement (PEP 508): {error}") from error
+    if requirement.url:
+        raise ValueError(f"{text!r} names a URL; list the file in a catalog index instead")
+    return text
+
+
+def _specifier(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise ValueError(f"{text!r} is no version range such as '>=580.65.06'") from error
+    return text
+
+
+def _channel(text: str) -> str:
+    if "$" not in text and urlsplit(text).password:
+        raise ValueError(
+            "holds a password, which would end up in the lock; name a $VARIABLE instead"
+        )
+    return text
+
+
+Requirements = tuple[Annotated[str, AfterValidator(_requirement)], ...]
+Specifier = Annotated[str, AfterValidator(_specifier)]
+Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(text)))]
+
+
+class Table(BaseModel):
+    """A table of a file that a person or a tool wrote: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Hardware(Table):
+    """Which devices and drivers the target is for."""
+
+    families: Annotated[
+        tuple[str, ...], Field(description="Device families of envs/catalog/devices.toml.")
+    ] = ()
+    driver: Annotated[
+        Specifier | None, Field(description="Versions of the GPU's driver that work.")
+    ] = None
+    compute_capability: Annotated[
+        Specifier | None,
+        Field(description="CUDA compute capabilities that the wheels hold code for."),
+    ] = None
+
+
+class Conda(Table):
+    """The optional layer below pip: the interpreter and native libraries."""
+
+    channels: Annotated[tuple[Annotated[str, AfterValidator(_channel)], ...], Field(min_length=1)]
+    dependencies: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class Reasoned(Table):
+    """A distribution that is treated specially, and why."""
+
+    name: Distribution
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class Override(Table):
+    """A requirement that replaces whatever the packages themselves ask for, and why."""
+
+    requirement: Annotated[str, AfterValidator(_requirement)]
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class Pip(Table):
+    """The Python packages."""
+
+    cutoff: Annotated[
+        dt.date, Field(description="Packages uploaded on this day or later do not exist.")
+    ]
+    requirements: Annotated[Requirements, Field(min_length=1)]
+    overrides: tuple[Override, ...] = ()
+    forbid: Annotated[
+        tuple[Reasoned, ...], Field(description="Distributions that must not be installed.")
+    ] = ()
+    index: Annotated[
+        dict[str, tuple[Distribution, ...]],
+        Field(description="Catalog index -> the distributions that come from it and nowhere else."),
+    ] = {}
+
+    @model_validator(mode="after")
+    def _one_index_each(self) -> Pip:
+        seen: dict[str, str] = {}
+        for index, names in self.index.items():
+            for name in names:
+                if name in seen:
+                    raise ValueError(f"{name} is assigned to both {seen[name]} and {index}")
+                seen[name] = index
+        return self
+
+    def index_of(self, name: str) -> str:
+        """Return the catalog index that a distribution comes from, or ``default``."""
+        return next((index for index, names in self.index.items() if name in names), "default")
+
+
+class Smoke(Table):
+    """What the device must show, beyond what every target must."""
+
+    fused_ops: tuple[str, ...] = ()
+    rotary: tuple[Literal["half", "interleaved", "ipex-llm"], ...] = ("half", "interleaved")
+    speedup_over_cpu: Annotated[
+        float | None, Field(gt=0, description="Least ratio of training throughput, device to CPU.")
+    ] = None
+
+
+class Docker(Table):
+    """What the image needs from its distribution."""
+
+    apt: tuple[str, ...] = ()
+
+
+class Target(Table):
+    """One kind of hardware on one platform that gets an environment."""
+
+    name: str
+    summary: Annotated[str, Field(min_length=1)]
+    accelerator: Literal["cpu", "cuda", "xpu"]
+    platform: Annotated[Literal["linux-64", "win-64"], Field(description="conda's platform name.")]
+    python: Annotated[str, Field(pattern=r"^3\.\d+$", description="Minor version, such as '3.11'.")]
+    status: Literal["supported", "legacy"] = "supported"
+    reason: Annotated[
+        str | None, Field(description="Why the target is legacy; printed at each build.")
+    ] = None
+    hardware: Hardware = Hardware()
+    conda: Conda | None = None
+    pip: Pip
+    smoke: Smoke = Smoke()
+    environment: Annotated[
+        dict[str, str], Field(description="Set by run, smoke and the image; {prefix} is filled in.")
+    ] = {}
+    docker: Docker | None = None
+
+    @model_validator(mode="after")
+    def _legacy_has_a_reason(self) -> Target:
+        if (self.status == "legacy") != (self.reason is not None):
+            raise ValueError("`reason` goes with status = 'legacy', and only with it")
+        return self
+
+    @model_validator(mode="after")
+    def _images_are_linux(self) -> Target:
+        if self.docker and self.platform != "linux-64":
+            raise ValueError("[docker] is for linux-64 targets")
+        return self
+
+    def digest(self) -> str:
+        """Return the SHA-256 of what decides the lock: platform, Python, conda and pip layers.
+
+        Other keys (summary, hardware, smoke …) may change without making the lock stale.
+        """
+        wish = self.model_dump(mode="json", include={"platform", "python", "conda", "pip"})
+        wish["pip"].pop("forbid")
+        return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()
+
+    def variables(self, prefix: Path) -> dict[str, str]:
+        """Return the variables that the spec sets, for an environment at ``prefix``."""
+        return {
+            key: value.replace("{prefix}", str(prefix)) for key, value in self.environment.items()
+        }
+
+
+def load(path: Path) -> Target:
+    """Read one spec.
+
+    Raises:
+        SpecError: All faults of the file at once, each with its key and what is allowed.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SpecError(
+            f"cannot read {path}", evidence=str(error), remedy="mend the file"
+        ) from error
+    if not NAME.fullmatch(path.stem):
+        raise SpecError(
+            f"{path}: the file's name becomes the target's name",
+            remedy="use lower-case words joined by '-', such as cuda-linux.toml",
+        )
+    try:
+        # TOML's arrays are JSON's: strict mode takes them for tuples only when they come as JSON.
+        return Target.model_validate_json(json.dumps({"name": path.stem} | data, default=str))
+    except ValidationError as error:
+        faults = faults_of(error)
+        raise SpecError(
+            f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}",
+            evidence="\n".join(faults),
+            remedy="mend each of them; `provision schema` prints all that is allowed",
+        ) from error
+
+
+def faults_of(error: ValidationError) -> list[str]:
+    """Return a line per fault: its place, what is wrong and what is allowed."""
+    entries = error.errors(include_url=False)
+    places = [entry["loc"] for entry in entries]
+    # A container whose items are at fault is reported too, as too short: a symptom, not a fault.
+    return [
+        _fault(entry)
+        for entry in entries
+        if not any(
+            len(p) > len(entry["loc"]) and p[: len(entry["loc"])] == entry["loc"] for p in places
+        )
+        or entry["type"] != "too_short"
+    ]
+
+
+def _fault(entry: Any) -> str:  # noqa: ANN401 - pydantic's error dictionary
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
+    message = entry["msg"].removeprefix("Value error, ").splitlines()[0]
+    if entry["type"] == "extra_forbidden":
+        message = "unknown key" + _suggestion(entry["loc"])
+    elif entry["type"] == "missing":
+        message = "is missing"
+    elif entry["type"] != "value_error":
+        message += f" (is {entry['input']!r})"
+    return f"{place.lstrip('.') or 'the whole file'}: {message}"
+
+
+def _suggestion(place: tuple[int | str, ...]) -> str:
+    tables: dict[str, type[Table]] = {
+        "hardware": Hardware,
+        "conda": Conda,
+        "pip": Pip,
+        "smoke": Smoke,
+        "docker": Docker,
+        "forbid": Reasoned,
+        "overrides": Override,
+    }
+    inner = [tables[str(part)] for part in place[:-1] if str(part) in tables]
+    table = inner[-1] if inner else Target
+    allowed = [key for key in table.model_fields if key != "name"]
+    close = difflib.get_close_matches(str(place[-1]), allowed, 1)
+    return f", did you mean `{close[0]}`?" if close else f"; allowed are {', '.join(allowed)}"
+
+
+def names(folder: Path) -> list[str]:
+    """Return the names of all targets that have a spec in a folder, sorted; reads no file."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def load_named(folder: Path, name: str) -> Target:
+    """Read the spec of one target.
+
+    Raises:
+        UsageError: There is no such target; the nearest names are suggested.
+        SpecError: The file has faults.
+    """
+    if name not in (known := names(folder)):
+        close = difflib.get_close_matches(name, known, 1)
+        raise UsageError(
+            f"there is no target {name!r}",
+            cause=f"{folder} holds: {', '.join(known) or 'no specs'}",
+            remedy=f"did you mean `{close[0]}`?" if close else "`provision targets` lists them",
+        )
+    return load(folder / f"{name}.toml")
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a spec file (draft 2020-12); the file's name gives ``name``."""
+    document = Target.model_json_schema()
+    document["properties"].pop("name")
+    document["required"].remove("name")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | document

@@ -1,0 +1,65 @@
+"""The door to the network, for the little that no tool fetches for us."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from provision.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from requests import Session
+
+TIMEOUT = (10, 60)  # seconds to connect, seconds of silence
+_AT_ONCE = 16
+
+
+def session() -> Session:
+    """Return an HTTP session that retries what is worth it and trusts what the user trusts."""
+    import requests  # noqa: PLC0415 - most verbs never reach the network
+    from requests.adapters import HTTPAdapter  # noqa: PLC0415
+    from urllib3 import Retry  # noqa: PLC0415
+
+    made = requests.Session()
+    retry = Retry(total=3, backoff_factor=0.3, status_forcelist=(429, 502, 503, 504),
+                  raise_on_status=False)  # fmt: skip
+    for scheme in ("https://", "http://"):
+        made.mount(scheme, HTTPAdapter(max_retries=retry, pool_maxsize=_AT_ONCE))
+    if bundle := os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT"):
+        made.verify = bundle
+    return made
+
+
+def sizes(urls: Iterable[str]) -> dict[str, int]:
+    """Return the size in bytes of each file, asked for without downloading it.
+
+    Raises:
+        ToolError: A server does not tell.
+    """
+    wanted = list(urls)
+    if not wanted:
+        return {}
+    with session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(wanted, pool.map(lambda url: _size(shared, url), wanted), strict=True))
+
+
+def _size(shared: Session, url: str) -> int:
+    import requests  # noqa: PLC0415
+
+    filename = url.rpartition("/")[2]
+    try:
+        # Without this header a server may compress, and tell the size of that.
+        plain = {"Accept-Encoding": "identity"}
+        reply = shared.head(url, headers=plain, timeout=TIMEOUT, allow_redirects=True)
+        reply.raise_for_status()
+        return int(reply.headers["Content-Length"])
+    except (requests.RequestException, KeyError, ValueError) as error:
+        raise ToolError(
+            f"no size known for {filename}",
+            evidence=str(error),
+            cause="the index does not tell it, and the file's server does not either",
+            remedy="try again, or set pip's index-url to a mirror that tells sizes",
+        ) from error

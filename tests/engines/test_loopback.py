@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import requests
+
+from provision.catalog import Wheel
+from provision.engines import loopback
+
+TORCH = Wheel(
+    filename="torch-2.13.0+cpu-cp311-cp311-win_amd64.whl",
+    url="https://example.org/torch.whl",
+    sha256="a" * 64,
+    size=7,
+    requires_python=">=3.10",
+    requires_dist=("filelock", "jinja2; python_version < '4'"),
+)
+INDEXES = {"vendor": (TORCH,), "empty": ()}
+
+
+def test_a_page_tells_file_hash_size_and_python() -> None:
+    reply = loopback.answer(INDEXES, "/digest/vendor/torch/")
+    (file,) = json.loads(reply.body)["files"]
+    assert reply.content_type == "application/vnd.pypi.simple.v1+json"
+    assert file["hashes"] == {"sha256": "a" * 64}
+    assert (file["size"], file["requires-python"], file["core-metadata"]) == (7, ">=3.10", True)
+    assert file["url"] == "../files/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl"
+
+
+def test_metadata_tells_requirements() -> None:
+    reply = loopback.answer(INDEXES, f"/d/vendor/files/{TORCH.filename}.metadata")
+    assert reply.body.decode().splitlines()[1:] == [
+        "Name: torch",
+        "Version: 2.13.0+cpu",
+        "Requires-Python: >=3.10",
+        "Requires-Dist: filelock",
+        "Requires-Dist: jinja2; python_version < '4'",
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/d", "/d/vendor/", "/d/vendor/numpy/", "/d/empty/torch/", "/d/else/torch/",
+             "/d/empty/files/torch-2.13.0+cpu-cp311-cp311-win_amd64.whl"]
+)  # fmt: skip
+def test_nothing_else_is_there(path: str) -> None:
+    assert loopback.answer(INDEXES, path).status == 404
+
+
+def test_a_file_leads_to_its_vendor() -> None:
+    reply = loopback.answer(INDEXES, "/d/vendor/files/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl")
+    assert (reply.status, reply.location) == (302, "https://example.org/torch.whl")
+
+
+@pytest.mark.machine
+def test_it_is_served_while_the_context_lasts_and_its_address_tells_the_content() -> None:
+    with loopback.serve(INDEXES, "f" * 64) as urls:
+        assert set(urls) == {"vendor", "empty"}
+        assert f"/{'f' * 16}/vendor/" in urls["vendor"]
+        assert requests.get(urls["vendor"] + "torch/", timeout=5).json()["name"] == "torch"
+    with pytest.raises(requests.ConnectionError):
+        requests.get(urls["vendor"], timeout=5)

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import lock, lockfile
+from provision.catalog import Wheel
+from provision.engines import loopback
+from provision.errors import SpecError
+from provision.project import Project
+from provision.run import run
+from provision.sources import Sources
+from provision.spec import Pip, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+
+class Silent:
+    def step(self, text: str) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+def wheel(filename: str, *needs: str, **more: object) -> Wheel:
+    digest = hashlib.sha256(filename.encode()).hexdigest()
+    known = {"sha256": digest, "size": len(filename), "requires_dist": needs}
+    return Wheel(filename=filename, url=f"https://example.org/{filename}", **(known | more))
+
+
+DEFAULT = (
+    wheel("torch-99.0-py3-none-any.whl"),
+    wheel("filelock-3.0-py3-none-any.whl"),
+    wheel("numpy-2.0-cp311-cp311-manylinux2014_x86_64.whl"),
+    wheel("numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"),
+    wheel("numpy-2.0-cp311-cp311-win_amd64.whl"),
+    wheel("helper-1.0-py3-none-any.whl", "colorama; sys_platform == 'win32'", "numpy"),
+    wheel("colorama-0.4-py3-none-any.whl"),
+)
+VENDOR = (
+    wheel("torch-2.0+xpu-cp311-cp311-linux_x86_64.whl", "filelock"),
+    wheel("torch-2.0+xpu-cp311-cp311-win_amd64.whl", "filelock"),
+    wheel("torch-2.1+xpu-cp311-cp311-linux_x86_64.whl", "filelock", sha256=None),
+)
+
+
+def target(*requirements: str, platform: str = "linux-64", **pip: object) -> Target:
+    pip = {"cutoff": dt.date(2026, 11, 1), "index": {"vendor": ("torch",)}} | pip
+    return Target(
+        name="thing",
+        summary="a target",
+        accelerator="cpu",
+        platform=platform,
+        python="3.11",
+        pip=Pip(requirements=requirements or ("torch", "helper"), **pip),
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    folder = tmp_path / "envs" / "catalog"
+    folder.mkdir(parents=True)
+    files = [json.loads(wheel.model_dump_json(exclude_defaults=True)) for wheel in VENDOR]
+    document = {"$schema": "index.schema.json", "url": "https://example.org/", "files": files}
+    (folder / "vendor.json").write_text(json.dumps(document))
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def sources() -> Iterator[Sources]:
+    with loopback.serve({"simple": DEFAULT}, "0" * 64) as urls:
+        yield Sources(index_url=urls["simple"])
+
+
+def make(target: Target, project: Project, sources: Sources) -> lock.LockResult:
+    return lock.lock(target, project, sources=sources, run=run, progress=Silent())
+
+
+@pytest.mark.machine
+def test_a_lock_holds_one_hashed_wheel_of_the_platform_each(
+    project: Project, sources: Sources
+) -> None:
+    make(target(), project, sources)
+    artifacts = {a.name: a for a in lockfile.read(project.lock("thing")).artifacts}
+    assert set(artifacts) == {"torch", "filelock", "helper", "numpy"}
+    assert artifacts["numpy"].filename == "numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    assert artifacts["numpy"].via == ("helper",)
+    assert artifacts["torch"].index == "vendor"
+    assert artifacts["torch"].via == ("the spec",)
+
+
+@pytest.mark.machine
+def test_windows_is_locked_for_windows(project: Project, sources: Sources) -> None:
+    make(target(platform="win-64"), project, sources)
+    artifacts = {a.name: a for a in lockfile.read(project.lock("thing")).artifacts}
+    assert artifacts["colorama"].via == ("helper",)
+    assert artifacts["torch"].filename == "torch-2.0+xpu-cp311-cp311-win_amd64.whl"
+
+
+@pytest.mark.machine
+def test_a_higher_version_elsewhere_is_never_looked_at(project: Project, sources: Sources) -> None:
+    make(target(), project, sources)
+    (torch,) = [a for a in lockfile.read(project.lock("thing")).artifacts if a.name == "torch"]
+    assert torch.version == "2.0+xpu"
+
+
+@pytest.mark.machine
+def test_the_callers_extra_indexes_are_never_contacted(
+    project: Project, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(target(), project, sources)
+    expected = (project.lock("thing") / lockfile.PIP_LAYER).read_bytes()
+    asked: list[str] = []
+    real = loopback.answer
+
+    def answer(indexes: Mapping[str, Sequence[Wheel]], path: str) -> loopback.Answer:
+        asked.append(path)
+        return real(indexes, path)
+
+    monkeypatch.setattr(loopback, "answer", answer)
+    decoy = (wheel("torch-99.0+xpu-py3-none-any.whl"), wheel("nunpy-9-py3-none-any.whl"))
+    with loopback.serve({"decoy": decoy}, "d" * 64) as urls:
+        for name in ("PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX",
+                     "PIP_INDEX_URL", "UV_FIND_LINKS"):  # fmt: skip
+            monkeypatch.setenv(name, urls["decoy"])
+        result = make(target(), project, sources)
+    assert not result.rewritten
+    assert (project.lock("thing") / lockfile.PIP_LAYER).read_bytes() == expected
+    assert asked
+    assert not [path for path in asked if "decoy" in path]
+
+
+@pytest.mark.machine
+def test_the_same_wish_gives_the_same_bytes_anywhere(
+    project: Project, sources: Sources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    make(target(), project, sources)
+    path = project.lock("thing") / lockfile.PIP_LAYER
+    expected = path.read_bytes()
+    path.unlink()
+    for name, value in {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"),
+                        "TZ": "Pacific/Kiritimati", "LC_ALL": "C",
+                        "PYTHONHASHSEED": "7"}.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    assert make(target(), project, sources).rewritten
+    assert path.read_bytes() == expected
+    assert b"127.0.0.1" not in expected
+
+
+@pytest.mark.machine
+def test_a_proxy_does_not_come_between(
+    project: Project, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    assert make(target(), project, sources).packages == 4
+
+
+@pytest.mark.machine
+def test_an_unsatisfiable_wish_writes_nothing(project: Project, sources: Sources) -> None:
+    with pytest.raises(SpecError, match="thing"):
+        make(target("torch==2.1+xpu"), project, sources)
+    assert not project.lock("thing").exists()
+
+
+def test_a_name_that_its_catalog_cannot_serve_is_refused_before_resolving(
+    project: Project,
+) -> None:
+    wish = target(index={"vendor": ("torch", "pytorch-triton-xpu")})
+    with pytest.raises(SpecError, match="no usable file of pytorch-triton-xpu"):
+        lock.offered(wish, project.catalog)
+
+
+def artifact(name: str, version: str, sha256: str = "a" * 64) -> lockfile.Artifact:
+    filename = f"{name}-{version}-py3-none-any.whl"
+    return lockfile.Artifact(name, version, filename, sha256, 1, "default", ("the spec",))
+
+
+def test_changes_are_told_by_kind_and_asker() -> None:
+    before = [artifact("a", "1"), artifact("b", "1.9"), artifact("c", "2"), artifact("e", "1")]
+    after = [artifact("b", "1.10"), artifact("c", "1.0"), artifact("d", "1"),
+             artifact("e", "1", "b" * 64)]  # fmt: skip
+    after = [a if a.name != "b" else artifact("b", "1.10", "c" * 64) for a in after]
+    after = [a if a.name != "c" else artifact("c", "1.0", "c" * 64) for a in after]
+    found = {change.name: change.kind for change in lock.changes(before, after)}
+    assert found == {"a": "removed", "b": "up", "c": "down", "d": "added", "e": "file"}
+
+
+def test_a_lock_is_stale_when_its_wish_or_its_catalog_changed(project: Project) -> None:
+    wish = target()
+    text = lockfile.render(
+        lock.header(wish, lock.catalog.digest(project.catalog, wish.pip.index)),
+        [artifact("torch", "2.0+xpu")],
+    )
+    folder = project.lock("thing")
+    folder.mkdir(parents=True)
+    (folder / lockfile.PIP_LAYER).write_text(text)
+    fixed = lockfile.read(folder)
+    assert lock.staleness(wish, project.catalog, fixed) is None
+    assert "thing.toml" in str(lock.staleness(target("torch"), project.catalog, fixed))
+    path = project.catalog / "vendor.json"
+    path.write_text(path.read_text().replace('"filelock"', '"filelock>=3"'))
+    assert "catalog" in str(lock.staleness(wish, project.catalog, fixed))

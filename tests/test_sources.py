@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from provision import sources
+from provision.errors import UsageError
+
+linux = pytest.mark.skipif(sys.platform == "win32", reason="pip.conf lies elsewhere on Windows")
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    empty = str(tmp_path / "none")
+    return {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": empty, "XDG_CONFIG_HOME": empty}
+
+
+def configure(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine's own /etc/pip.conf must not decide a test."""
+    real = sources.config_files
+    monkeypatch.setattr(
+        sources,
+        "config_files",
+        lambda env: [path for path in real(env) if path != Path("/etc/pip.conf")],
+    )
+
+
+@linux
+@pytest.mark.usefixtures("only")
+def test_variables_win_over_files_and_later_files_over_earlier(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    house, own = tmp_path / "house", tmp_path / "own"
+    house.mkdir()
+    own.mkdir()
+    configure(
+        tmp_path / ".pip" / "pip.conf",
+        f"[global]\nindex-url = https://old.example/simple\nfind-links = {house}\n",
+    )
+    configure(tmp_path / "x.conf", "[install]\nindex-url = https://mirror.example/simple\n")
+    env["PIP_CONFIG_FILE"] = str(tmp_path / "x.conf")
+    assert sources.read(env) == sources.Sources("https://mirror.example/simple", (house,))
+    env["PIP_FIND_LINKS"] = f"https://example.org/wheels {own.as_uri()} {tmp_path / 'gone'}"
+    assert sources.read(env).wheelhouses == (own,)
+
+
+@linux
+@pytest.mark.usefixtures("only")
+def test_an_extra_index_is_not_a_source(tmp_path: Path, env: dict[str, str]) -> None:
+    configure(
+        tmp_path / ".pip" / "pip.conf", "[global]\nextra-index-url = https://evil.example/simple\n"
+    )
+    env |= {"PIP_EXTRA_INDEX_URL": "https://evil.example/simple"}
+    assert sources.read(env) == sources.Sources()
+
+
+def test_a_null_configuration_means_none(env: dict[str, str]) -> None:
+    assert sources.config_files(env | {"PIP_CONFIG_FILE": os.devnull}) == []
+
+
+@linux
+@pytest.mark.usefixtures("only")
+def test_a_broken_configuration_is_named(tmp_path: Path, env: dict[str, str]) -> None:
+    path = configure(tmp_path / ".pip" / "pip.conf", "index-url = https://x\n")
+    with pytest.raises(UsageError, match=str(path)):
+        sources.read(env)
