@@ -191,9 +191,12 @@ def _torch_version_file() -> dict[str, str]:
 @check("identity.environment", stands_for="a legacy stack started without its library path")
 def test_environment(expect: Expect) -> None:
     """The variables that the target sets are set."""
+    wanted = {
+        name: value.replace("{prefix}", sys.prefix) for name, value in expect.environment.items()
+    }
     wrong = [
         f"{name} is {os.environ.get(name)!r}, the target sets {value!r}"
-        for name, value in sorted(expect.environment.items())
+        for name, value in sorted(wanted.items())
         if os.environ.get(name) != value
     ]
     if wrong:

@@ -70,10 +70,10 @@ def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     """After a resume in the right order all state is on the device, and training goes on."""
     path = _checkpoint(device, tmp_path)
     model, update = training.resume(path, "AdamW", device)
-    if lost := training.strays(update):
+    if lost := training.mismatches(model, update):
         fail(
             "mixed-devices-on-resume",
-            f"optimizer state is not on the device: {lost[0]}",
+            f"the optimizer does not go with its model: {lost[0]}",
             cause="the optimizer's state was loaded before the model was on the device",
             remedy="load weights, move the model to the device, then load the optimizer's state",
             evidence=lost,
@@ -91,10 +91,7 @@ def test_order(device: torch.device, tmp_path: Path) -> None:
     update.load_state_dict(state["optimizer"])
     # On a CPU target the meta device is the elsewhere to move to.
     model.to(device if device.type != "cpu" else "meta")
-    moved = {id(parameter) for parameter in model.parameters()} == {
-        id(parameter) for parameter in update.param_groups[0]["params"]
-    }
-    if moved and not training.strays(update):
+    if not training.mismatches(model, update):
         fail(
             "wrong-order-unnoticed",
             "the optimizer's state was left behind, and nothing tells",
