@@ -100,9 +100,11 @@ class Wheel(Table):
         return str(parse_wheel_filename(self.filename)[1])
 
     @property
-    def lockable(self) -> bool:
-        """Whether enough is known to lock it: its hash, and what it needs."""
-        return self.sha256 is not None and self.requires_dist is not None
+    def lacks(self) -> str:
+        """What must be known before it can be locked; "" if nothing is missing."""
+        if self.sha256 is None:
+            return "its SHA-256 is unknown"
+        return "its requirements are unknown" if self.requires_dist is None else ""
 
 
 class Index(Table):
@@ -186,6 +188,14 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
             evidence="\n".join(faults),
             remedy="mend each of them, or take the file back from the last commit",
         ) from error
+
+
+def address(folder: Path, index: str) -> str:
+    """Return the URL of an index; like :func:`digest` it does not validate the whole file."""
+    try:
+        return str(json.loads((folder / f"{index}.json").read_bytes())["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return load(folder, index).url  # tells what is wrong with it
 
 
 def render(snapshot: Index | Channel) -> str:

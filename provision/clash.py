@@ -5,31 +5,43 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from provision.errors import SpecError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from provision.catalog import Wheel
     from provision.run import Completed
     from provision.spec import Target
 
-# What uv 0.13 says about one step of its reasoning -> what it means for the reader.
+# One step of uv's reasoning: what it rests on comes before what it concludes.
+_PREMISES = re.compile(r"[Bb]ecause (.*?), we can conclude that")
+_SET = r"([^\s,]+(?:,[<>=!~][^\s,]*)*)"
+# What uv 0.13 says -> what it means for the reader.
 _FACTS = (
-    (re.compile(r"(\S+) depends on ([^\s,]+(?:,[<>=!~][^\s,]*)*)"), r"\1 needs \2"),
-    (re.compile(r"there (?:is|are) no versions? of (\S+)"), r"there is no \1"),
-    (re.compile(r"(\S+) was not found in the package registry"), r"no index has a package \1"),
-    (re.compile(r"(\S+) has no wheels with a matching (\S+(?: ABI)?) tag \(e\.g\., `([^`]+)`\)"),
-     r"\1 has no wheel for \3"),
-    (re.compile(r"(\S+) has no usable wheels"),
-     r"\1 exists as source only, and only wheels are locked"),
-    (re.compile(r"requested version, v(\S+), was published at (\d{4}-\d\d-\d\d)"),
-     r"version \1 was published on \2, after the cut-off"),
+    (rf"all versions of (\S+) depend on {_SET}", r"every \1 needs \2"),
+    (rf"{_SET} depends on {_SET}", r"\1 needs \2"),
+    (r"there (?:is|are) no versions? of (\S+)", r"there is no \1"),
+    (r"only (?:the following versions of )?(.+?) (?:is|are) available(?:: (.+?))?(?= and |$)",
+     r"there is only \1 \2"),
+    (r"(\S+) was not found in the package registry", r"no index has a package \1"),
+    (r"(\S+) has no wheels with a matching [^`]+`([^`]+)`", r"\1 has no wheel for \2"),
+    (r"(\S+) has no usable wheels", r"\1 exists as source only, and only wheels are locked"),
 )  # fmt: skip
+_LATE = re.compile(
+    r"`(\S+)` was filtered by `exclude-newer`.*?version, v(\S+), was published at (\d{4}-\d\d-\d\d)"
+)
 _NO_SOLUTION = "No solution found"
 
 
 def explain(
-    target: Target, said: Completed, again: Callable[[Sequence[str]], Completed | None]
+    target: Target,
+    said: Completed,
+    again: Callable[[Sequence[str]], Completed | None],
+    unusable: Sequence[Wheel],
 ) -> SpecError | ToolError:
     """Return the error that tells why resolving failed.
 
@@ -37,6 +49,7 @@ def explain(
         target: The spec.
         said: What the resolver said.
         again: Resolves a part of the requirements; None where that works.
+        unusable: Files of the catalogs that could not be offered for want of hash or metadata.
     """
     whole = ToolError(f"the resolver on {target.name}", evidence=said.stderr.strip())
     if _NO_SOLUTION not in said.stderr:
@@ -46,14 +59,23 @@ def explain(
             remedy="check the network, or set pip's index-url to a mirror that answers",
         )
     clashing, said = smallest(target.pip.requirements, said, again)
+    held = [f"the catalog lists {wheel.filename}, but {wheel.lacks}"
+            for wheel in unusable if any(_asks_for(text, wheel) for text in clashing)]  # fmt: skip
     error = SpecError(
         f"{target.name}: {_subject(clashing)}",
         evidence="\n".join(f"envs/{target.name}.toml asks for {line}" for line in clashing),
-        cause="\n".join(facts(said.stderr)),
-        remedy=_remedy(target, said.stderr),
+        cause="\n".join([*facts(said.stderr), *held]),
+        remedy=_remedy(target, said.stderr, held),
     )
     error.__cause__ = whole  # shown with --debug
     return error
+
+
+def _asks_for(text: str, wheel: Wheel) -> bool:
+    requirement = Requirement(text)
+    return canonicalize_name(requirement.name) == wheel.name and requirement.specifier.contains(
+        wheel.version, prereleases=True
+    )
 
 
 def smallest(
@@ -73,14 +95,21 @@ def smallest(
 
 
 def facts(text: str) -> list[str]:
-    """Return the facts in a resolver's reasoning, in its order and in plain words."""
+    """Return the facts that a resolver's reasoning rests on, in its order and in plain words."""
     flat = " ".join(text.split())
+    found = [fact for premise in _PREMISES.findall(flat) for fact in _in_words(premise)]
+    found += [f"{m[1]} {m[2]} was published on {m[3]}, not before the cut-off"
+              for m in _LATE.finditer(flat)]  # fmt: skip
+    return list(dict.fromkeys(found))
+
+
+def _in_words(premise: str) -> list[str]:
     found = [
-        (match.start(), match.expand(words))
+        (match.start(), match.expand(words).strip())
         for pattern, words in _FACTS
-        for match in pattern.finditer(flat)
+        for match in re.finditer(pattern, premise)
     ]
-    return list(dict.fromkeys(words.rstrip(".,") for _, words in sorted(found)))
+    return [words for _, words in sorted(found)]
 
 
 def _subject(clashing: Sequence[str]) -> str:
@@ -89,7 +118,9 @@ def _subject(clashing: Sequence[str]) -> str:
     return f"{', '.join(clashing[:-1])} and {clashing[-1]} cannot be installed together"
 
 
-def _remedy(target: Target, text: str) -> str:
-    if late := re.search(r"`(\S+)` was filtered by `exclude-newer`", text):
+def _remedy(target: Target, text: str, held: Sequence[str]) -> str:
+    if held:
+        return "`provision update` asks the index for what is missing, or hashes the file itself"
+    if late := _LATE.search(" ".join(text.split())):
         return f"`provision lock {target.name} --upgrade {late[1]}`, or ask for another version"
     return f"change one of these in envs/{target.name}.toml"

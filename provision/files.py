@@ -8,21 +8,16 @@ import os
 import shutil
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.errors import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-_TAG = "CACHEDIR.TAG"
-# The signature of https://bford.info/cachedir/, so that backup programs pass the folder over too.
-_TAG_TEXT = (
-    "Signature: 8a477f597d28d172789f06886806bc55\n"
-    "# This folder was made by Provision, which may remove it.\n"
-)
+_TAG = "provision.tag"  # not CACHEDIR.TAG: uv writes its own into every environment
+_TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -36,10 +31,32 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def sha256_files(paths: Iterable[Path]) -> list[str]:
-    """Return the SHA-256 of many files, hashed on all cores (hashlib lets go of the GIL)."""
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(sha256_file, paths))
+def sha256_files(paths: Sequence[Path]) -> list[str]:
+    """Return the SHA-256 of many files, in order, hashed on all cores.
+
+    Processes, not threads: a PyTorch environment has some 20,000 small files, for which the
+    interpreter lock matters more than the hashing (measured: threads gain nothing, two processes
+    halve the time).
+    """
+    workers = os.cpu_count() or 1
+    if workers == 1 or len(paths) < 500:  # below that starting a process costs more than it gains
+        return [sha256_file(path) for path in paths]
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - slow to import
+
+    # Interleaved by size, so that every worker gets its share of the gigabyte libraries.
+    order = sorted(range(len(paths)), key=lambda i: -paths[i].stat().st_size)
+    shares = [order[start :: workers * 8] for start in range(workers * 8)]
+    digests = [""] * len(paths)
+    with ProcessPoolExecutor(workers) as pool:
+        hashed = pool.map(_sha256_share, [[paths[i] for i in share] for share in shares])
+        for share, found in zip(shares, hashed, strict=True):
+            for i, digest in zip(share, found, strict=True):
+                digests[i] = digest
+    return digests
+
+
+def _sha256_share(paths: list[Path]) -> list[str]:
+    return [sha256_file(path) for path in paths]
 
 
 def write_atomic(path: Path, text: str) -> None:

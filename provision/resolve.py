@@ -82,7 +82,11 @@ class Resolver:
             said = desk.pins(target.model_copy(update={"pip": part}))
             return None if isinstance(said, dict) else said
 
-        raise clash.explain(target, found, again)
+        raise clash.explain(target, found, again, self._unusable(target))
+
+    def _unusable(self, target: Target) -> list[Wheel]:
+        snapshots = [catalog.load(self.folder, index) for index in target.pip.index]
+        return [wheel for snapshot in snapshots for wheel in snapshot.files if wheel.lacks]
 
     def second_opinion(self, target: Target, locked: Mapping[str, str]) -> Pins:
         """Return what pip-tools installs when it must keep to the locked versions."""
@@ -114,18 +118,14 @@ def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
 
 
 def _usable(target: Target, index: str, name: str, listed: Sequence[Wheel]) -> list[Wheel]:
-    if wheels := [wheel for wheel in listed if wheel.lockable]:
+    if wheels := [wheel for wheel in listed if not wheel.lacks]:
         return wheels
     raise SpecError(
         f"{target.name}: the catalog of {index} has no usable file of {name}",
-        evidence="\n".join(f"{wheel.filename}: {_lacking(wheel)}" for wheel in listed),
+        evidence="\n".join(f"{wheel.filename}: {wheel.lacks}" for wheel in listed),
         cause=f"[pip.index] says that {name} comes from {index} and nowhere else",
         remedy="`provision update` asks the index; or correct [pip.index]",
     )
-
-
-def _lacking(wheel: Wheel) -> str:
-    return "its requirements are unknown" if wheel.sha256 else "its SHA-256 is unknown"
 
 
 def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[str, str]:

@@ -30,11 +30,12 @@ _KEPT = frozenset({
     "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "NUMBER_OF_PROCESSORS",
     "PROCESSOR_ARCHITECTURE", "WINEPREFIX", "WINEDEBUG", "WINEDLLOVERRIDES",
 })  # fmt: skip
-# Read on purpose: how this machine reaches a network, and which of its devices it was given.
+# Read on purpose: how this machine reaches a network, which of its devices it was given, and where
+# uv keeps its cache (hashes make its content irrelevant).
 _NETWORK = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
                       "NO_PROXY"})  # fmt: skip
-_DEVICES = frozenset({"CUDA_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
-                      "NVIDIA_VISIBLE_DEVICES"})  # fmt: skip
+_MACHINE = frozenset({"CUDA_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
+                      "NVIDIA_VISIBLE_DEVICES", "UV_CACHE_DIR"})  # fmt: skip
 # Worth telling the user about when they are left behind; the rest of an environment is noise.
 _POLLUTANTS = ("PYTHON", "PIP_", "UV_", "CONDA", "VIRTUAL_ENV", "LD_", "DYLD_", "ONEAPI_ROOT",
                "SETVARS_", "CMPLR_ROOT", "MKLROOT", "CCL_", "TBBROOT", "DPL_ROOT", "CPATH",
@@ -119,7 +120,8 @@ def run(
             text=True,
             encoding="utf-8",
             errors="replace",
-            **_own_group(),
+            start_new_session=os.name == "posix",
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
     except OSError as error:
         raise ToolError(
@@ -166,12 +168,6 @@ def kill_group(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def _own_group() -> dict[str, bool | int]:
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    return {"start_new_session": True}
-
-
 def clean_environment(
     base: Mapping[str, str] | None = None,
     *,
@@ -204,7 +200,7 @@ def left_behind(base: Mapping[str, str] | None = None) -> list[str]:
 
 def _is_kept(name: str) -> bool:
     upper = name.upper()
-    return upper in _KEPT | _NETWORK | _DEVICES or upper.startswith("LC_")
+    return upper in _KEPT | _NETWORK | _MACHINE or upper.startswith("LC_")
 
 
 def _clean_path(base: Mapping[str, str]) -> list[str]:
@@ -216,6 +212,14 @@ def _clean_path(base: Mapping[str, str]) -> list[str]:
 def scripts_folder(prefix: Path) -> Path:
     """Return the folder of a virtual environment that holds its programs, on this platform."""
     return prefix / ("Scripts" if sys.platform == "win32" else "bin")
+
+
+def environment_python(prefix: Path) -> Path:
+    """Return the interpreter of an environment: a venv's, or a Windows conda prefix's."""
+    if sys.platform != "win32":
+        return prefix / "bin" / "python"
+    in_venv = prefix / "Scripts" / "python.exe"
+    return in_venv if in_venv.is_file() else prefix / "python.exe"
 
 
 def describe_exit(code: int) -> str:

@@ -8,8 +8,7 @@ import hashlib
 import json
 import re
 import tomllib
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -18,6 +17,9 @@ from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from provision.errors import SpecError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -252,10 +254,17 @@ def _fault(entry: Any) -> str:  # noqa: ANN401 - pydantic's error dictionary
 
 
 def _suggestion(place: tuple[int | str, ...]) -> str:
-    table: type[BaseModel] = Target
-    for part in place[:-1]:
-        inner = {"hardware": Hardware, "conda": Conda, "pip": Pip, "smoke": Smoke, "docker": Docker}
-        table = inner.get(str(part), table)
+    tables: dict[str, type[Table]] = {
+        "hardware": Hardware,
+        "conda": Conda,
+        "pip": Pip,
+        "smoke": Smoke,
+        "docker": Docker,
+        "forbid": Reasoned,
+        "overrides": Override,
+    }
+    inner = [tables[str(part)] for part in place[:-1] if str(part) in tables]
+    table = inner[-1] if inner else Target
     allowed = [key for key in table.model_fields if key != "name"]
     close = difflib.get_close_matches(str(place[-1]), allowed, 1)
     return f", did you mean `{close[0]}`?" if close else f"; allowed are {', '.join(allowed)}"

@@ -183,7 +183,7 @@ def test_a_clash_is_told_in_the_specs_words_and_writes_nothing(
     with pytest.raises(SpecError) as caught:
         make(target("torch", "numpy>=2", "helper", "picky"), project, sources)
     assert caught.value.what == "thing: numpy>=2 and picky cannot be installed together"
-    assert caught.value.cause == "picky needs numpy<2"
+    assert caught.value.cause == "every picky needs numpy<2"
     assert "envs/thing.toml asks for picky" in caught.value.evidence
     assert "torch" not in caught.value.evidence
     assert "we can conclude" in caught.value.__cause__.evidence  # kept for --debug
@@ -194,8 +194,11 @@ def test_a_clash_is_told_in_the_specs_words_and_writes_nothing(
 def test_a_version_that_its_catalog_cannot_serve_is_told(
     project: Project, sources: Sources
 ) -> None:
-    with pytest.raises(SpecError, match=r"thing: torch==2\.1\+xpu cannot be had"):
+    with pytest.raises(SpecError) as caught:
         make(target("torch==2.1+xpu", "numpy"), project, sources)
+    assert caught.value.what == "thing: torch==2.1+xpu cannot be had"
+    assert "its SHA-256 is unknown" in caught.value.cause
+    assert "provision update" in caught.value.remedy
 
 
 @pytest.mark.machine
@@ -277,7 +280,7 @@ vendor = ["torch"]
 def test_pip_tools_accepts_the_lock_and_notices_a_wrong_one(
     project: Project, sources: Sources
 ) -> None:
-    pytest.importorskip("piptools", reason="the pip-tools extra is not installed")
+    pytest.importorskip("piptools", reason="the group pip-tools is not installed")
     wish = target("torch", "filelock")
     make(wish, project, sources)
     asked = resolver(project, sources)
@@ -296,7 +299,7 @@ def test_pip_tools_accepts_the_lock_and_notices_a_wrong_one(
 def test_pip_tools_locks_the_same_wish_to_the_same_versions(
     project: Project, sources: Sources
 ) -> None:
-    pytest.importorskip("piptools", reason="the pip-tools extra is not installed")
+    pytest.importorskip("piptools", reason="the group pip-tools is not installed")
     wish = target("torch", "filelock")
     make(wish, project, sources)
     with_uv = lockfile.read(project.lock("thing"))
@@ -308,7 +311,7 @@ def test_pip_tools_locks_the_same_wish_to_the_same_versions(
 
 
 def test_pip_tools_says_what_it_cannot_do(project: Project) -> None:
-    pytest.importorskip("piptools", reason="the pip-tools extra is not installed")
+    pytest.importorskip("piptools", reason="the group pip-tools is not installed")
     for wish in (
         target(platform="win-64"),
         target(overrides=({"requirement": "torch==2", "reason": "because"},)),

@@ -83,14 +83,14 @@ async def solve(
         subdir: The platform.
         folder: Holds each channel under its name.
     """
-    from rattler import Channel, Gateway, MatchSpec, solve  # noqa: PLC0415
+    from rattler import Channel, Gateway, MatchSpec, Subdir, solve  # noqa: PLC0415
 
     own = [channel for channel in channels if _VIRTUAL in channel]
     found = await solve(
         [Channel((folder / name).as_uri()) for name in channels if name not in own],
         [MatchSpec(spec) for spec in specs],
         Gateway(),
-        platforms=[subdir, "noarch"],
+        platforms=[Subdir(subdir), Subdir("noarch")],
         virtual_packages=[package for name in own for package in virtual_packages(name, subdir)],
     )
     return sorted(found, key=lambda record: str(record.name.normalized))

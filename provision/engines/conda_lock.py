@@ -115,7 +115,7 @@ def find_adapter() -> str:
     raise ToolError(
         "cannot lock the conda layer",
         cause=f"conda-lock or {ADAPTER} is not installed beside {sys.executable}",
-        remedy="install Provision with its conda extra: `uv pip install -e '.[conda]'`",
+        remedy="`uv pip install --group conda` in the clone, or lock through nox",
     )
 
 

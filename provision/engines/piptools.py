@@ -113,7 +113,7 @@ def _require_ability(target: Target) -> None:
     if not importlib.util.find_spec("piptools"):
         raise ToolError(
             "pip-tools is not installed",
-            remedy="install Provision with its pip-tools extra: `uv pip install -e '.[pip-tools]'`",
+            remedy="`uv pip install --group pip-tools` in the clone, or lock through nox",
         )
     here = (_HOST.get(sys.platform), f"{sys.version_info.major}.{sys.version_info.minor}")
     if here != (target.platform, target.python):

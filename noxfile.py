@@ -1,0 +1,163 @@
+"""The front door: one session per verb and target, made from ``envs/*.toml``.
+
+``nox -l`` lists them. Where nox is not installed, ``python3 noxfile.py …`` takes the same
+arguments: it makes itself a virtual environment with the pinned tools and goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TOOLS = HERE / ".tools"
+LOCKS = HERE / "lockfiles" / "tools"
+BIN = TOOLS / ("Scripts" if os.name == "nt" else "bin")
+EXE = ".exe" if os.name == "nt" else ""
+
+
+def ensure_tools(*, dev: bool = False) -> None:
+    """Bring ``.tools`` to its lock; does nothing where it is there already.
+
+    Args:
+        dev: Also what tests and lint need, which takes a while longer.
+    """
+    wanted = LOCKS / ("dev.txt" if dev else "requirements.txt")
+    stamp = TOOLS / "provision.stamp"
+    # The developer's set holds the user's.
+    enough = [LOCKS / "dev.txt", wanted]
+    accepted = [hashlib.sha256(lock.read_bytes()).hexdigest() for lock in enough]
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") in accepted:
+        return
+    sys.stderr.write(f"setting up the tools in {TOOLS.name} from {wanted.relative_to(HERE)} …\n")
+    stamp.unlink(missing_ok=True)
+    if not (BIN / f"python{EXE}").exists():
+        venv.create(TOOLS, with_pip=True)
+    python, uv = str(BIN / f"python{EXE}"), str(BIN / f"uv{EXE}")
+    pip = [python, "-I", "-m", "pip"]
+    subprocess.run([*pip, "install", "-qq", "--disable-pip-version-check", "--no-deps",
+                    "--require-hashes", "-r", str(LOCKS / "uv.txt")], check=True)  # fmt: skip
+    # uv does the rest in a tenth of pip's time, by the user's own settings for pip.
+    install = [uv, "pip", "install", "--quiet", "--no-config", "--no-deps", "--compile-bytecode",
+               "--python", python]  # fmt: skip
+    settings = os.environ | uv_settings(pip)
+    subprocess.run([*install, "--require-hashes", "-r", str(wanted)], env=settings, check=True)
+    # uv is also the backend that pyproject.toml names, so this needs no network.
+    subprocess.run([*install, "--offline", "-e", str(HERE)], check=True)
+    stamp.write_text(hashlib.sha256(wanted.read_bytes()).hexdigest(), encoding="utf-8")
+
+
+def uv_settings(pip: list[str]) -> dict[str, str]:
+    """Return what pip is configured to reach the network by, as uv calls it."""
+    names = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY"}
+    listed = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=True)
+    pairs = (line.partition("=") for line in listed.stdout.splitlines())
+    found = {key.rpartition(".")[2]: value.strip("'") for key, _, value in pairs}
+    return {names[key]: value for key, value in found.items() if key in names}
+
+
+def main() -> int:
+    """Run nox from ``.tools`` with this command's arguments."""
+    try:
+        ensure_tools()
+    except (subprocess.CalledProcessError, OSError) as error:
+        remedy = "check the network; Debian and Ubuntu also need the package python3-venv"
+        sys.stderr.write(f"error: could not set up {TOOLS}\n  evidence: {error}\n")
+        sys.stderr.write(f"  remedy:   {remedy}\n")
+        return 3
+    argv = [str(BIN / f"python{EXE}"), "-m", "nox", "-f", str(Path(__file__)), *sys.argv[1:]]
+    try:
+        return subprocess.run(argv, check=False).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
+
+import nox  # noqa: E402 - absent when this file is run as a script, which ends above
+
+nox.needs_version = ">=2025.2.9"
+nox.options.sessions = ["targets"]
+nox.options.default_venv_backend = "none"
+
+
+def provision(session: nox.Session, *words: str) -> None:
+    """Call the CLI; its exit code becomes the session's verdict."""
+    ensure_tools()
+    session.run(str(BIN / f"provision{EXE}"), *words, *session.posargs, external=True)
+
+
+def tool(session: nox.Session, *words: str, **env: str) -> None:
+    """Run a developer's tool from ``.tools``."""
+    ensure_tools(dev=True)
+    session.run(str(BIN / f"python{EXE}"), "-m", *words, env=env, external=True)
+
+
+def add(name: str, doc: str, *words: str) -> None:
+    """Make a session that calls one verb."""
+
+    def call(session: nox.Session) -> None:
+        provision(session, *words)
+
+    call.__doc__ = doc
+    nox.session(name=name)(call)
+
+
+VERBS = {
+    "build": "Build, verify and prove",
+    "lock": "Lock",
+    "verify": "Compare with its lock",
+    "smoke": "Run the checks of",
+    "run": "Run a command (after --) in",
+}
+for spec in sorted((HERE / "envs").glob("*.toml")):
+    summary = tomllib.loads(spec.read_text(encoding="utf-8")).get("summary", "")
+    for verb, does in VERBS.items():
+        add(f"{verb}-{spec.stem}", f"{does} {spec.stem}: {summary}", verb, spec.stem,
+            *(["--"] if verb == "run" else []))  # fmt: skip
+
+add("targets", "List every target: lock, environment, last verdict.", "targets")
+add("detect", "This machine: devices, drivers, and which target fits.", "detect")
+add("build-auto", "Build the target that fits this machine.", "build", "auto")
+add("lock", "Lock every target.", "lock")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
+    ensure_tools(dev=True)
+    session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
+    chosen = session.posargs or ["-m", "not docker and not wine"]
+    built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
+    tool(session, "coverage", "erase")
+    tool(session, "coverage", "run", "-m", "pytest", *chosen, **built)
+    tool(session, "coverage", "combine", "--quiet")
+    tool(session, "coverage", "report")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, types, the floors of the architecture, and every spec against its schema."""
+    tool(session, "ruff", "format", "--check", ".")
+    tool(session, "ruff", "check", ".")
+    tool(session, "mypy")
+    session.run(str(BIN / f"lint-imports{EXE}"), external=True)
+
+
+@nox.session(name="update-tools")
+def update_tools(session: nox.Session) -> None:
+    """Lock the toolkit's own tools again, for every platform."""
+    compile_ = ["uv", "pip", "compile", "--universal", "--generate-hashes",
+                "--quiet", "--upgrade", "--no-config", "--python-version", "3.11",
+                "--custom-compile-command", "nox -s update-tools"]  # fmt: skip
+    groups = {"uv.txt": ["uv"], "requirements.txt": ["tools"], "dev.txt": ["tools", "dev"]}
+    for name, parts in groups.items():
+        chosen = [word for part in parts for word in ("--group", part)]
+        source = [] if name == "uv.txt" else ["pyproject.toml"]
+        tool(session, *compile_, *source, *chosen, "--output-file", str(LOCKS / name))

@@ -1,0 +1,212 @@
+"""Lock -> a verified, proven, current generation; whole or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision import __version__, files, inventory, record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provision.install import Plan, Supply
+    from provision.lockfile import Lock
+    from provision.progress import Progress
+    from provision.project import Project
+    from provision.record import Generation, Proof
+    from provision.report import Report
+    from provision.run import Run
+    from provision.spec import Target
+    from provision.verify import Verification
+
+# What the heavy half of a build needs is imported where it is used: finding out that there is
+# nothing to do takes a fraction of a second, of which imports would be the largest part.
+# ruff: noqa: PLC0415
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to build.
+
+    Attributes:
+        smoke: Run the quick checks.
+        absent: Why the target's device is not on this machine; empty where it is.
+    """
+
+    project: Project
+    target: Target
+    lock: Lock
+    supply: Supply
+    smoke: bool
+    absent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """How a build ended.
+
+    Attributes:
+        generation: In use now; None where the checks failed and nothing was changed.
+        plan: What was installed; None where an existing generation served.
+        verification: The comparison with the lock; None where an existing generation served.
+        report: Of the quick checks, where this run made them.
+    """
+
+    target: str
+    generation: Generation | None
+    plan: Plan | None = None
+    verification: Verification | None = None
+    report: Report | None = None
+
+
+def build(order: Order, run: Run, progress: Progress) -> Built:
+    """Bring a target's ``current`` to its lock, or leave everything as it was.
+
+    Raises:
+        ToolError: An artifact cannot be had, the disk is full, a tool failed, or what was
+            installed is not what is locked.
+    """
+    home = order.project.environments(order.target.name)
+    if ready := _ready(home, order):
+        return Built(order.target.name, ready)
+    waiting = f"another build of {order.target.name} is running; waiting for it to end"
+    with files.folder_lock(home, lambda: progress.note(waiting)):
+        if ready := _ready(home, order):
+            return Built(order.target.name, ready)
+        for folder in record.unfinished(home):
+            files.remove_tagged(folder)
+        found = _of_same_lock(home, order.lock)
+        return (
+            _use_again(home, found, order, run, progress)
+            if found
+            else _build_new(home, order, run, progress)
+        )
+
+
+def _ready(home: Path, order: Order) -> Generation | None:
+    """Return the current generation if there is nothing to do."""
+    now = record.current(home)
+    if now is None or now.record.lock != order.lock.digest or has_drifted(now):
+        return None
+    owes_proof = order.smoke and not order.absent and now.record.proof != "proven"
+    return None if owes_proof else now
+
+
+def has_drifted(generation: Generation) -> bool:
+    """Whether distributions came or went since the build; costs one directory listing."""
+    site = inventory.site_packages(generation.folder)
+    return site is None or inventory.dist_info_names(site) != set(generation.record.distributions)
+
+
+def _of_same_lock(home: Path, lock: Lock) -> Generation | None:
+    """Return a finished generation of a lock that has not drifted."""
+    for folder in sorted(home.glob(f"{lock.digest[:16]}*")):
+        found = record.read(folder)
+        if found and found.record.lock == lock.digest and not has_drifted(found):
+            return found
+    return None
+
+
+def _use_again(home: Path, found: Generation, order: Order, run: Run, progress: Progress) -> Built:
+    report = _prove(found.folder, order, run, progress)
+    if report and report.failed:
+        return Built(order.target.name, None, report=report)
+    if report:
+        found = record.prove(found)
+    files.swap_link(home / record.CURRENT, found.folder)
+    return Built(order.target.name, found, report=report)
+
+
+def _build_new(home: Path, order: Order, run: Run, progress: Progress) -> Built:
+    folder = _free_folder(home, order.lock)
+    files.make_tagged(folder)
+    try:
+        built = _fill(folder, order, run, progress)
+        if built.generation:
+            files.swap_link(home / record.CURRENT, folder)
+    except BaseException:
+        files.remove_tagged(folder)
+        raise
+    if not built.generation:
+        files.remove_tagged(folder)
+    return built
+
+
+def _free_folder(home: Path, lock: Lock) -> Path:
+    """Return where a new generation goes; a drifted one of the same lock keeps its folder."""
+    first = home / lock.digest[:16]
+    others = (first.with_name(f"{first.name}-{number}") for number in range(2, 1000))
+    return next(path for path in (first, *others) if not path.exists())
+
+
+def _fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
+    from provision import install
+    from provision.engines import uv_install
+    from provision.run import environment_python
+
+    plan = install.plan(order.lock, order.supply)
+    install.check_space(folder, plan.disk)
+    progress.step(str(plan))
+    progress.step(f"making an environment with Python {order.target.python}")
+    uv_install.make_venv(folder, order.target.python, run)
+    install.install(environment_python(folder), order.lock, order.supply, run, progress)
+    verification = _verify(folder, order, progress)
+    report = _prove(folder, order, run, progress)
+    if report and report.failed:
+        return Built(order.target.name, None, plan, verification, report)
+    made = record.write(folder, _record(folder, order, verification))
+    return Built(order.target.name, made, plan, verification, report)
+
+
+def _verify(folder: Path, order: Order, progress: Progress) -> Verification:
+    from provision.errors import ToolError
+    from provision.verify import verify
+
+    progress.step("comparing every file with its hash")
+    result = verify(folder, order.lock, order.target.pip.forbid, deep=True)
+    if result.findings:
+        raise ToolError(
+            f"what was installed for {order.target.name} is not what is locked",
+            evidence="\n".join(f"{f.symptom}: {', '.join(f.evidence)}" for f in result.findings),
+            cause="the installer's cache holds changed files, or the disk is failing",
+            remedy="empty the cache with `uv cache clean`, then build again",
+        )
+    return result
+
+
+def _prove(folder: Path, order: Order, run: Run, progress: Progress) -> Report | None:
+    from provision.smoke import smoke
+
+    if not order.smoke or order.absent:
+        return None
+    progress.step("running the quick checks")
+    return smoke(order.project, order.target, order.lock, folder, run)
+
+
+def _proof(order: Order) -> Proof:
+    if order.absent:
+        return "unproven"
+    return "proven" if order.smoke else "skipped"
+
+
+def _record(folder: Path, order: Order, verification: Verification) -> record.Record:
+    from provision.engines import uv_install
+
+    site = inventory.site_packages(folder)
+    assert site is not None  # noqa: S101 - verify() has read it
+    return record.Record(
+        target=order.target.name,
+        lock=order.lock.digest,
+        spec=order.target.digest(),
+        python=uv_install.python_version(folder),
+        tools={"provision": __version__, "uv": uv_install.version()},
+        distributions=tuple(sorted(inventory.dist_info_names(site))),
+        tree=verification.tree or "",
+        files=verification.files,
+        size=verification.size,
+        proof=_proof(order),
+        reason=order.absent,
+        built=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    )

@@ -1,0 +1,318 @@
+"""The command: a parser, short handlers, and the one place where errors are caught."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision import __version__
+from provision.errors import Exit, ProvisionError, SpecError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provision.build import Order
+    from provision.console import Console
+    from provision.detect import Detection
+    from provision.lockfile import Lock
+    from provision.project import Project
+    from provision.record import Generation
+    from provision.spec import Target
+
+# Handlers import what they need: `provision --help` loads neither pydantic nor rich, and a build
+# that finds nothing to do loads no resolver.
+# ruff: noqa: PLC0415
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code; see :class:`provision.errors.Exit`."""
+    arguments = parser().parse_args(argv)
+    if arguments.verbose:
+        logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        return _dispatch(arguments)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; nothing was changed\n")
+        return Exit.INTERRUPTED
+    except ProvisionError as error:
+        if arguments.debug:
+            raise
+        return _fail(arguments, error)
+
+
+def _dispatch(arguments: argparse.Namespace) -> int:
+    from provision import project
+    from provision.console import Console, print_json
+
+    console = Console(_program())
+    start = arguments.project or Path.cwd()
+    result, code = arguments.handler(arguments, project.find(start), console)
+    if result is None:
+        return int(code)
+    if arguments.json:
+        print_json(arguments.verb, result)
+    else:
+        from provision.views import show
+
+        show(result, console)
+    return int(code)
+
+
+def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
+    from provision.console import Console, print_json
+
+    if arguments.json:
+        fields = ("what", "evidence", "cause", "remedy")
+        print_json(arguments.verb, {"error": {name: getattr(error, name) for name in fields}})
+    Console(_program()).error(error)
+    return int(error.exit_code)
+
+
+def _program() -> str:
+    """Return how this command can be called again from here."""
+    called = Path(sys.argv[0])
+    on_path = shutil.which("provision")
+    if called.stem != "provision" or (on_path and Path(on_path) == called):
+        return "provision"
+    return os.path.relpath(called)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
+    common.add_argument("--project", type=Path, metavar="DIR", help="the clone to work in")
+    common.add_argument("--debug", action="store_true", help="show tracebacks")
+    common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
+    top = argparse.ArgumentParser(
+        prog="provision",
+        description="Reproducible PyTorch environments, one per kind of hardware.",
+        epilog="Exit codes: 0 good, 1 findings, 2 usage or spec, 3 a tool or the network failed, "
+        "130 interrupted.",
+    )
+    top.add_argument("--version", action="version", version=f"provision {__version__}")
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    def verb(name: str, handler: object, summary: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, parents=[common], help=summary, description=summary)
+        made.set_defaults(handler=handler)
+        return made
+
+    verb("targets", _targets, "list every target: lock, environment, last verdict")
+    verb("detect", _detect, "this machine: devices, drivers, and which target fits")
+    _add_build(verb("build", _build, "lock -> a verified, proven, current environment"))
+    _add_lock(verb("lock", _lock, "spec and catalog -> lock; prints what changed"))
+    check = verb("verify", _verify, "is what is installed what is locked?")
+    check.add_argument("target")
+    check.add_argument("--deep", action="store_true", help="compare the hash of every file")
+    smoke = verb("smoke", _smoke, "run the checks in the environment and keep the report")
+    smoke.add_argument("target")
+    smoke.add_argument("--full", action="store_true", help="all checks, not only the quick ones")
+    run = verb("run", _run, "run a command in the clean environment")
+    run.add_argument("target")
+    run.add_argument("command", nargs="+", metavar="-- CMD", help="the command and its arguments")
+    verb("schema", _schema, "print the JSON Schema of a spec")
+    return top
+
+
+def _add_build(build: argparse.ArgumentParser) -> None:
+    build.add_argument("target", help="a target's name, or `auto` for the one that fits")
+    build.add_argument(
+        "--wheelhouse", type=Path, action="append", default=[], metavar="DIR",
+        help="a folder of wheels to take from first; may be given again",
+    )  # fmt: skip
+    build.add_argument("--offline", action="store_true", help="ask no index at all")
+    build.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
+
+
+def _add_lock(lock: argparse.ArgumentParser) -> None:
+    lock.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+
+
+def _targets(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, int]:
+    from provision.targets import targets
+
+    return targets(project), Exit.OK
+
+
+def _schema(_: argparse.Namespace, __: Project, ___: Console) -> tuple[object, int]:
+    import json
+
+    from provision.spec import schema
+
+    sys.stdout.write(json.dumps(schema(), indent=2) + "\n")
+    return None, Exit.OK
+
+
+def _detect(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, int]:
+    return _detection(project), Exit.OK
+
+
+def _detection(project: Project) -> Detection:
+    from provision import spec
+    from provision.detect import detect
+    from provision.devices import read_devices
+    from provision.host import read_host
+
+    wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
+    return detect(wished, read_host(read_devices(project.catalog)))
+
+
+def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
+    from provision import lock, sources, spec
+    from provision.resolve import Resolver
+    from provision.run import run
+
+    names = arguments.targets or spec.names(project.specs)
+    wished = [spec.load_named(project.specs, name) for name in names]
+    results = lock.lock(wished, project, Resolver(project.catalog, sources.read(), run, console))
+    return results, max((r.error.exit_code for r in results if r.error), default=Exit.OK)
+
+
+def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
+    from provision.build import build
+    from provision.run import run
+
+    built = build(_order(arguments, project, console), run, console)
+    return built, Exit.OK if built.generation else Exit.FINDINGS
+
+
+def _order(arguments: argparse.Namespace, project: Project, console: Console) -> Order:
+    from provision import catalog, sources, spec
+    from provision.build import Order
+    from provision.install import Supply
+
+    name = arguments.target
+    if name == "auto":
+        name = _chosen(project, console)
+    target = spec.load_named(project.specs, name)
+    _check_platform(target)
+    if target.status == "legacy":
+        console.note(f"{target.name} is legacy: {target.reason}")
+    lock = _fresh_lock(project, target)
+    found = sources.read()
+    indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}
+    supply = Supply(
+        wheelhouses=(*_wheelhouses(arguments.wheelhouse), *found.wheelhouses),
+        indexes={"default": found.index_url, **indexes},
+        offline=arguments.offline,
+    )
+    absent = "" if target.accelerator == "cpu" else _absent(project, target)
+    return Order(project, target, lock, supply, smoke=not arguments.no_smoke, absent=absent)
+
+
+def _chosen(project: Project, console: Console) -> str:
+    from provision.views import show
+
+    found = _detection(project)
+    show(found, console)
+    if found.chosen is None:
+        raise UsageError(
+            f"no target fits this machine ({found.host.platform})",
+            remedy="add one to envs/, or build on a machine that is listed by `provision targets`",
+        )
+    return found.chosen
+
+
+def _check_platform(target: Target) -> None:
+    from provision.host import this_platform
+
+    if target.platform != (here := this_platform()):
+        raise UsageError(
+            f"{target.name} is for {target.platform}; this machine is {here}",
+            cause="an environment is built where it runs",
+            remedy=f"run `provision build {target.name}` on a {target.platform} machine",
+        )
+
+
+def _fresh_lock(project: Project, target: Target) -> Lock:
+    from provision import lockfile
+    from provision.lock import staleness
+
+    lock = lockfile.read(project.lock(target.name))
+    if why := staleness(target, project.catalog, lock):
+        raise SpecError(
+            f"the lock of {target.name} is stale",
+            cause=why,
+            remedy=f"lock it again: `{_program()} lock {target.name}`",
+        )
+    return lock
+
+
+def _wheelhouses(folders: list[Path]) -> list[Path]:
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--wheelhouse {folder}: there is no such folder")
+    return [folder.resolve() for folder in folders]
+
+
+def _absent(project: Project, target: Target) -> str:
+    """Return why a target's device cannot be used on this machine, or ""."""
+    from provision.detect import Verdict, detect
+    from provision.devices import read_devices
+    from provision.host import read_host
+
+    (fit,) = detect([target], read_host(read_devices(project.catalog))).fits
+    return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
+
+
+def _verify(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+    from provision import lockfile, spec
+    from provision.verify import verify
+
+    target = spec.load_named(project.specs, arguments.target)
+    lock = lockfile.read(project.lock(target.name))
+    now = _current(project, target.name)
+    result = verify(now.folder, lock, target.pip.forbid, deep=arguments.deep)
+    return result, Exit.FINDINGS if result.findings else Exit.OK
+
+
+def _current(project: Project, target: str) -> Generation:
+    from provision import record
+
+    now = record.current(project.environments(target))
+    if now is None:
+        raise UsageError(
+            f"{target} is not built", remedy=f"build it with `{_program()} build {target}`"
+        )
+    return now
+
+
+def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
+    from provision import lockfile, record, spec
+    from provision.run import run
+    from provision.smoke import smoke
+
+    target = spec.load_named(project.specs, arguments.target)
+    now = _current(project, target.name)
+    console.step(f"running the {'full' if arguments.full else 'quick'} checks of {target.name}")
+    report = smoke(
+        project,
+        target,
+        lockfile.read(project.lock(target.name)),
+        now.folder,
+        run,
+        full=arguments.full,
+    )
+    if not report.failed:
+        record.prove(now)
+    return report, Exit.FINDINGS if report.failed else Exit.OK
+
+
+def _run(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
+    from provision import spec
+    from provision.run import attach, clean_environment, left_behind
+
+    target = spec.load_named(project.specs, arguments.target)
+    now = _current(project, target.name)
+    if now.record.proof == "unproven":
+        console.note(f"{target.name} is unproven: {now.record.reason}")
+    if dropped := left_behind():
+        console.step(f"left behind: {', '.join(dropped)}")
+    environment = clean_environment(prefix=now.folder, extra=target.variables(now.folder))
+    return None, attach(arguments.command, env=environment)

@@ -1,0 +1,88 @@
+"""The terminal: words for people on stderr, results as JSON on stdout."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console as RichConsole
+from rich.text import Text
+
+from provision.finding import Finding, Level
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from provision.errors import ProvisionError
+
+_STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
+SCHEMA = 1
+
+
+class Console:
+    """What a person sees; also listens to the progress of verbs.
+
+    Colour and width follow the terminal; ``NO_COLOR`` is honoured by rich.
+    """
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self._rich = RichConsole(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+    def line(self, text: str = "", style: str | None = None) -> None:
+        """Print a line of words."""
+        self._rich.print(text, style=style)
+
+    def table(self, table: Table) -> None:
+        """Print a table, within the terminal's width."""
+        self._rich.print(table, soft_wrap=False)
+
+    def step(self, text: str) -> None:
+        """Say what is being done now."""
+        self.line(f"· {text}", "dim")
+
+    def note(self, text: str) -> None:
+        """Say something that should stay readable afterwards."""
+        self.line(f"! {text}", "yellow")
+
+    def error(self, error: ProvisionError) -> None:
+        """Print an error: what failed, the evidence, the cause, the remedy."""
+        self.line(f"error: {error.what}", "bold red")
+        for name in ("evidence", "cause", "remedy"):
+            if text := getattr(error, name):
+                self._labelled(name, text)
+
+    def finding(self, finding: Finding) -> None:
+        """Print a finding in the same order."""
+        self.line(f"{finding.level}: {finding.symptom} [{finding.code}]", _STYLES[finding.level])
+        self._labelled("evidence", "\n".join(finding.evidence))
+        self._labelled("cause", finding.cause)
+        self._labelled("remedy", finding.remedy)
+
+    def _labelled(self, label: str, text: str) -> None:
+        first, *rest = text.splitlines() or [""]
+        self._rich.print(Text.assemble((f"  {label + ':':<10}", "bold"), first))
+        for more in rest:
+            self.line(" " * 12 + more)
+
+
+def print_json(verb: str, result: object) -> None:
+    """Print a result on stdout: ``{"schema": 1, "verb": …, "result": …}``."""
+    document = {"schema": SCHEMA, "verb": verb, "result": plain(result)}
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
+    """Return a result as JSON knows it."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list | set | frozenset):
+        return [plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,112 @@
+"""The catalog of devices and drivers: ids to families, builds to releases, least drivers."""
+
+from __future__ import annotations
+
+import tomllib
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from provision.errors import SpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What the catalog knows of one device id."""
+
+    name: str
+    family: str
+    supported: bool
+    integrated: bool
+    tiles: int = 1
+    compute_capability: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """``envs/catalog/devices.toml`` and ``drivers.toml``, ready for look-ups.
+
+    Attributes:
+        intel: Device id to device.
+        chips: NVIDIA's chips: first id, last id, chip, family, compute capability.
+        releases: compute-runtime's builds, ascending, each with its release.
+        cuda: CUDA's major version to the least driver, per platform.
+    """
+
+    intel: dict[str, Device]
+    chips: tuple[tuple[int, int, Device], ...]
+    releases: tuple[tuple[int, str], ...]
+    cuda: dict[str, dict[str, str]]
+
+    def find(self, vendor: str, device_id: str) -> Device | None:
+        """Return what is known of a PCI device id, or None."""
+        if vendor == "intel":
+            return self.intel.get(device_id)
+        if vendor != "nvidia" or not device_id:
+            return None
+        number = int(device_id, 16)
+        return next((chip for first, last, chip in self.chips if first <= number <= last), None)
+
+    def release_of(self, build: int) -> str:
+        """Return ``<release>.<build>`` of compute-runtime for a build number, such as 24.52.32224.
+
+        Intel's library carries the build only; builds rise with releases.
+        """
+        at = bisect_right(self.releases, (build, "~")) - 1
+        return f"{self.releases[at][1] if at >= 0 else '0'}.{build}"
+
+    def least_driver(self, cuda: str, platform: str) -> str | None:
+        """Return the least NVIDIA driver for a CUDA version such as ``12.8``, on a platform."""
+        return self.cuda.get(cuda.partition(".")[0], {}).get(platform)
+
+
+def read_devices(catalog: Path) -> Devices:
+    """Read the device catalog from its folder.
+
+    Raises:
+        SpecError: A file is missing or its content is not as it should be.
+    """
+    try:
+        devices = tomllib.loads((catalog / "devices.toml").read_text(encoding="utf-8"))
+        drivers = tomllib.loads((catalog / "drivers.toml").read_text(encoding="utf-8"))
+        return Devices(
+            intel=_intel(devices["intel"]),
+            chips=tuple(_chip(*row) for row in devices["nvidia"]["chips"]),
+            releases=tuple(sorted((b, r) for r, b in drivers["compute_runtime"].items())),
+            cuda=drivers["cuda"],
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SpecError(
+            f"cannot read the device catalog in {catalog}",
+            evidence=f"{type(error).__name__}: {error}",
+            remedy="restore devices.toml and drivers.toml from version control",
+        ) from error
+
+
+def _intel(table: dict[str, Any]) -> dict[str, Device]:
+    return {
+        device: Device(
+            name=f"Intel {family['name'] if name == 'unnamed' else name}",
+            family=key,
+            supported=family["supported"],
+            integrated=family["integrated"],
+            tiles=2 if device in table["two_tiles"] else 1,
+        )
+        for key, family in table["family"].items()
+        for name, ids in family["devices"].items()
+        for device in ids
+    }
+
+
+def _chip(
+    first: str, last: str, chip: str, family: str, capability: str
+) -> tuple[int, int, Device]:
+    name = f"NVIDIA {chip.upper()} ({family.capitalize()})"
+    return (
+        int(first, 16),
+        int(last, 16),
+        Device(name, family, supported=True, integrated=False, compute_capability=capability),
+    )

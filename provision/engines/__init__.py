@@ -1,0 +1,1 @@
+"""Adapters to the tools that resolve and install."""

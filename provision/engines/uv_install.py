@@ -1,0 +1,110 @@
+"""Make a virtual environment and install locked wheels into it, with uv."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provision.lockfile import Artifact
+    from provision.run import Completed, Run
+
+
+def program() -> str:
+    """Return the uv that is installed beside this very module."""
+    import uv  # noqa: PLC0415 - only its place is wanted
+
+    return str(uv.find_uv_bin())
+
+
+def version() -> str:
+    """Return uv's version."""
+    return importlib.metadata.version("uv")
+
+
+def interpreter(wanted: str) -> str:
+    """Return what to make an environment with: this process's base Python where it fits.
+
+    Otherwise the bare version, for which uv searches the machine, and which it fetches if there
+    is none.
+    """
+    if wanted == f"{sys.version_info.major}.{sys.version_info.minor}":
+        base = Path(sys.base_prefix)
+        windows = base / "python.exe"
+        python = windows if sys.platform == "win32" else base / "bin" / f"python{wanted}"
+        if python.is_file():
+            return str(python)
+    return wanted
+
+
+def venv_argv(uv: str, prefix: Path, python: str) -> list[str]:
+    """Return the command that makes an empty environment in a folder that exists."""
+    return [uv, "venv", "--no-config", "--no-project", "--allow-existing",
+            "--python", python, str(prefix)]  # fmt: skip
+
+
+def install_argv(
+    uv: str, python: Path, *, index_url: str | None, wheelhouses: Sequence[Path], offline: bool
+) -> list[str]:
+    """Return the command that installs locked wheels, read from standard input, and nothing else.
+
+    Args:
+        uv: The program.
+        python: The environment's interpreter.
+        index_url: The one index to ask; None for uv's default.
+        wheelhouses: Folders to look into first.
+        offline: Ask no index at all.
+    """
+    argv = [uv, "pip", "install", "--no-config", "--python", str(python), "--no-deps",
+            "--require-hashes", "--no-build", "--requirements", "-"]  # fmt: skip
+    for folder in wheelhouses:
+        argv += ["--find-links", str(folder)]
+    if offline:
+        argv += ["--no-index", "--offline"]
+    elif index_url:
+        argv += ["--default-index", index_url]
+    return argv
+
+
+def requirements(artifacts: Sequence[Artifact]) -> str:
+    """Return the requirements file of some artifacts: exact versions, one hash each."""
+    return "".join(f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts)
+
+
+def make_venv(prefix: Path, python: str, run: Run) -> None:
+    """Make an empty environment.
+
+    Raises:
+        ToolError: uv finds no such Python, or cannot write.
+    """
+    run(venv_argv(program(), prefix, interpreter(python))).require(
+        f"could not make an environment with Python {python}",
+        remedy=f"install Python {python}, or check the network from which uv takes one",
+    )
+
+
+def python_version(prefix: Path) -> str:
+    """Return the full version of an environment's Python, from its pyvenv.cfg."""
+    text = (prefix / "pyvenv.cfg").read_text(encoding="utf-8")
+    settings = dict(line.split(" = ", 1) for line in text.splitlines() if " = " in line)
+    return settings.get("version_info", settings.get("version", ""))
+
+
+def install(
+    python: Path,
+    artifacts: Sequence[Artifact],
+    run: Run,
+    *,
+    index_url: str | None = None,
+    wheelhouses: Sequence[Path] = (),
+    offline: bool = False,
+) -> Completed:
+    """Install locked wheels into an environment; the caller judges how it ended."""
+    argv = install_argv(
+        program(), python, index_url=index_url, wheelhouses=wheelhouses, offline=offline
+    )
+    return run(argv, stdin=requirements(artifacts), to_terminal=True)

@@ -1,0 +1,60 @@
+"""Who this user is, and which device files they may use."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from provision.facts import Node, User
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from provision.host.tree import Tree
+
+
+def this_user(groups: dict[int, str]) -> User:
+    """Return the user of this process."""
+    gids = tuple(sorted({os.getegid(), *os.getgroups()}))
+    name = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.geteuid())
+    return User(name, os.geteuid(), gids, tuple(groups.get(gid, str(gid)) for gid in gids))
+
+
+def group_names(tree: Tree) -> dict[int, str]:
+    """Return the names of the groups in ``/etc/group`` by their number."""
+    found: dict[int, str] = {}
+    for line in tree.text("etc/group", 1 << 20).splitlines():
+        fields = line.split(":")
+        if len(fields) == 4 and fields[2].isdecimal():
+            found.setdefault(int(fields[2]), fields[0])
+    return found
+
+
+def nodes(tree: Tree, paths: Iterable[str], user: User, groups: dict[int, str]) -> tuple[Node, ...]:
+    """Return device files with whether ``user`` may read and write them."""
+    return tuple(_node(tree, path, user, groups) for path in paths)
+
+
+def _node(tree: Tree, path: str, user: User, groups: dict[int, str]) -> Node:
+    file = tree.root / path.lstrip("/")
+    try:
+        status = file.stat()
+    except (OSError, ValueError):
+        return Node(path, present=False, usable=False)
+    # The kernel knows access lists too, which the seat's user gets on a desktop; bits do not.
+    usable = os.access(file, os.R_OK | os.W_OK) if tree.live else may_use(status, user)
+    return Node(path, groups.get(status.st_gid, str(status.st_gid)), usable=usable)
+
+
+def may_use(status: os.stat_result, user: User) -> bool:
+    """Whether the permission bits let a user read and write a file."""
+    if user.uid == 0:
+        return True
+    if user.uid == status.st_uid:
+        wanted = stat.S_IRUSR | stat.S_IWUSR
+    elif status.st_gid in user.gids:
+        wanted = stat.S_IRGRP | stat.S_IWGRP
+    else:
+        wanted = stat.S_IROTH | stat.S_IWOTH
+    return status.st_mode & wanted == wanted

@@ -1,0 +1,150 @@
+"""NVIDIA's cards and driver: NVML where it loads, else ``/proc`` and ``nvidia-smi``."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision.errors import ProvisionError
+from provision.facts import Driver, Gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provision.host.tree import Tree
+    from provision.run import Run
+
+_QUERY = "pci.bus_id,name,driver_version,memory.total,compute_cap"
+_WSL_TOOL = "/usr/lib/wsl/lib/nvidia-smi"
+_CUDA = re.compile(r"libcuda\.so\.(\d{3,}(?:\.\d+)+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card as NVIDIA's own tools tell it."""
+
+    address: str
+    name: str
+    driver: str | None = None
+    memory_bytes: int | None = None
+    compute_capability: str | None = None
+
+
+def probe_nvml() -> list[Card]:
+    """Ask NVIDIA's management library; an empty list where it does not load or answers nothing."""
+    import pynvml  # type: ignore[import-untyped]  # noqa: PLC0415 - only where there is a card
+
+    try:
+        pynvml.nvmlInit()
+        try:
+            driver = pynvml.nvmlSystemGetDriverVersion()
+            handles = [
+                pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())
+            ]
+            return [
+                Card(
+                    address=_address(pynvml.nvmlDeviceGetPciInfo(handle).busId),
+                    name=pynvml.nvmlDeviceGetName(handle),
+                    driver=driver,
+                    memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+                    compute_capability="{}.{}".format(
+                        *pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+                    ),
+                )
+                for handle in handles
+            ]
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return []
+
+
+def probe_tool(run: Run) -> str:
+    """Return what ``nvidia-smi`` prints of the cards; "" where it is absent, fails or hangs."""
+    tool = shutil.which("nvidia-smi") or shutil.which(_WSL_TOOL)
+    if tool is None:
+        return ""
+    try:
+        done = run([tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"], timeout=5)
+    except ProvisionError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def parse_tool(text: str) -> list[Card]:
+    """Return the cards in the output of :func:`probe_tool`; a line it cannot read is left out."""
+    cards = []
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) == 5 and _address(fields[0]):
+            memory = int(fields[3]) * 2**20 if fields[3].isdecimal() else None
+            capability = fields[4] if re.fullmatch(r"\d+\.\d", fields[4]) else None
+            cards.append(Card(_address(fields[0]), fields[1], fields[2], memory, capability))
+    return cards
+
+
+def probe_proc(tree: Tree) -> list[Card]:
+    """Return the cards that the kernel module itself tells of under ``/proc/driver/nvidia``."""
+    folder = "proc/driver/nvidia/gpus"
+    found = []
+    for address in tree.names(folder):
+        model = re.search(r"^Model:\s*(.+)$", tree.text(f"{folder}/{address}/information"), re.M)
+        if model:
+            found.append(Card(address, model[1].strip()))
+    return found
+
+
+def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
+    """Return the GPUs with what NVIDIA's tools add; cards that the bus does not show are appended.
+
+    In WSL, and in some containers, only NVIDIA's library sees the cards.
+    """
+    by_address = {card.address: card for card in cards}
+    merged = [
+        _with(gpu, by_address.pop(gpu.address)) if gpu.address in by_address else gpu
+        for gpu in gpus
+    ]
+    return merged + [_alone(card) for card in by_address.values()]
+
+
+def _with(gpu: Gpu, card: Card) -> Gpu:
+    driver = gpu.driver or Driver("nvidia")
+    return dataclasses.replace(
+        gpu,
+        name=card.name,
+        driver=Driver(driver.name, card.driver or driver.version),
+        memory_bytes=card.memory_bytes,
+        compute_capability=card.compute_capability or gpu.compute_capability,
+    )
+
+
+def _alone(card: Card) -> Gpu:
+    return Gpu(
+        vendor="nvidia",
+        device_id="",
+        name=card.name,
+        address=card.address,
+        supported=card.compute_capability is not None,
+        integrated=False,
+        compute_capability=card.compute_capability,
+        driver=Driver("nvidia", card.driver),
+        memory_bytes=card.memory_bytes,
+    )
+
+
+def cuda_version(names: Sequence[str]) -> str | None:
+    """Return the version of ``libcuda`` among library names; "" if it shows none."""
+    versions = [match[1] for name in names if (match := _CUDA.fullmatch(name))]
+    if versions:
+        return max(versions)
+    return "" if "libcuda.so.1" in names else None
+
+
+def _address(text: str | bytes) -> str:
+    """Return ``00000000:01:00.0`` as sysfs writes it: ``0000:01:00.0``."""
+    plain = text.decode("ascii", "replace") if isinstance(text, bytes) else text
+    match = re.fullmatch(r"0{0,4}([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", plain.lower())
+    return match[1] if match else ""

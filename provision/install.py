@@ -1,0 +1,172 @@
+"""Install a lock's pip layer into an environment, one index at a time, wheelhouses first."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from provision import wheelhouse
+from provision.engines import uv_install
+from provision.errors import ToolError
+from provision.words import plural, size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from provision.lockfile import Artifact, Lock
+    from provision.progress import Progress
+    from provision.run import Completed, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Where artifacts may come from; none of it can change what is installed.
+
+    Attributes:
+        wheelhouses: Folders that are looked into before any index.
+        indexes: URL by index name, ``default`` being the user's mirror; None is uv's own default.
+        offline: Ask no index at all.
+    """
+
+    wheelhouses: tuple[Path, ...]
+    indexes: dict[str, str | None]
+    offline: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an installation is about to do.
+
+    Attributes:
+        packages: How many distributions.
+        local: How many of them lie in a wheelhouse.
+        fetch: Bytes of the others, as far as the lock knows them; uv's cache may hold some.
+        unsized: How many of the others have no size in the lock.
+        disk: About how many bytes the environment will take.
+    """
+
+    packages: int
+    local: int
+    fetch: int
+    unsized: int
+    disk: int
+
+    def __str__(self) -> str:
+        unsized = f" and {plural(self.unsized, 'file')} of unknown size" if self.unsized else ""
+        return (
+            f"{plural(self.packages, 'package')}: {self.local} from wheelhouses, at most "
+            f"{size(self.fetch)}{unsized} to download, about {size(self.disk)} on disk"
+        )
+
+
+def plan(lock: Lock, supply: Supply) -> Plan:
+    """Return what an installation of a lock will take."""
+    found = wheelhouse.find(lock.artifacts, supply.wheelhouses)
+    rest = [artifact for artifact in lock.artifacts if artifact not in found]
+    return Plan(
+        packages=len(lock.artifacts),
+        local=len(found),
+        fetch=sum(artifact.size or 0 for artifact in rest),
+        unsized=sum(artifact.size is None for artifact in rest),
+        disk=wheelhouse.size_on_disk(lock.artifacts, found),
+    )
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Stop before anything is written where the disk is clearly too small.
+
+    Raises:
+        ToolError: Fewer than ``needed`` bytes are free below ``folder``.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise ToolError(
+            f"{folder} has {size(free)} free, the environment takes about {size(needed)}",
+            remedy="free some space, or put .envs on another disk with a symbolic link",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What one index has to give, and what of it lies in a wheelhouse."""
+
+    index: str
+    artifacts: tuple[Artifact, ...]
+    found: dict[Artifact, Path]
+    supply: Supply
+
+    @classmethod
+    def of(cls, index: str, artifacts: Sequence[Artifact], supply: Supply) -> _Group:
+        """Look into the wheelhouses for some artifacts of an index."""
+        found = wheelhouse.find(artifacts, supply.wheelhouses)
+        return cls(index, tuple(artifacts), found, supply)
+
+    def without(self, damaged: Sequence[Path]) -> _Group:
+        """Return the same group, leaving aside the wheelhouses that hold damaged files."""
+        spoilt = {path.parent for path in damaged}
+        good = tuple(folder for folder in self.supply.wheelhouses if folder not in spoilt)
+        return _Group.of(self.index, self.artifacts, replace(self.supply, wheelhouses=good))
+
+
+def install(python: Path, lock: Lock, supply: Supply, run: Run, progress: Progress) -> None:
+    """Install every artifact of a lock.
+
+    Raises:
+        ToolError: An artifact cannot be had, or its sha256 is not the lock's.
+    """
+    for index in sorted({artifact.index for artifact in lock.artifacts}):
+        artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
+        progress.step(f"installing {plural(len(artifacts), 'package')} of {_called(index)}")
+        _install_group(python, _Group.of(index, artifacts, supply), run, progress)
+
+
+def _install_group(python: Path, group: _Group, run: Run, progress: Progress) -> None:
+    finished = _call(python, group, run)
+    if finished.returncode and (damaged := wheelhouse.damaged(group.found)):
+        for path in damaged:
+            progress.note(f"left aside {path}: its sha256 is not the lock's")
+        group = group.without(damaged)
+        finished = _call(python, group, run)
+    if finished.returncode:
+        raise _explained(group, finished)
+    bytes_ = sum(artifact.size or 0 for artifact in group.artifacts)
+    rate = size(bytes_ / max(finished.seconds, 0.01))
+    progress.step(f"  {size(bytes_)} of wheels in {finished.seconds:.1f} s ({rate}/s)")
+
+
+def _call(python: Path, group: _Group, run: Run) -> Completed:
+    used = {path.parent for path in group.found.values()}
+    return uv_install.install(
+        python,
+        group.artifacts,
+        run,
+        index_url=group.supply.indexes.get(group.index),
+        wheelhouses=[folder for folder in group.supply.wheelhouses if folder in used],
+        offline=group.supply.offline or len(group.found) == len(group.artifacts),
+    )
+
+
+def _explained(group: _Group, finished: Completed) -> ToolError:
+    missing = [artifact for artifact in group.artifacts if artifact not in group.found]
+    shown = [f"{a.filename}  sha256 {a.sha256}" for a in missing[:8]]
+    if len(missing) > 8:
+        shown.append(f"… and {len(missing) - 8} more")
+    name = _called(group.index)
+    if group.supply.offline:
+        cause, reach = "--offline was given", "drop --offline"
+    else:
+        url = group.supply.indexes.get(group.index)
+        cause, reach = f"{name} did not give them", f"check that {url or name} answers"
+    return ToolError(
+        f"could not install from {name}; these files are in no wheelhouse",
+        evidence="\n".join([*shown, *finished.stderr.strip().splitlines()[-8:]]),
+        cause=cause,
+        remedy=f"{reach}, or put the files into a folder and name it with --wheelhouse DIR "
+        "(pip's find-links is read too)",
+    )
+
+
+def _called(index: str) -> str:
+    return "the default index" if index == "default" else f"index {index}"

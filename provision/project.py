@@ -1,0 +1,55 @@
+"""Where the project's folders lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from provision.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A checkout: specs, locks, checks, and the environments built from them."""
+
+    root: Path
+
+    @property
+    def specs(self) -> Path:
+        """The folder of the specs."""
+        return self.root / "envs"
+
+    @property
+    def catalog(self) -> Path:
+        """The folder of the committed facts."""
+        return self.root / "envs" / "catalog"
+
+    @property
+    def smoke(self) -> Path:
+        """The folder of the checks."""
+        return self.root / "smoke"
+
+    def lock(self, target: str) -> Path:
+        """Return the folder of a target's lock."""
+        return self.root / "lockfiles" / target
+
+    def environments(self, target: str) -> Path:
+        """Return the folder of a target's generations."""
+        return self.root / ".envs" / target
+
+
+def find(start: Path) -> Project:
+    """Return the project that a folder lies in, or else the checkout of this very module.
+
+    Raises:
+        UsageError: Neither holds specs.
+    """
+    checkout = Path(__file__).resolve().parent.parent
+    for folder in (start, *start.parents, checkout):
+        if (folder / "envs" / "catalog").is_dir():
+            return Project(folder)
+    raise UsageError(
+        f"no project in {start} or above",
+        cause="a project has a folder envs/ with specs and catalog",
+        remedy="change into your clone, or name it with --project",
+    )

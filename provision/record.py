@@ -1,0 +1,110 @@
+"""What was made: ``provision.json`` inside a generation, written last; no record = unfinished."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from provision import files
+from provision.errors import SpecError
+from provision.spec import Table, faults_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORD = "provision.json"
+CURRENT = "current"
+
+Proof = Literal["proven", "unproven", "skipped"]
+
+
+class Record(Table):
+    """What a generation was built from and what was found in it.
+
+    Attributes:
+        schema_version: 1.
+        lock: Digest of the lock, SHA-256.
+        spec: Digest of the spec's part that decides the lock.
+        python: The interpreter's full version.
+        tools: Version of each tool that took part.
+        distributions: Names of the ``.dist-info`` folders, sorted.
+        tree: Digest of all files; see :class:`provision.verify.Verification`.
+        files: Number of files.
+        size: Bytes on disk.
+        proof: ``proven``: the quick checks passed; ``unproven``: the device is not on this
+            machine; ``skipped``: the user said ``--no-smoke``.
+        built: ISO 8601, UTC.
+    """
+
+    schema_version: Literal[1] = 1
+    target: str
+    lock: str
+    spec: str
+    python: str
+    tools: dict[str, str]
+    distributions: tuple[str, ...]
+    tree: str
+    files: int
+    size: int
+    proof: Proof
+    reason: str = ""
+    built: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One finished environment."""
+
+    folder: Path
+    record: Record
+
+
+def write(folder: Path, record: Record) -> Generation:
+    """Write the record, which is what makes a generation finished."""
+    text = json.dumps(record.model_dump(mode="json"), indent=2) + "\n"
+    files.write_atomic(folder / RECORD, text)
+    return Generation(folder, record)
+
+
+def prove(generation: Generation) -> Generation:
+    """Write down that the checks passed in a generation, if that is news."""
+    if generation.record.proof == "proven":
+        return generation
+    proven = {"proof": "proven", "reason": ""}
+    return write(generation.folder, generation.record.model_copy(update=proven))
+
+
+def read(folder: Path) -> Generation | None:
+    """Return the generation in a folder, or None where it is absent or unfinished.
+
+    Raises:
+        SpecError: The record is there but is not one of ours.
+    """
+    path = folder / RECORD
+    try:
+        return Generation(folder, Record.model_validate_json(path.read_bytes()))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValidationError) as error:
+        faults = faults_of(error) if isinstance(error, ValidationError) else [str(error)]
+        raise SpecError(
+            f"cannot read {path}",
+            evidence="\n".join(faults),
+            cause="it was edited, or written by another version of Provision",
+            remedy="remove its folder and build again",
+        ) from error
+
+
+def current(environments: Path) -> Generation | None:
+    """Return the generation in use below a target's folder, or None."""
+    folder = files.read_link(environments / CURRENT)
+    return read(folder) if folder else None
+
+
+def unfinished(environments: Path) -> list[Path]:
+    """Return the folders below a target's folder that a build left without a record."""
+    tagged = filter(files.is_tagged, sorted(environments.iterdir()))
+    return [folder for folder in tagged if not (folder / RECORD).is_file()]

@@ -1,0 +1,103 @@
+"""What was measured: the report of one smoke run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from provision.errors import ToolError
+from provision.spec import faults_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class _Part(BaseModel):
+    # Written by the suite inside the environment, which may know more than this reader.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Number(_Part):
+    """One measured value with its unit; ``spread`` is in the same unit."""
+
+    value: float
+    unit: str
+    spread: float | None = None
+
+
+class Problem(_Part):
+    """A finding as the suite writes it; see :class:`provision.finding.Finding`."""
+
+    code: str
+    level: Literal["error", "warning", "note"]
+    symptom: str
+    cause: str
+    remedy: str
+    evidence: tuple[str, ...]
+
+
+class Check(_Part):
+    """One check with its outcome.
+
+    Attributes:
+        id: Stable identifier.
+        title: What it proves.
+        stands_for: The failure that users met.
+        seconds: How long it took.
+        finding: Why it failed; None where it passed.
+    """
+
+    id: str
+    outcome: Literal["passed", "failed"]
+    title: str
+    stands_for: str
+    seconds: float
+    numbers: dict[str, Number]
+    finding: Problem | None
+
+
+class Report(_Part):
+    """One run of the suite in one environment.
+
+    Attributes:
+        schema: 1.
+        suite: ``quick`` or ``full``.
+        device: What the environment's torch says about the device.
+        started: ISO 8601, UTC.
+        seconds: Duration of the whole run.
+    """
+
+    schema_version: Literal[1]
+    suite: Literal["quick", "full"]
+    target: str
+    python: str
+    torch: str | None
+    device: dict[str, Any]
+    started: str
+    seconds: float
+    checks: tuple[Check, ...]
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if check.outcome == "failed")
+
+
+def read(path: Path) -> Report:
+    """Read a report.
+
+    Raises:
+        ToolError: It is absent, cut short or of another schema.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
+    except (OSError, ValueError, AttributeError) as error:
+        faults = faults_of(error) if isinstance(error, ValidationError) else [str(error)]
+        raise ToolError(
+            f"no usable smoke report at {path}",
+            evidence="\n".join(faults),
+            cause="the suite ended before it could write one",
+        ) from error

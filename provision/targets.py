@@ -1,0 +1,84 @@
+"""Every target at a glance: platform, lock, environment, last verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision import lock, lockfile, record, smoke, spec
+from provision.errors import ProvisionError
+
+if TYPE_CHECKING:
+    from provision.project import Project
+    from provision.spec import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One target; every field but the name is words for a person."""
+
+    name: str
+    platform: str
+    status: str
+    lock: str
+    built: str
+    smoke: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All targets of a project."""
+
+    rows: tuple[Row, ...]
+
+
+def targets(project: Project) -> Overview:
+    """Return the state of every target.
+
+    Raises:
+        SpecError: A spec has faults.
+    """
+    wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
+    return Overview(tuple(_row(project, target) for target in wished))
+
+
+def _row(project: Project, target: Target) -> Row:
+    return Row(
+        name=target.name,
+        platform=target.platform,
+        status=target.status,
+        lock=_lock(project, target),
+        built=_built(project, target),
+        smoke=_smoke(project, target),
+        summary=target.summary,
+    )
+
+
+def _lock(project: Project, target: Target) -> str:
+    if not (project.lock(target.name) / lockfile.PIP_LAYER).is_file():
+        return "none"
+    try:
+        found = lockfile.read(project.lock(target.name))
+        return "stale" if lock.staleness(target, project.catalog, found) else "fresh"
+    except ProvisionError:
+        return "unreadable"
+
+
+def _built(project: Project, target: Target) -> str:
+    try:
+        now = record.current(project.environments(target.name))
+    except ProvisionError:
+        return "unreadable"
+    return now.record.proof if now else "no"
+
+
+def _smoke(project: Project, target: Target) -> str:
+    try:
+        report = smoke.last_report(project, target.name)
+    except ProvisionError:
+        return "unreadable"
+    if report is None:
+        return "none"
+    verdict = f"{len(report.failed)} failed" if report.failed else "passed"
+    return f"{verdict} {report.started[:10]}"

@@ -1,0 +1,228 @@
+"""Is what is installed what is locked? Which file drifted?"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision import files, inventory
+from provision.errors import ToolError
+from provision.finding import Finding, Level
+from provision.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from provision.inventory import Installed, Recorded
+    from provision.lockfile import Lock
+    from provision.spec import Reasoned
+
+# What an installer writes about itself; it differs between machines and says nothing of the code.
+_NOISE = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a comparison of an environment with its lock found.
+
+    Attributes:
+        findings: Nothing means that the two are equal.
+        distributions: How many are installed.
+        files: How many files they recorded.
+        size: Of those files, in bytes.
+        tree: SHA-256 over the paths and hashes of all files, equal on every machine that built
+            the same lock; None unless every file was hashed.
+    """
+
+    findings: tuple[Finding, ...]
+    distributions: int
+    files: int
+    size: int
+    tree: str | None
+
+
+def verify(prefix: Path, lock: Lock, forbid: Iterable[Reasoned], *, deep: bool) -> Verification:
+    """Compare an environment with its lock.
+
+    Args:
+        prefix: The environment.
+        lock: What should be in it.
+        forbid: Distributions that must not be in it, whoever asks for them.
+        deep: Hash every file instead of comparing sizes.
+
+    Raises:
+        ToolError: There is no environment at ``prefix``.
+    """
+    site = inventory.site_packages(prefix)
+    if site is None:
+        raise ToolError(
+            f"{prefix} is no Python environment", remedy=f"build {lock.folder.name} again"
+        )
+    installed = inventory.distributions(site)
+    records = {dist.folder: dist.files() or [] for dist in installed}
+    on_disk = dict(_walk(site))
+    findings = [
+        *_against_lock(installed, lock),
+        *_forbidden(installed, forbid),
+        *_unrecorded(on_disk, records.values()),
+    ]
+    hashes = _hash_all(site, records, on_disk) if deep else {}
+    for dist in installed:
+        findings += _drifted(dist, site, records[dist.folder], on_disk, hashes)
+    return Verification(
+        findings=tuple(findings),
+        distributions=len(installed),
+        files=sum(map(len, records.values())),
+        size=sum(on_disk.values()),
+        tree=_tree_digest(prefix, site, hashes) if deep else None,
+    )
+
+
+def _walk(site: Path) -> Iterator[tuple[str, int]]:
+    """Yield every file below a folder, relative with forward slashes, and its size."""
+    folders = [(str(site), "")]
+    while folders:
+        folder, base = folders.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != "__pycache__":
+                        folders.append((entry.path, f"{base}{entry.name}/"))
+                else:
+                    yield base + entry.name, entry.stat().st_size
+
+
+def _against_lock(installed: list[Installed], lock: Lock) -> Iterator[Finding]:
+    here = {dist.name: dist for dist in installed}
+    for name, version in lock.versions.items():
+        found = here.get(name)
+        if found is None:
+            cause = "it was uninstalled after the build"
+            evidence = f"the lock has {name} {version}"
+            yield _differs(lock, "missing-package", f"{name} is not installed", cause, evidence)
+        elif found.version != version:
+            symptom = f"{name} is {found.version}, locked is {version}"
+            cause = f"{_installer(found)} replaced it after the build"
+            yield _differs(lock, "version-drift", symptom, cause, str(found.folder))
+    for name in sorted(here.keys() - lock.versions.keys()):
+        symptom = f"{name or here[name].folder.name} is installed but not locked"
+        cause = f"{_installer(here[name])} added it after the build"
+        yield _differs(lock, "unlocked-package", symptom, cause, str(here[name].folder))
+
+
+def _differs(lock: Lock, code: str, symptom: str, cause: str, evidence: str) -> Finding:
+    remedy = f"`provision build {lock.folder.name}` makes a fresh generation"
+    return Finding(code, Level.ERROR, symptom, cause, remedy, (evidence,))
+
+
+def _installer(dist: Installed) -> str:
+    try:
+        return (dist.folder / "INSTALLER").read_text(encoding="utf-8").strip() or "an unknown tool"
+    except (OSError, UnicodeDecodeError):
+        return "an unknown tool"
+
+
+def _forbidden(installed: list[Installed], forbid: Iterable[Reasoned]) -> Iterator[Finding]:
+    here = {dist.name: dist for dist in installed}
+    for entry in forbid:
+        if entry.name in here:
+            yield Finding(
+                "forbidden-package",
+                Level.ERROR,
+                f"{entry.name} {here[entry.name].version} must not be in this environment",
+                entry.reason,
+                f"uninstall it, or build the target that is made for {entry.name}",
+                (str(here[entry.name].folder),),
+            )
+
+
+def _unrecorded(on_disk: dict[str, int], records: Iterable[list[Recorded]]) -> Iterator[Finding]:
+    known = {line.path for record in records for line in record}
+    if strangers := sorted(on_disk.keys() - known):
+        yield Finding(
+            "unrecorded-file",
+            Level.ERROR,
+            f"{plural(len(strangers), 'file')} in site-packages not of any distribution",
+            "something was copied there by hand; a .pth or sitecustomize.py changes every start, "
+            "and a module can shadow a locked one",
+            "remove them, or build again",
+            _shortened(strangers),
+        )
+
+
+def _hash_all(
+    site: Path, records: dict[Path, list[Recorded]], on_disk: dict[str, int]
+) -> dict[str, str]:
+    paths = [
+        line.path
+        for record in records.values()
+        for line in record
+        if line.path in on_disk or line.path.startswith("../")
+    ]
+    paths = [path for path in dict.fromkeys(paths) if (site / path).is_file()]
+    return dict(zip(paths, files.sha256_files([site / path for path in paths]), strict=True))
+
+
+def _drifted(
+    dist: Installed,
+    site: Path,
+    record: list[Recorded],
+    on_disk: dict[str, int],
+    hashes: dict[str, str],
+) -> Iterator[Finding]:
+    if not record:
+        yield Finding(
+            "half-installed-package",
+            Level.ERROR,
+            f"{dist.name or dist.folder.name} has no readable RECORD",
+            "its installation or removal was cut short",
+            "build again",
+            (str(dist.folder / "RECORD"),),
+        )
+    changed = [
+        line.path
+        for line in record
+        if not line.path.endswith(".pyc") and _has_changed(line, site, on_disk, hashes)
+    ]
+    if changed:
+        yield Finding(
+            "changed-file",
+            Level.ERROR,
+            f"{plural(len(changed), 'file')} of {dist.name} missing or not as its RECORD says",
+            "they were edited or removed after the build, or the installer's cache is damaged",
+            "build again; if it stays, empty the cache with `uv cache clean` first",
+            _shortened(changed),
+        )
+
+
+def _has_changed(
+    line: Recorded, site: Path, on_disk: dict[str, int], hashes: dict[str, str]
+) -> bool:
+    if line.path in hashes and line.sha256:
+        return hashes[line.path] != line.sha256
+    size = on_disk.get(line.path)
+    if size is None:
+        path = site / line.path  # a script, which lies outside site-packages
+        size = path.stat().st_size if path.is_file() else None
+    return size is None or (line.size is not None and size != line.size)
+
+
+def _shortened(paths: list[str]) -> tuple[str, ...]:
+    rest = len(paths) - _SHOWN
+    return (*paths[:_SHOWN], *([f"… and {rest} more"] if rest > 0 else []))
+
+
+def _tree_digest(prefix: Path, site: Path, hashes: dict[str, str]) -> str:
+    total = hashlib.sha256()
+    for path, digest in sorted(hashes.items()):
+        if path.endswith(".pyc") or path.rpartition("/")[2] in _NOISE:
+            continue
+        if path.startswith("../"):  # a script's first line holds the prefix
+            content = (site / path).read_bytes().replace(str(prefix).encode(), b"{prefix}")
+            digest = files.sha256_bytes(content)  # noqa: PLW2901
+        total.update(f"{path} {digest}\n".encode())
+    return total.hexdigest()

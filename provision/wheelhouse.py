@@ -1,0 +1,55 @@
+"""Folders of artifacts: what is in them counts by its sha256, wherever it came from."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import TYPE_CHECKING
+
+from provision import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from provision.lockfile import Artifact
+
+# Bytes on disk per byte of wheel where the wheel is not here to be asked; measured on cpu-linux.
+_UNPACKED = 3.3
+
+
+def find(artifacts: Iterable[Artifact], folders: Sequence[Path]) -> dict[Artifact, Path]:
+    """Return which artifacts lie in which file, by name and, where it is known, size.
+
+    The hash is not looked at here: the installer does that while it unpacks, so that a gigabyte
+    is not read twice; :func:`damaged` tells afterwards which file was at fault.
+    """
+    found = {}
+    for artifact in artifacts:
+        for folder in folders:
+            path = folder / artifact.filename
+            if path.is_file() and artifact.size in {None, path.stat().st_size}:
+                found[artifact] = path
+                break
+    return found
+
+
+def damaged(found: dict[Artifact, Path]) -> list[Path]:
+    """Return the files that are not what the lock names, by sha256."""
+    digests = files.sha256_files(list(found.values()))
+    pairs = zip(found.items(), digests, strict=True)
+    return [path for (artifact, path), digest in pairs if digest != artifact.sha256]
+
+
+def size_on_disk(artifacts: Iterable[Artifact], found: dict[Artifact, Path]) -> int:
+    """Return about how many bytes some wheels take once they are installed."""
+    return sum(
+        _unpacked(found[a]) if a in found else int((a.size or 0) * _UNPACKED) for a in artifacts
+    )
+
+
+def _unpacked(wheel: Path) -> int:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return sum(entry.file_size for entry in archive.infolist())
+    except (OSError, zipfile.BadZipFile):
+        return 0  # the installer will say what is wrong with it

@@ -1,0 +1,5 @@
+"""The smoke suite: what an environment must do on its device, run by the environment's own Python.
+
+It needs the standard library, pytest and torch, and imports nothing of the toolkit: the two talk
+through files only (``expect.json`` in, ``report.json`` out).
+"""

@@ -1,0 +1,105 @@
+"""The device under test: torch's handle for it, its backend module, and what it says of itself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from typing import Any
+
+import torch
+
+
+def of(accelerator: str) -> torch.device:
+    """Return the first device of an accelerator."""
+    return torch.device("cpu") if accelerator == "cpu" else torch.device(accelerator, 0)
+
+
+def backend(device: torch.device) -> Any:  # noqa: ANN401 - torch.cuda, torch.xpu: modules
+    """Return the module that drives the device, as ``torch.cuda``; None for the CPU."""
+    return None if device.type == "cpu" else getattr(torch, device.type, None)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done all that it was given."""
+    if module := backend(device):
+        module.synchronize()
+
+
+def compiled(accelerator: str) -> bool:
+    """Say whether this torch has code for the accelerator; asks no driver."""
+    if accelerator == "cuda":
+        return torch.version.cuda is not None
+    if accelerator == "xpu":
+        probe = getattr(getattr(torch, "xpu", None), "_is_compiled", None)
+        # The stacks with IPEX bring torch.xpu themselves, without _is_compiled.
+        return bool(probe()) if probe else hasattr(torch, "xpu")
+    return True
+
+
+def facts(device: torch.device) -> dict[str, Any]:
+    """Return what the device says of itself: name, count, memory in bytes, driver."""
+    if device.type == "cpu":
+        return {"name": _cpu_name(), "count": 1, "threads": torch.get_num_threads()}
+    module = backend(device)
+    properties = module.get_device_properties(device)
+    return {
+        "name": module.get_device_name(device),
+        "count": module.device_count(),
+        "memory": properties.total_memory,
+        "driver": driver(device.type, properties),
+        "capability": _capability(device, module),
+    }
+
+
+def _capability(device: torch.device, module: Any) -> str | None:  # noqa: ANN401
+    """Return CUDA's ``sm_xy`` of the device, None elsewhere."""
+    if device.type != "cuda":
+        return None
+    return "sm_{}{}".format(*module.get_device_capability(device))
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:  # noqa: PTH123
+            found = re.search(r"^model name\s*: (.+)$", stream.read(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else os.environ.get("PROCESSOR_IDENTIFIER", "CPU")
+
+
+def driver(accelerator: str, properties: object = None) -> str | None:
+    """Return the version of the driver, None where it can't be told."""
+    if accelerator == "cuda":
+        return _nvidia_driver()
+    return getattr(properties, "driver_version", None)
+
+
+def _nvidia_driver() -> str | None:
+    """Ask NVIDIA's management library, which comes with the driver and needs no CUDA context."""
+    name = "nvml.dll" if os.name == "nt" else "libnvidia-ml.so.1"
+    try:
+        library = ctypes.CDLL(name)
+    except OSError:
+        return None
+    text = ctypes.create_string_buffer(96)  # NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE is 80
+    if library.nvmlInit_v2() or library.nvmlSystemGetDriverVersion(text, 96):
+        return None
+    return text.value.decode()
+
+
+# Marketing name -> family, for the GPUs that the Intel stacks support (names as Level Zero and
+# the Windows driver give them).
+FAMILIES: tuple[tuple[str, str], ...] = (
+    (r"Data Center GPU Max", "pvc"),
+    (r"Data Center GPU Flex", "ats-m"),
+    (r"Arc.* Pro A\d|Arc.* A\d{3}", "dg2"),
+    (r"Arc.* Pro B\d|Arc.* B\d{3}", "bmg"),
+    (r"Arc.* 1[34]0V", "lnl"),
+    (r"Arc.* 1[34]0T", "arl-h"),
+)
+
+
+def family(name: str) -> str | None:
+    """Return the Intel family of a device name, None for a name that says nothing."""
+    return next((found for pattern, found in FAMILIES if re.search(pattern, name)), None)

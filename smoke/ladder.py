@@ -1,0 +1,122 @@
+"""The ladder: why there is no usable device, from the first reason to the last.
+
+Not compiled in, driver missing, driver too old, no permission, no device, operations fail. The
+remaining rungs are told elsewhere: unsupported (``device.family``), wrong numbers (each check),
+slow (``throughput``), process died and hung (the supervisor).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from typing import TYPE_CHECKING
+
+import torch
+
+from smoke import device as devices
+from smoke.finding import fail
+
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+
+NODES = {"cuda": "/dev/nvidia[0-9]*", "xpu": "/dev/dri/renderD*"}
+
+
+def climb(accelerator: str, numbers: Numbers) -> torch.device:
+    """Return the device, proven to compute.
+
+    Raises:
+        CheckFailed: One rung does not hold; its finding says which.
+    """
+    numbers.step("look for the device")
+    _compiled(accelerator)
+    if accelerator != "cpu":
+        _available(accelerator)
+    numbers.step("first operation")
+    device = devices.of(accelerator)
+    total = float((torch.ones(64, 64).to(device) @ torch.ones(64, 64).to(device)).sum().cpu())
+    numbers.within("first operation", abs(total / 64**3 - 1), 0.0)
+    return device
+
+
+def _compiled(accelerator: str) -> None:
+    if not devices.compiled(accelerator):
+        fail(
+            "cpu-build-of-torch-installed",
+            f"torch {torch.__version__} is built without {accelerator}",
+            cause="torch came from another index than the spec assigns to it",
+            remedy="build the environment again from its lock",
+            evidence=[f"torch.version.cuda = {torch.version.cuda}"],
+        )
+
+
+def _available(accelerator: str) -> None:
+    module = devices.backend(devices.of(accelerator))
+    if module.is_available() and module.device_count() > 0:
+        return
+    nodes = sorted(glob.glob(NODES[accelerator])) if os.name == "posix" else []  # noqa: PTH207
+    reason = _reason(accelerator, module, nodes)
+    evidence = [
+        f"torch.{accelerator}.is_available() = {module.is_available()}",
+        f"torch.{accelerator}.device_count() = {module.device_count()}",
+        f"driver = {devices.driver(accelerator)}",
+        f"device nodes = {' '.join(nodes) or 'none'}",
+        f"torch says: {_own_words(module)}",
+    ]
+    code, cause, remedy = reason
+    fail(code, f"no {accelerator} device is usable", cause=cause, remedy=remedy, evidence=evidence)
+
+
+def _reason(accelerator: str, module: object, nodes: list[str]) -> tuple[str, str, str]:
+    """Return code, cause and remedy for a device that does not show."""
+    words = _own_words(module)
+    if "too old" in words:
+        return "driver-too-old", "the driver is older than this build needs", "upgrade the driver"
+    closed = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
+    if closed and len(closed) == len(nodes):
+        return (
+            "no-render-permission",
+            f"this user may not open {closed[0]}",
+            "add the user to the group that owns it (render or video), then log in again",
+        )
+    missing = "no NVIDIA driver" in words or "driver version is insufficient" in words
+    if missing or (accelerator == "cuda" and devices.driver("cuda") is None):
+        return "driver-missing", "no NVIDIA driver is loaded", "install the NVIDIA driver"
+    if accelerator == "xpu" and not nodes and os.name == "posix":
+        return (
+            "driver-missing",
+            "there is no render node: no kernel driver has taken a GPU",
+            "install Intel's GPU driver (i915 or xe), and pass /dev/dri into a container",
+        )
+    return (
+        "no-gpu-device-visible",
+        "the driver is there and shows no device to this process",
+        "check CUDA_VISIBLE_DEVICES, ZE_AFFINITY_MASK, ONEAPI_DEVICE_SELECTOR and the container",
+    )
+
+
+def _own_words(module: object) -> str:
+    """Return what torch itself says when it is made to start the device."""
+    try:
+        module.init()  # type: ignore[attr-defined]
+    except Exception as error:  # noqa: BLE001 - any refusal is an answer
+        return str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+    return "nothing"
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
+def reaches(found: str, floor: str) -> bool:
+    """Say whether a driver version is at least ``>=floor``.
+
+    Level Zero says 1.6.33578 where Intel's packages say 25.18.33578: then the build decides, the
+    one number of both that has five digits.
+    """
+    have, need = _parts(found), _parts(floor)
+    builds = [next((part for part in parts if part >= 10000), None) for parts in (have, need)]
+    if have[:1] != need[:1] and all(builds):
+        return bool(builds[0] >= builds[1])  # type: ignore[operator]
+    return have >= need

@@ -1,0 +1,134 @@
+"""The fused operators that we know how to judge, with float64 references.
+
+Schemas were read from IPEX's sources at ten tags, 1.13.120 to 2.9.10; arguments have no usable
+names there, so operators are called by position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from smoke import reference
+from smoke.finding import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from smoke.checks import Numbers
+
+KEYS = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU"}
+Arguments = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """How to judge one operator.
+
+    Attributes:
+        overloads: Name of each overload, and how to make its arguments in a type on the CPU.
+        right: The reference, given the arguments in float64.
+    """
+
+    overloads: dict[str, Callable[[torch.dtype], Arguments]]
+    right: Callable[..., torch.Tensor]
+
+
+def _three(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    return tuple(reference.noise(6, 10, dtype=dtype, seed=seed) for seed in range(3))
+
+
+def _rms_norm(x: torch.Tensor, _shape: list[int], weight: torch.Tensor, _b: None, e: float) -> Any:  # noqa: ANN401
+    return x * (x.square().mean(-1, keepdim=True) + e).rsqrt() * weight
+
+
+OPERATORS = {
+    # csrc/gpu/aten/operators/TripleOps.cpp: _0 * _1 + _3 * _2
+    "torch_ipex::mul_add": Operator(
+        {
+            "default": lambda dtype: (*_three(dtype), 0.5),
+            "Scalar_Tensor": lambda dtype: (_three(dtype)[0], 1.5, _three(dtype)[2], 0.5),
+            "Tensor_Scalar": lambda dtype: (*_three(dtype)[:2], 1.5, 0.5),
+            "Scalar_Scalar": lambda dtype: (_three(dtype)[0], 1.5, 2.5, 0.5),
+        },
+        lambda a, b, c, alpha: a * b + alpha * c,
+    ),
+    # csrc/gpu/aten/operators/RMSNorm.cpp, 2.1.10 and later
+    "torch_ipex::fast_rms_norm": Operator(
+        {"default": lambda dtype: (_three(dtype)[0], [10], _three(dtype)[1][0], None, 1e-5)},
+        _rms_norm,
+    ),
+}
+
+
+def prove(name: str, device: torch.device, numbers: Numbers) -> None:
+    """Prove an operator on the device.
+
+    Raises:
+        CheckFailed: It is unknown, not registered, without a kernel, or wrong.
+    """
+    operator = OPERATORS.get(name)
+    if operator is None:
+        fail(
+            "fused-op-without-reference",
+            f"this suite has no reference for {name}",
+            cause="the spec names an operator that smoke/operators.py does not know",
+            remedy="add it there, or take it out of the spec's fused_ops",
+            evidence=[f"known: {', '.join(OPERATORS)}"],
+        )
+    for overload in operator.overloads:
+        _registered(name, overload, device)
+    for overload, make in operator.overloads.items():
+        packet = getattr(torch.ops.torch_ipex, name.partition("::")[2])
+        for dtype in reference.dtypes(device):
+            _values(getattr(packet, overload), make(dtype), operator.right, device, numbers)
+
+
+def _registered(name: str, overload: str, device: torch.device) -> None:
+    """End the check unless the overload exists and has a kernel for the device's own key."""
+    full = name if overload == "default" else f"{name}.{overload}"
+    key = KEYS.get(device.type, "PrivateUse1")
+    if full not in torch._C._dispatch_get_all_op_names():
+        code, what = "fused-op-missing", "is not registered"
+    elif not torch._C._dispatch_has_kernel_for_dispatch_key(full, key):
+        code, what = "fused-op-without-kernel", f"has no kernel for {key}"
+    else:
+        return
+    fail(
+        code,
+        f"{full} {what}",
+        cause="the library that brings it was not loaded, or is another build of it",
+        remedy="build the environment again from its lock; it must hold exactly one IPEX",
+        evidence=[f"dispatch key {key}", f"torch {torch.__version__}"],
+    )
+
+
+def _values(
+    function: Callable[..., torch.Tensor],
+    arguments: Arguments,
+    right: Callable[..., torch.Tensor],
+    device: torch.device,
+    numbers: Numbers,
+) -> None:
+    dtype = arguments[0].dtype
+    wide = [part.double() if isinstance(part, torch.Tensor) else part for part in arguments]
+    for layout in ("contiguous", "strided"):
+        name = f"{function} {reference.short(dtype)} {layout}"
+        numbers.step(name)
+        given = [
+            _placed(part, device, strided=layout == "strided")
+            if isinstance(part, torch.Tensor)
+            else part
+            for part in arguments
+        ]
+        off = reference.error(function(*given), right(*wide))
+        numbers.within(name, off, reference.LIMITS[dtype])
+
+
+def _placed(tensor: torch.Tensor, device: torch.device, *, strided: bool) -> torch.Tensor:
+    """Return the tensor on the device; strided: every second column of a wider one."""
+    if not strided:
+        return tensor.to(device)
+    return torch.stack([tensor, tensor], -1).to(device)[..., 0]

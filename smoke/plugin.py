@@ -1,0 +1,144 @@
+"""The pytest plugin: which checks run, what they are given, and what becomes of their outcome."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from smoke.checks import DEVICE, Numbers
+from smoke.finding import CheckFailed, Finding, explain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
+
+    import torch
+
+    from smoke.expect import Expect
+    from smoke.journal import Journal
+
+
+def headline(item: pytest.Function) -> dict[str, str]:
+    """Return id, title and seed failure of a check."""
+    mark = item.get_closest_marker("check")
+    title = (item.function.__doc__ or "").strip().splitlines()[0]
+    return {"id": mark.args[0], "title": title, "stands_for": mark.kwargs["stands_for"]}
+
+
+class Suite:
+    """One pytest run: selects by expectation, hands out fixtures, journals results."""
+
+    def __init__(
+        self,
+        expect: Expect,
+        journal: Journal,
+        around: Callable[[], AbstractContextManager[None]],
+        *,
+        full: bool,
+        only: tuple[str, ...] = (),
+    ) -> None:
+        self._expect = expect
+        self._journal = journal
+        self._around = around
+        self._full = full
+        self._only = only
+        self._numbers = Numbers(journal)
+        self._error: BaseException | None = None
+        self._started = 0.0
+        self.known: set[str] = set()
+
+    @pytest.fixture
+    def expect(self) -> Expect:
+        """What the target promises."""
+        return self._expect
+
+    @pytest.fixture
+    def journal(self) -> Journal:
+        """The journal, for facts that are no numbers."""
+        return self._journal
+
+    @pytest.fixture
+    def numbers(self) -> Numbers:
+        """The measurements of the check that asks."""
+        return self._numbers
+
+    @pytest.fixture
+    def device(self) -> torch.device:
+        """The target's device, unless it is known not to work."""
+        from smoke import device
+
+        cause = self._outcome(DEVICE)
+        if cause and self._expect.on_gpu:
+            raise CheckFailed(blocked(cause))
+        return device.of(self._expect.accelerator)
+
+    def _outcome(self, identifier: str) -> dict[str, Any] | None:
+        """Return the finding of an earlier check that failed."""
+        results = {result["id"]: result for result in self._journal.results()}
+        return results.get(identifier, {}).get("finding")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
+        """Keep the checks that apply and have not run yet."""
+        done = {result["id"] for result in self._journal.results()}
+        self.known = {headline(item)["id"] for item in items}
+        items[:] = [item for item in items if self._wanted(item, done)]
+
+    def _wanted(self, item: pytest.Function, done: set[str]) -> bool:
+        mark = item.get_closest_marker("check")
+        named = mark.args[0] in self._only
+        chosen = named or (not self._only and (self._full or not mark.kwargs["full"]))
+        return chosen and mark.args[0] not in done and mark.kwargs["when"](self._expect)
+
+    def pytest_runtest_setup(self, item: pytest.Function) -> None:
+        """Note that a check begins."""
+        self._numbers = Numbers(self._journal)
+        self._error = None
+        self._started = time.monotonic()
+        self._journal.write(start=headline(item))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        """Run a check, collected before, inside of what the worker wants around it."""
+        with self._around():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Function, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Keep the first error of a check; when it is over, note its result."""
+        report = yield
+        if call.excinfo and self._error is None:
+            self._error = call.excinfo.value
+        if call.when == "teardown":
+            self._journal.write(result=self._result(item))
+        return report
+
+    def _result(self, item: pytest.Function) -> dict[str, Any]:
+        finding = explain(self._error).as_json() if self._error else None
+        return {
+            **headline(item),
+            "outcome": "failed" if finding else "passed",
+            "seconds": round(time.monotonic() - self._started, 3),
+            "numbers": self._numbers.values,
+            "finding": finding,
+        }
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A check file that can't be imported breaks the suite; it is never left out in silence."""
+        if report.failed:
+            self._journal.write(broken=f"{report.nodeid}: {report.longreprtext[-500:]}")
+
+
+def blocked(cause: dict[str, Any]) -> Finding:
+    """Return the note of a check that could not run because the device does not work."""
+    return Finding(
+        "blocked",
+        f"not run: the device does not work ({cause['code']})",
+        f"{DEVICE} failed first: {cause['symptom']}",
+        cause["remedy"],
+        (f"{DEVICE}: {cause['code']}",),
+        level="note",
+    )

@@ -1,0 +1,125 @@
+"""Children of the suite: started clean, given a time limit, and read when they are dead."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from smoke.finding import Finding, recognise
+
+# What Windows returns for a process that it ended; the names are those of ntstatus.h.
+WINDOWS = {
+    0xC0000005: "access violation",
+    0xC000001D: "illegal instruction",
+    0xC0000135: "a DLL was not found",
+    0xC0000139: "a DLL lacks an entry point",
+    0xC00000FD: "stack overflow",
+    0xC0000142: "a DLL failed to start",
+    0xC0000374: "heap corruption",
+    0xC0000409: "stack buffer overrun",
+}
+
+
+def describe_exit(code: int) -> str:
+    """Say in words how a process ended, from its exit status as `subprocess` gives it."""
+    if code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        return f"killed by {names.get(-code, f'signal {-code}')}"
+    unsigned = code & 0xFFFFFFFF
+    if unsigned in WINDOWS:
+        return f"Windows exception 0x{unsigned:08X} ({WINDOWS[unsigned]})"
+    return f"exit code {code}"
+
+
+def died(code: int, output: str, *, step: str | None = None) -> Finding:
+    """Return the finding for a process that ended in the middle of a check."""
+    last = [line for line in output.splitlines() if line.strip()][-8:]
+    how = describe_exit(code)
+    known = recognise(output)
+    finding_code, cause, remedy = known or (
+        "process-died",
+        "native code (driver, runtime or operator library) ended the process",
+        "compare driver and runtime with the last good report; `provision doctor` reads both",
+    )
+    facts = [how, *([f"while: {step}"] if step else []), *last]
+    return Finding(
+        finding_code, f"the process died: {how}", cause, remedy, tuple(fact[:300] for fact in facts)
+    )
+
+
+def hung(seconds: float, *, step: str | None = None) -> Finding:
+    """Return the finding for a process that was stopped at its time limit."""
+    return Finding(
+        "probe-hung",
+        f"no answer within {seconds:.0f} s; the process was stopped",
+        "the driver or the device does not answer, or kernels are compiled for a very long time",
+        "look for resets of the device in the system log, reboot, then run the suite again",
+        (f"limit {seconds:.0f} s", f"while: {step or 'the check ran'}"),
+    )
+
+
+def start(argv: list[str], output: IO[bytes], *, leader: bool = False) -> subprocess.Popen[bytes]:
+    """Start a child whose two streams go to one file; a leader gets its own process group."""
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=leader and os.name == "posix",
+    )
+
+
+def stop_group(leader: subprocess.Popen[bytes]) -> None:
+    """End a child and, where the system knows groups, what it started and left behind."""
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(leader.pid, signal.SIGKILL)
+    else:
+        leader.kill()
+    leader.wait()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a function returned in a fresh process, or why it did not."""
+
+    value: Any
+    finding: Finding | None
+    output: str
+
+
+def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answer:
+    """Run ``module:function(**arguments)`` in a fresh process of this same program.
+
+    Arguments and value travel as JSON files; floats arrive bit for bit.
+    """
+    with tempfile.TemporaryDirectory(prefix="smoke-") as name:
+        folder = Path(name)
+        (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
+        # The same main script again, so that whoever wraps the worker wraps its children too.
+        main = str(Path(sys.argv[0]).resolve())
+        argv = [sys.executable, "-I", main, "--call", function, name]
+        with (folder / "output.log").open("wb") as output:
+            process = start(argv, output)
+            try:
+                code = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                return Answer(None, hung(timeout, step=function), _log(folder))
+        log, answer = _log(folder), folder / "value.json"
+        if code != 0 or not answer.exists():
+            return Answer(None, died(code, log, step=function), log)
+        return Answer(json.loads(answer.read_text(encoding="utf-8")), None, log)
+
+
+def _log(folder: Path) -> str:
+    return (folder / "output.log").read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,76 @@
+"""The report: composed from the journal, written in one go."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from smoke.expect import Expect
+    from smoke.finding import Finding
+    from smoke.journal import Journal, Running
+
+SCHEMA = 1
+
+
+def compose(
+    expect: Expect, journal: Journal, *, full: bool, python: str, started: str, seconds: float
+) -> dict[str, Any]:
+    """Return the report of a finished run."""
+    return {
+        "schema": SCHEMA,
+        "suite": "full" if full else "quick",
+        "target": expect.target,
+        "python": python,
+        "torch": journal.last("torch"),
+        "device": journal.last("device") or {},
+        "started": started,
+        "seconds": seconds,
+        "checks": journal.results(),
+    }
+
+
+def failed(running: Running, finding: Finding) -> dict[str, Any]:
+    """Return the result of a check that could not write its own."""
+    verdict = {"outcome": "failed", "seconds": round(running.seconds, 3), "numbers": {}}
+    return {**running.check, **verdict, "finding": finding.as_json()}
+
+
+def line(result: dict[str, Any]) -> str:
+    """Return one result as a line for the console."""
+    finding = result["finding"]
+    numbers = ", ".join(_number(name, entry) for name, entry in result["numbers"].items())
+    words = f"{finding['code']}: {finding['symptom']}" if finding else numbers
+    return f"{result['outcome']:6} {result['id']:24} {words}"[:160].rstrip()
+
+
+def _number(name: str, entry: dict[str, Any]) -> str:
+    unit = "" if entry["unit"] == "1" else " " + entry["unit"]
+    return f"{name} {entry['value']:.3g}{unit}"
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, never half of it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def junit(document: dict[str, Any]) -> str:
+    """Return the report as JUnit XML, for build servers."""
+    checks = document["checks"]
+    bad = sum(entry["outcome"] == "failed" for entry in checks)
+    counts = {"tests": str(len(checks)), "failures": str(bad)}
+    suite = ET.Element("testsuite", name=f"smoke {document['target']}", **counts)
+    for entry in checks:
+        area, _, name = entry["id"].partition(".")
+        seconds = str(entry["seconds"])
+        case = ET.SubElement(suite, "testcase", classname=area, name=name, time=seconds)
+        if finding := entry["finding"]:
+            text = "\n".join([finding["cause"], finding["remedy"], *finding["evidence"]])
+            message = f"{finding['code']}: {finding['symptom']}"
+            ET.SubElement(case, "failure", type=finding["code"], message=message).text = text
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

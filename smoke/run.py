@@ -1,0 +1,145 @@
+"""``python -I smoke/run.py EXPECT.json REPORT.json``: the supervisor.
+
+The checks run in a worker process. When it dies or hangs, the check it was at gets that as its
+finding, and a fresh worker goes on with the rest.
+Exit codes: 0 all passed, 1 some failed, 2 bad expectation or usage, 3 the suite itself broke.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# Last on the path: whatever the environment holds of the same name comes first.
+if str(HERE.parent) not in sys.path:
+    sys.path.append(str(HERE.parent))
+sys.dont_write_bytecode = True
+
+from smoke import expect as expectation  # noqa: E402 - the path comes first
+from smoke import process, report  # noqa: E402
+from smoke.journal import Journal  # noqa: E402
+
+WORKER = HERE / "worker.py"
+TICK = 0.05  # seconds between two looks at the worker
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """Read the command line. Switches are real switches: ``--full False`` is refused."""
+    parser = argparse.ArgumentParser(prog="smoke", description="Prove an environment.")
+    parser.add_argument("expect", type=Path, help="what the target promises")
+    parser.add_argument("report", type=Path, help="where the report goes")
+    parser.add_argument("--full", action="store_true", help="all checks (minutes)")
+    parser.add_argument("--only", action="append", default=[], metavar="ID", help="this check")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds a check may take")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str], *, worker: Path = WORKER) -> int:
+    """Run the suite and write its report; return the exit code."""
+    options = parse(argv)
+    try:
+        expect = expectation.read(options.expect)
+    except expectation.BadExpect as error:
+        print(f"smoke: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
+        return 2
+    began, clock = time.gmtime(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="smoke-") as folder:
+        run = Run(options, Path(folder), worker)
+        broken = run.to_the_end()
+        document = report.compose(
+            expect,
+            run.journal,
+            full=options.full,
+            python=platform.python_version(),
+            started=time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
+            seconds=round(time.monotonic() - clock, 2),
+        )
+    report.write(options.report, json.dumps(document, indent=1) + "\n")
+    if options.junit:
+        report.write(options.junit, report.junit(document))
+    if broken:
+        print(f"smoke: {broken}", file=sys.stderr)  # noqa: T201
+        return 3
+    return int(any(entry["outcome"] != "passed" for entry in document["checks"]))
+
+
+class Run:
+    """One run of the suite: as many workers as it takes."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path, worker: Path) -> None:
+        self.journal = Journal(folder / "journal.jsonl")
+        self._log = folder / "worker.log"
+        self._limit: float = options.limit
+        self._told = 0
+        self._argv = [
+            *(sys.executable, "-I", str(worker)),
+            *(str(options.expect), str(self.journal.path)),
+            *(["--full"] if options.full else []),
+            *(part for name in options.only for part in ("--only", name)),
+        ]
+
+    def to_the_end(self) -> str | None:
+        """Start workers until one comes to the end; return why the suite broke, if it did."""
+        while True:
+            code = self._one_worker()
+            running = self.journal.running()
+            if running is None:
+                return self._broken(code)
+            finding = (
+                process.hung(self._limit, step=running.step)
+                if code is None
+                else process.died(code, self._output(), step=running.step)
+            )
+            self.journal.write(result=report.failed(running, finding))
+            self._tell()
+
+    def _broken(self, code: int | None) -> str | None:
+        if reason := self.journal.last("broken"):
+            return str(reason)
+        if code not in (0, 1):  # pytest: all passed, some failed
+            return f"the worker ended with {code}:\n{self._output()[-800:]}"
+        return None if self.journal.results() else "no check was run"
+
+    def _one_worker(self) -> int | None:
+        """Run one worker; return its exit status, or None when it was stopped at the limit."""
+        with self._log.open("wb") as output:
+            child = process.start(self._argv, output, leader=True)
+            try:
+                return self._watch(child)
+            finally:
+                process.stop_group(child)
+
+    def _watch(self, child: subprocess.Popen[bytes]) -> int | None:
+        size, changed = -1, time.monotonic()
+        while True:
+            try:
+                return child.wait(TICK)
+            except subprocess.TimeoutExpired:
+                pass
+            if (now := self.journal.size()) != size:
+                size, changed = now, time.monotonic()
+                self._tell()
+            elif time.monotonic() - changed > self._limit:
+                return None
+
+    def _tell(self) -> None:
+        """Print one line for each check that has ended since the last look."""
+        results = self.journal.results()
+        for result in results[self._told :]:
+            print(report.line(result), flush=True)  # noqa: T201
+        self._told = len(results)
+
+    def _output(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,118 @@
+"""The device: there, the right one, driven by a driver that is new enough, and able to compute."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from smoke import device as devices
+from smoke import ladder, reference
+from smoke.checks import DEVICE, check
+from smoke.finding import fail
+
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+    from smoke.expect import Expect
+    from smoke.journal import Journal
+
+
+def on_gpu(expect: Expect) -> bool:
+    """Apply to targets with a device besides the CPU."""
+    return expect.on_gpu
+
+
+@check(DEVICE, stands_for="is_available() is true while every operation fails")
+def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
+    """The device is there and computes: a sum of ones comes back from it."""
+    device = ladder.climb(expect.accelerator, numbers)
+    said = devices.facts(device)
+    journal.write(device=said)
+    numbers.record("count", said["count"], "count")
+    if "memory" in said:
+        numbers.record("memory", said["memory"] / 2**30, "GiB")
+
+
+@check(
+    "device.matmul", stands_for="oneAPI 2026 runtimes on an older driver: the first matmul fails"
+)
+def test_matmul(device: torch.device, numbers: Numbers) -> None:
+    """A matrix product in each floating type is right."""
+    for dtype in reference.dtypes(device):
+        numbers.step(f"matmul {reference.short(dtype)}")
+        left, right = reference.noise(96, 160, dtype=dtype), reference.noise(160, 64, dtype=dtype)
+        product = left.to(device) @ right.to(device)
+        off = reference.error(product, left.double() @ right.double())
+        numbers.within(reference.short(dtype), off, reference.LIMITS[dtype])
+
+
+@check("device.gradient", stands_for="the forward pass works and the first backward does not")
+def test_gradient(device: torch.device, numbers: Numbers) -> None:
+    """Convolution, normalisation, pooling and their gradients are right."""
+    images = reference.noise(2, 3, 12, 16)
+    numbers.step("backward")
+    right = _gradient(images.double())
+    found = _gradient(images.to(device))
+    numbers.within("gradient", reference.error(found, right), 1e-5)
+
+
+def _gradient(images: torch.Tensor) -> torch.Tensor:
+    """Return the first layer's gradient of a smooth network, where and as wide as the images."""
+    torch.manual_seed(0)
+    # No ReLU or maximum: at their kinks rounding turns into another gradient.
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.GELU(), nn.AvgPool2d(2), nn.Conv2d(8, 4, (5, 7))
+    ).to(images.device, images.dtype)
+    model(images).square().sum().backward()
+    return model[0].weight.grad.detach().cpu()
+
+
+@check("device.family", stands_for="an integrated GPU taken for the Arc beside it", when=on_gpu)
+def test_family(device: torch.device, expect: Expect) -> None:
+    """The first device is of a family that the target is for."""
+    said = devices.facts(device)
+    found = devices.family(said["name"])
+    if device.type == "cuda":
+        _has_kernels(said)
+    elif expect.families and found is not None and found not in expect.families:
+        fail(
+            "device-unsupported",
+            f"{said['name']} is of family {found}, the target is for {', '.join(expect.families)}",
+            cause="another device is first, or this machine needs another target",
+            remedy="`provision detect` names the target; ONEAPI_DEVICE_SELECTOR picks the device",
+            evidence=[f"{key} = {value}" for key, value in said.items()],
+        )
+
+
+def _has_kernels(said: dict[str, Any]) -> None:
+    """End the check if this build has no code that the GPU can run."""
+    built = torch.cuda.get_arch_list()
+    major = said["capability"][3:-1]
+    if not any(re.fullmatch(rf"(sm|compute)_{major}\d[a-z]?", arch) for arch in built):
+        fail(
+            "unsupported-gpu-architecture",
+            f"{said['name']} is {said['capability']}; this torch is built for {' '.join(built)}",
+            cause="the wheel holds no kernels for this generation of GPU",
+            remedy="choose a target whose torch still builds for this GPU",
+            evidence=[said["capability"], *built],
+        )
+
+
+@check(
+    "device.driver",
+    stands_for="a driver update that breaks in silence",
+    when=lambda expect: expect.on_gpu and expect.driver is not None,
+)
+def test_driver(device: torch.device, expect: Expect) -> None:
+    """The driver is as new as the target needs."""
+    found = devices.facts(device)["driver"]
+    if found is None or not ladder.reaches(found, str(expect.driver)):
+        fail(
+            "driver-too-old",
+            f"the driver is {found}, the target needs {expect.driver}",
+            cause="this stack's runtime calls functions that an older driver lacks",
+            remedy="upgrade the driver",
+            evidence=[f"driver {found}", f"needed {expect.driver}"],
+        )

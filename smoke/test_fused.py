@@ -1,0 +1,71 @@
+"""Fused operators: registered for the device, and right in each type and layout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from smoke import operators, reference
+from smoke.checks import check
+
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+    from smoke.expect import Expect
+
+
+@check("fused.attention", stands_for="attention in half precision is wrong on one driver only")
+def test_attention(device: torch.device, numbers: Numbers) -> None:
+    """Scaled dot product attention is right, for contiguous and for strided input."""
+    for dtype in reference.dtypes(device):
+        query, key, value = (reference.noise(2, 4, 33, 16, dtype=dtype, seed=i) for i in range(3))
+        right = reference.attention(query, key, value)
+        for layout, turn in (("contiguous", False), ("strided", True)):
+            name = f"{reference.short(dtype)} {layout}"
+            numbers.step(name)
+            given = [_laid_out(part.to(device), strided=turn) for part in (query, key, value)]
+            found = scaled_dot_product_attention(*given, is_causal=True)
+            numbers.within(name, reference.error(found, right), reference.LIMITS[dtype])
+
+
+def _laid_out(tensor: torch.Tensor, *, strided: bool) -> torch.Tensor:
+    """Return the same values, contiguous or as a transposed view, as attention blocks make it."""
+    return tensor.transpose(1, 2).contiguous().transpose(1, 2) if strided else tensor
+
+
+@check("fused.adamw", stands_for="a fused optimizer that trains otherwise than the plain one")
+def test_adamw(device: torch.device, numbers: Numbers) -> None:
+    """AdamW, fused where this torch can, makes the steps of its paper."""
+    weight = reference.noise(7, 13, seed=1)
+    gradients = [reference.noise(7, 13, seed=seed) for seed in range(2, 7)]
+    parameter = torch.nn.Parameter(weight.clone().to(device))
+    fused = _can_fuse(device)
+    numbers.record("fused", float(fused), "1")
+    numbers.step(f"AdamW, fused={fused}")
+    update = torch.optim.AdamW([parameter], lr=0.05, weight_decay=0.2, fused=fused)
+    for gradient in gradients:
+        parameter.grad = gradient.to(device)
+        update.step()
+    right = reference.adamw(weight, gradients, rate=0.05, decay=0.2)
+    numbers.within("weight", reference.error(parameter, right), 1e-5)
+
+
+def _can_fuse(device: torch.device) -> bool:
+    """Say whether this torch has a fused AdamW for the device: it keeps the list itself."""
+    try:
+        from torch.utils._foreach_utils import _get_fused_kernels_supported_devices
+    except ImportError:
+        return False
+    return device.type in _get_fused_kernels_supported_devices()
+
+
+@check(
+    "fused.operators",
+    stands_for="Could not run 'torch_ipex::mul_add' with arguments from the 'CPU' backend",
+    when=lambda expect: bool(expect.fused_ops),
+)
+def test_operators(expect: Expect, device: torch.device, numbers: Numbers) -> None:
+    """The fused operators of the spec have a kernel for the device, and it is right."""
+    for name in expect.fused_ops:
+        operators.prove(name, device, numbers)

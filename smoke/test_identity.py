@@ -1,0 +1,191 @@
+"""Identity: what is installed is what was locked, and nothing of elsewhere is mixed in.
+
+Reads metadata only, so that it can speak where torch can't be imported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smoke.checks import check
+from smoke.finding import fail
+
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+    from smoke.expect import Expect
+
+REBUILD = "build the environment again from its lock"
+IPEX = "intel-extension-for-pytorch"
+# Import names that two distributions fight for, and the second one silently wins.
+CONTESTED = ("torch", "triton", "torchvision", "torchaudio", "intel_extension_for_pytorch")
+
+
+def _normal(name: str) -> str:
+    """Return a distribution's name as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def installed() -> dict[str, set[str]]:
+    """Return every installed distribution with its versions; two versions are one too many."""
+    found: dict[str, set[str]] = {}
+    for distribution in metadata.distributions():
+        if name := distribution.metadata["Name"]:
+            found.setdefault(_normal(name), set()).add(distribution.version)
+    return found
+
+
+@check("identity.python", stands_for="another interpreter or site-packages than intended in use")
+def test_python(expect: Expect) -> None:
+    """The interpreter is the target's, and sees packages of its own environment only."""
+    version = "{}.{}".format(*sys.version_info)
+    if version != expect.python:
+        fail(
+            "python-version-unsupported",
+            f"this is Python {version}, the target's is {expect.python}",
+            cause="the suite runs under another interpreter than the environment's",
+            remedy=REBUILD,
+            evidence=[sys.executable],
+        )
+    if foreign := _foreign_paths():
+        fail(
+            "wrong-interpreter-site-packages",
+            f"modules can come from outside of the environment: {foreign[0]}",
+            cause="a .pth file or a setting puts another folder on sys.path",
+            remedy=f"remove what adds it, or {REBUILD}",
+            evidence=foreign,
+        )
+
+
+def _foreign_paths() -> list[str]:
+    """Return the folders on sys.path that belong neither to the environment nor to its Python."""
+    ours = Path(__file__).resolve().parent.parent
+    homes = [Path(home).resolve() for home in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
+    user = Path(site.getusersitepackages()).resolve()
+
+    def foreign(entry: str) -> bool:
+        path = Path(entry).resolve()
+        inside = any(path.is_relative_to(home) for home in homes)
+        return path != ours and (not inside or path.is_relative_to(user))
+
+    return [entry for entry in sys.path if entry and foreign(entry)]
+
+
+@check("identity.versions", stands_for="a later install replaced the locked torch")
+def test_versions(expect: Expect, numbers: Numbers) -> None:
+    """Every locked distribution is installed once, in its locked version."""
+    found = installed()
+    numbers.record("distributions", len(found), "count")
+    wrong = [
+        f"{name}: locked {version}, installed {', '.join(sorted(found.get(name, ()))) or 'nothing'}"
+        for name, version in sorted(expect.packages.items())
+        if found.get(name) != {version}
+    ]
+    if wrong:
+        fail(
+            "not-as-locked",
+            f"{len(wrong)} of {len(expect.packages)} packages differ from the lock: {wrong[0]}",
+            cause="something was installed or removed after the build",
+            remedy=REBUILD,
+            evidence=wrong[:20],
+        )
+
+
+@check("identity.forbidden", stands_for="IPEX in a CUDA environment breaks sd-scripts")
+def test_forbidden(expect: Expect) -> None:
+    """No distribution is here that this kind of target must not have."""
+    found = installed()
+    for name, reason in {**_standing(expect), **expect.forbid}.items():
+        if name in found:
+            fail(
+                _forbidden_code(name, expect),
+                f"{name} {', '.join(sorted(found[name]))} is installed",
+                cause=reason,
+                remedy=REBUILD,
+                evidence=[f"{name} {version}" for version in sorted(found[name])],
+            )
+
+
+def _standing(expect: Expect) -> dict[str, str]:
+    """Return what no target of this kind may have, whatever its spec says."""
+    if expect.locks(IPEX):
+        return {}
+    if expect.locks("ipex-llm"):
+        return {IPEX: "this stack's ipex-llm has no IPEX; one beside it breaks its operators"}
+    return {IPEX: "IPEX replaces operators of torch for every device; this target has none locked"}
+
+
+def _forbidden_code(name: str, expect: Expect) -> str:
+    if name != IPEX:
+        return "forbidden-distribution"
+    if expect.locks("ipex-llm"):
+        return "ipex-llm-with-separate-ipex"
+    return "ipex-in-cuda-env" if expect.accelerator == "cuda" else "forbidden-distribution"
+
+
+@check("identity.owners", stands_for="a second triton over the first: the last one unpacked wins")
+def test_owners() -> None:
+    """No two distributions bring the same module."""
+    owners = metadata.packages_distributions()
+    for module in CONTESTED:
+        names = sorted(set(owners.get(module, ())))
+        if len(names) > 1:
+            fail(
+                "two-owners-of-a-module",
+                f"{module} comes from {' and '.join(names)}",
+                cause="both were unpacked into one folder, and their files are mixed",
+                remedy=REBUILD,
+                evidence=names,
+            )
+
+
+@check("identity.build", stands_for="the XPU index gave a CPU build of torch")
+def test_build(expect: Expect) -> None:
+    """The installed torch is the build for the target's kind of device."""
+    words = _torch_version_file()
+    builds = {key: words.get(key) not in (None, "None") for key in ("cuda", "xpu", "hip")}
+    builds["xpu"] = builds["xpu"] or "+xpu" in words["__version__"] or expect.locks(IPEX)
+    made_for = next((key for key, value in builds.items() if value), "cpu")
+    if expect.locks(IPEX) and not expect.on_gpu:
+        made_for = "cpu" if not builds["cuda"] else made_for
+    if made_for != expect.accelerator:
+        code = "cpu-build-of-torch-installed" if made_for == "cpu" else "wrong-index-resolved"
+        fail(
+            code,
+            f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
+            cause="torch came from another index than the spec assigns to it",
+            remedy=REBUILD,
+            evidence=[f"{key} = {value}" for key, value in sorted(words.items())],
+        )
+
+
+def _torch_version_file() -> dict[str, str]:
+    """Read torch/version.py, whose local tag the metadata often lacks; torch is not imported."""
+    text = Path(str(metadata.distribution("torch").locate_file("torch/version.py"))).read_text(
+        encoding="utf-8"
+    )
+    found = re.findall(r"^(\w+)(?:\s*:[^=]+)?\s*=\s*['\"]?([^'\"\n]+)", text, re.MULTILINE)
+    return {key: value for key, value in found if not key.startswith("__all")}
+
+
+@check("identity.environment", stands_for="a legacy stack started without its library path")
+def test_environment(expect: Expect) -> None:
+    """The variables that the target sets are set."""
+    wrong = [
+        f"{name} is {os.environ.get(name)!r}, the target sets {value!r}"
+        for name, value in sorted(expect.environment.items())
+        if os.environ.get(name) != value
+    ]
+    if wrong:
+        fail(
+            "environment-not-set",
+            wrong[0],
+            cause="the suite was started outside of the target's environment",
+            remedy="start it with `provision smoke`, and programs with `provision run`",
+            evidence=wrong,
+        )

@@ -1,0 +1,125 @@
+"""Offload: weights that wait on the CPU or on disk arrive on the device, again and again."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from smoke import reference
+from smoke.checks import check
+from smoke.finding import fail
+from smoke.models import TiedTransformer, seeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from smoke.checks import Numbers
+    from smoke.expect import Expect
+
+TOKENS = torch.arange(7)[None]
+SEED = "KeyError: 'xpu:0' in Accelerate's hooks (BLIP, DAB-DETR, ViLT on a GPU Max)"
+
+
+def has_accelerate(expect: Expect) -> bool:
+    """Apply where Accelerate is locked: then it must be there and work."""
+    return expect.locks("accelerate")
+
+
+@check("offload.cpu", stands_for=SEED, when=has_accelerate)
+def test_cpu(device: torch.device, numbers: Numbers) -> None:
+    """A model whose weights wait on the CPU computes on the device, twice."""
+    import accelerate
+
+    model = accelerate.cpu_offload(_model(), execution_device=device)
+    _twice(model, "cpu_offload", numbers)
+
+
+@check("offload.disk", stands_for=SEED, when=has_accelerate)
+def test_disk(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
+    """A model whose weights wait on disk computes on the device, twice."""
+    import accelerate
+
+    model = accelerate.disk_offload(_model(), str(tmp_path), execution_device=device)
+    _twice(model, "disk_offload", numbers)
+
+
+@check("offload.tied", stands_for=SEED, when=has_accelerate)
+def test_tied(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
+    """A dispatched model with tied weights computes twice, the device given by name or number."""
+    import accelerate
+
+    # The number of a device means an accelerator, so it exists only where there is one.
+    names: list[Any] = [device] if device.type == "cpu" else [device, device.index or 0]
+    with _watched() as taken:
+        for name in names:
+            for place in ("cpu", "disk"):
+                layers = {"embedding": place, "block": name, "norm": name, "head": place}
+                model = accelerate.dispatch_model(
+                    _model(),
+                    device_map=layers,
+                    main_device=name,
+                    offload_dir=str(tmp_path / f"{place}-{name}"),
+                    force_hooks=True,
+                )
+                _twice(model, f"{place} to {name!r}", numbers)
+    numbers.record("tied releases", len(taken), "count")
+    if _has_tied_map() and not taken:
+        fail(
+            "tied-path-not-taken",
+            "Accelerate never released a tied weight: the check proved nothing",
+            cause="this version of Accelerate shares tied weights in another way",
+            remedy="report it: the check of tied weights is blind here",
+            evidence=[f"accelerate {accelerate.__version__}"],
+        )
+
+
+def _model() -> TiedTransformer:
+    return seeded(TiedTransformer).eval()
+
+
+def _twice(model: torch.nn.Module, name: str, numbers: Numbers) -> None:
+    """Prove two forward passes; the second one finds what the first one left behind."""
+    with torch.no_grad():
+        right = _model().double()(TOKENS)
+        for turn in (1, 2):
+            numbers.step(f"{name}, pass {turn}")
+            try:
+                found = model(TOKENS)
+            except KeyError as error:
+                fail(
+                    "accelerate-offload-keyerror",
+                    f"{name}: KeyError {error} in the {'first' if turn == 1 else 'second'} pass",
+                    cause="Accelerate filed a tied weight under another name of the device",
+                    remedy="use Accelerate 1.6 or later, or give the device by name",
+                    evidence=[f"KeyError: {error}", f"torch {torch.__version__}"],
+                )
+            numbers.within(f"{name}, pass {turn}", reference.error(found, right), 1e-5)
+
+
+@contextmanager
+def _watched() -> Iterator[list[int]]:
+    """Collect how often a hook releases tied weights after a pass."""
+    from accelerate.hooks import AlignDevicesHook
+
+    original, taken = AlignDevicesHook.post_forward, []
+
+    def post_forward(hook: Any, module: Any, output: Any) -> Any:  # noqa: ANN401
+        if hook.offload and getattr(hook, "tied_pointers_to_remove", None):
+            taken.append(len(hook.tied_pointers_to_remove))
+        return original(hook, module, output)
+
+    AlignDevicesHook.post_forward = post_forward
+    try:
+        yield taken
+    finally:
+        AlignDevicesHook.post_forward = original
+
+
+def _has_tied_map() -> bool:
+    """Say whether this Accelerate shares tied weights at all; versions before 0.25 don't."""
+    from accelerate.hooks import AlignDevicesHook
+
+    return "tied_params_map" in AlignDevicesHook.__init__.__code__.co_varnames

@@ -1,0 +1,113 @@
+"""Rotary embeddings: right, on the device and on the CPU, eager and scripted."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+from smoke import reference, rotary
+from smoke.checks import check
+from smoke.models import Attention, seeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from smoke.checks import Numbers
+    from smoke.expect import Expect
+
+RIGHT = {"half": reference.rotate_half, "interleaved": reference.rotate_interleaved}
+WIDTH = 16  # channels of a head
+# Near positions; and positions far beyond any trained length, where a float32 angle is only good
+# to 32768 * 6e-8 rad.
+POSITIONS = {"near": (0, 1e-5), "far": (32760, 5e-3)}
+TURNED = {"whole": WIDTH, "partial": WIDTH // 2}  # ChatGLM2 turns half of the channels
+
+
+def kinds(expect: Expect) -> list[str]:
+    """Return the plain kinds of rotation that the spec names."""
+    return [kind for kind in expect.rotary if kind in rotary.KINDS]
+
+
+def has_kinds(expect: Expect) -> bool:
+    """Apply to targets whose spec names a plain rotation."""
+    return bool(kinds(expect))
+
+
+@check("rotary.eager", stands_for="Langchain-Chatchat on Arc: ChatGLM2's rotation", when=has_kinds)
+def test_eager(expect: Expect, device: torch.device, numbers: Numbers) -> None:
+    """Rotation by halves and by pairs is right: whole and partial, near and far positions."""
+    for kind in kinds(expect):
+        for part, turned in TURNED.items():
+            for place in POSITIONS:
+                numbers.step(f"{kind} {part} {place}")
+                off = _error(rotary.KINDS[kind], kind, device, turned=turned, place=place)
+                numbers.within(f"{kind} {part} {place}", off, POSITIONS[place][1])
+
+
+@check(
+    "rotary.scripted",
+    stands_for="a fusion pass put torch_ipex::mul_add on CPU tensors (ChatGLM2, scripted)",
+    when=has_kinds,
+)
+def test_scripted(expect: Expect, device: torch.device, numbers: Numbers) -> None:
+    """Scripted rotation without profiling is right, on the device and on the CPU."""
+    with _without_profiling(), torch.no_grad():
+        for kind in kinds(expect):
+            scripted = torch.jit.script(rotary.KINDS[kind])
+            for where in dict.fromkeys((device, torch.device("cpu"))):
+                # Passes that rewrite the graph do so at the first runs, not at the zeroth.
+                for turn in range(3):
+                    numbers.step(f"scripted {kind} on {where}, run {turn + 1}")
+                    off = _error(scripted, kind, where, turned=WIDTH // 2, place="near")
+                    numbers.within(f"{kind} on {where.type}", off, POSITIONS["near"][1])
+
+
+@contextmanager
+def _without_profiling() -> Iterator[None]:
+    """Switch TorchScript's profiling mode off, as ChatGLM2's modelling file does at import."""
+    before = torch._C._jit_set_profiling_mode(False)  # noqa: FBT003
+    try:
+        yield
+    finally:
+        torch._C._jit_set_profiling_mode(before)
+
+
+def _error(
+    rotate: Callable[..., torch.Tensor],
+    kind: str,
+    device: torch.device,
+    *,
+    turned: int,
+    place: str,
+) -> float:
+    first = POSITIONS[place][0]
+    positions = torch.arange(first, first + 8)
+    x = reference.noise(2, 3, 8, WIDTH)
+    cos, sin = rotary.table(positions.to(device), turned)
+    right = RIGHT[kind](x, reference.angles(positions, turned))
+    return reference.error(rotate(x.to(device), cos, sin), right)
+
+
+@check("rotary.attention", stands_for="the forward pass of an attention block fails on Arc")
+def test_attention(device: torch.device, numbers: Numbers) -> None:
+    """The forward pass of a rotary attention block is right."""
+    x, positions = reference.noise(2, 9, 32), torch.arange(9)
+    model = seeded(Attention).eval()
+    with torch.no_grad():
+        right = _plain(model.double(), x.double(), positions)
+        model.float().to(device)
+        numbers.step("forward")
+        found = model(x.to(device), *rotary.table(positions.to(device), 8))
+    numbers.within("output", reference.error(found, right), 1e-5)
+
+
+def _plain(model: Attention, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """Return the block's output in float64, by our references."""
+    batch, length, width = x.shape
+    parts = model.inputs(x).view(batch, length, 3, model.heads, -1).permute(2, 0, 3, 1, 4)
+    angle = reference.angles(positions, width // model.heads)
+    query, key = (reference.rotate_half(part, angle) for part in parts[:2])
+    mixed = reference.attention(query, key, parts[2])
+    return model.outputs(mixed.transpose(1, 2).reshape(batch, length, width))

@@ -1,0 +1,177 @@
+"""Recorded machines: `machines.toml` told as trees, and the targets that are judged on them."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from provision.devices import read_devices
+from provision.facts import User
+from provision.host import read_host, read_windows
+from provision.spec import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from provision.devices import Devices
+    from provision.facts import Host
+
+HERE = Path(__file__).parent
+MACHINES = tomllib.loads((HERE / "machines.toml").read_text(encoding="utf-8"))
+STRANGER = 12345  # a user who owns nothing of the tree
+
+SPECS: dict[str, dict[str, Any]] = {
+    "cpu-linux": {"accelerator": "cpu", "platform": "linux-64"},
+    "cpu-windows": {"accelerator": "cpu", "platform": "win-64"},
+    "cuda-linux": {
+        "accelerator": "cuda",
+        "platform": "linux-64",
+        "hardware": {"driver": ">=580.65.06", "compute_capability": ">=7.5"},
+    },
+    "cuda-windows": {
+        "accelerator": "cuda",
+        "platform": "win-64",
+        "hardware": {"driver": ">=528.33", "compute_capability": ">=7.5"},
+    },
+    "arc-linux": {
+        "accelerator": "xpu",
+        "platform": "linux-64",
+        "hardware": {
+            "families": ("dg2", "bmg", "mtl", "arl", "lnl", "ptl"),
+            "driver": ">=24.52",
+        },
+    },
+    "arc-windows": {
+        "accelerator": "xpu",
+        "platform": "win-64",
+        "hardware": {
+            "families": ("dg2", "bmg", "mtl", "arl", "lnl", "ptl"),
+            "driver": ">=32.0.101.5762",
+        },
+    },
+    "max-linux": {
+        "accelerator": "xpu",
+        "platform": "linux-64",
+        "hardware": {"families": ("pvc",), "driver": ">=24.39"},
+    },
+    "ipex-llm-linux": {
+        "accelerator": "xpu",
+        "platform": "linux-64",
+        "status": "legacy",
+        "reason": "archived",
+        "hardware": {"families": ("dg2",)},
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def devices() -> Devices:
+    return read_devices(Path(__file__).parents[2] / "envs" / "catalog")
+
+
+@pytest.fixture(scope="session")
+def targets() -> list[Target]:
+    common = {
+        "summary": "x",
+        "python": "3.11",
+        "pip": {"cutoff": "2026-11-01", "requirements": ["torch"]},
+    }
+    return [
+        Target.model_validate({"name": name} | common | wish, strict=False)
+        for name, wish in SPECS.items()
+    ]
+
+
+@pytest.fixture
+def linux(tmp_path: Path, devices: Devices) -> Callable[..., Host]:
+    """Return the host that a recorded Linux machine makes, with some variables set."""
+
+    def build(name: str, **variables: str) -> Host:
+        machine = MACHINES[name]
+        root = tmp_path / name
+        _materialise(root, machine)
+        gids = () if machine.get("closed") else (os.getgid(),)
+        user = User("someone", STRANGER, gids)
+        return read_host(devices, root=root, environ=variables, user=user)
+
+    return build
+
+
+@pytest.fixture
+def windows(devices: Devices) -> Callable[..., Host]:
+    """Return the host that a recorded Windows device tree makes."""
+
+    def build(name: str, **variables: str) -> Host:
+        return read_windows(MACHINES["windows"][name], devices, variables, "10.0.26100")
+
+    return build
+
+
+def _materialise(root: Path, machine: dict[str, Any]) -> None:
+    _write(root / "proc/sys/kernel/osrelease", "6.8.0-48-generic")
+    _write(root / "etc/group", f"render:x:{os.getgid()}:\n")
+    for name in machine.get("libraries", ()):
+        _write(root / "usr/lib/x86_64-linux-gnu" / name, "")
+    if icd := machine.get("icd"):
+        _write(root / "etc/OpenCL/vendors/intel.icd", icd)
+    for path, text in machine.get("files", {}).items():
+        _write(root / path, text)
+    for gpu in machine.get("gpu", ()):
+        for n in range(gpu.get("copies", 1)):
+            _gpu(root, {k: v.format(n=n) if isinstance(v, str) else v for k, v in gpu.items()},
+                 nodes=not machine.get("no_nodes"))  # fmt: skip
+
+
+def _gpu(root: Path, gpu: dict[str, Any], *, nodes: bool) -> None:
+    folder = root / "sys/devices" / gpu["at"]
+    vendor, device = gpu["id"].split(":")
+    _write(folder / "vendor", f"0x{vendor}\n")
+    _write(folder / "device", f"0x{device}\n")
+    _write(folder / "class", gpu["class"] + "\n")
+    _link_files(folder, gpu.get("link"))
+    if size := gpu.get("bar_mib"):
+        last = 0x4000000000 + size * 2**20 - 1
+        _write(folder / "resource", f"0x4000000000 0x{last:016x} 0x000000000014220c\n0x0 0x0 0x0\n")
+    for above in list(folder.parents)[: gpu["at"].count("/") - 1]:
+        _write(above / "vendor", f"0x{'8086' if 'bridges' in gpu else '1022'}\n")
+        _link_files(above, gpu.get("bridges", {}).get(above.name))
+    _driver(root, folder, gpu)
+    bus = root / "sys/bus/pci/devices"
+    bus.mkdir(parents=True, exist_ok=True)
+    (bus / folder.name).symlink_to(folder)
+    if render := gpu.get("render"):
+        (folder / "drm" / render).mkdir(parents=True)
+        if nodes:
+            _write(root / "dev/dri" / render, "", mode=0o660)
+
+
+def _driver(root: Path, folder: Path, gpu: dict[str, Any]) -> None:
+    name = gpu.get("driver")
+    if not name:
+        return
+    driver = root / "sys/bus/pci/drivers" / name
+    driver.mkdir(parents=True, exist_ok=True)
+    (folder / "driver").symlink_to(driver)
+    if version := gpu.get("driver_version"):
+        _write(root / f"sys/module/{name}/version", version + "\n")
+    if name == "nvidia":
+        for node in ("nvidiactl", "nvidia0"):
+            _write(root / "dev" / node, "", mode=0o666)
+    if model := gpu.get("model"):
+        _write(root / f"proc/driver/nvidia/gpus/{folder.name}/information", f"Model: \t {model}\n")
+
+
+def _link_files(folder: Path, link: list[Any] | None) -> None:
+    names = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+    for name, value in zip(names, link or (), strict=False):
+        _write(folder / name, f"{value} PCIe\n" if "speed" in name else f"{value}\n")
+
+
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)

@@ -1,0 +1,203 @@
+"""A project in miniature: real wheels of a few bytes, a real index on loopback, a real lock."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import shutil
+import sys
+import threading
+import time
+import zipfile
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision import catalog, lockfile, spec
+from provision.host import this_platform
+from provision.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+TARGET = "tiny"
+CATALOG = Path(__file__).parents[1] / "envs" / "catalog"
+# A suite in miniature with the contract of smoke/run.py: it fails where `broken` is installed.
+SUITE = """
+import importlib.util, json, sys
+expect = json.load(open(sys.argv[1]))
+broken = importlib.util.find_spec("broken") is not None
+check = {"id": "tiny.check", "outcome": "failed" if broken else "passed", "title": "t",
+         "stands_for": "s", "seconds": 0.1, "numbers": {"error": {"value": 1e-7, "unit": "1"}},
+         "finding": {"code": "op-fails", "level": "error", "symptom": "it fails", "cause": "c",
+                     "remedy": "r", "evidence": ["e"]} if broken else None}
+json.dump({"schema": 1, "suite": "full" if "--full" in sys.argv else "quick",
+           "target": expect["target"], "python": "3", "torch": None, "device": {"name": "toy"},
+           "started": "2026-01-01T00:00:00Z", "seconds": 0.1, "checks": [check]},
+          open(sys.argv[2], "w"))
+sys.exit(broken)
+"""
+
+
+def make_wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
+    """Write a pure wheel, the same bytes each time."""
+    info = f"{name}-{version}.dist-info"
+    members = {path: text.encode() for path, text in files.items()}
+    members[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+    )
+    members[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    record = "".join(f"{path},{_record_hash(data)},{len(data)}\n" for path, data in members.items())
+    members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    wheel = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, data in members.items():
+            archive.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), data)
+    return wheel
+
+
+def _record_hash(data: bytes) -> str:
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+
+
+@dataclass
+class Index:
+    """A simple index (PEP 503) over folders: ``<root>/<index>/<wheel>``.
+
+    Attributes:
+        asked: Every path that was asked for.
+        fault: What goes wrong with wheels: an HTTP status, ``stall`` or ``truncate``.
+        delay: Seconds before each wheel.
+    """
+
+    root: Path
+    url: str = ""
+    asked: list[str] = field(default_factory=list)
+    fault: int | str | None = None
+    delay: float = 0.0
+
+
+@contextlib.contextmanager
+def serve(root: Path) -> Iterator[Index]:
+    """Serve wheels on a free port of 127.0.0.1 until the block ends."""
+    index = Index(root)
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+        def do_GET(self) -> None:
+            index.asked.append(self.path)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                _answer(index, self)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    index.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield index
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _answer(index: Index, request: BaseHTTPRequestHandler) -> None:
+    path = index.root / request.path.strip("/")
+    if path.suffix == ".whl" and path.is_file():
+        _send_wheel(index, request, path.read_bytes())
+        return
+    folder, name = path.parent, path.name
+    wheels = sorted(folder.glob(f"{name.replace('-', '_')}-*.whl"))
+    links = "".join(f'<a href="/{folder.name}/{w.name}">{w.name}</a>' for w in wheels)
+    body = f"<html><body>{links}</body></html>".encode()
+    _send(request, body if wheels else b"", 200 if wheels else 404)
+
+
+def _send_wheel(index: Index, request: BaseHTTPRequestHandler, body: bytes) -> None:
+    time.sleep(index.delay)
+    if isinstance(index.fault, int):
+        _send(request, b"", index.fault)
+    elif index.fault == "stall":
+        _send(request, body[:10], 200, length=len(body))
+        time.sleep(30)
+    elif index.fault == "truncate":
+        _send(request, body[: len(body) // 2], 200, length=len(body))
+    else:
+        _send(request, body, 200)
+
+
+def _send(
+    request: BaseHTTPRequestHandler, body: bytes, status: int, length: int | None = None
+) -> None:
+    request.send_response(status)
+    request.send_header("Content-Type", "text/html")
+    request.send_header("Content-Length", str(len(body) if length is None else length))
+    request.end_headers()
+    request.wfile.write(body)
+    request.wfile.flush()
+
+
+def make_project(root: Path, index: Index, *, extra: str = "") -> Project:
+    """Make a project with one target, whose ``beta`` comes from the index ``vendor``."""
+    project = Project(root)
+    project.smoke.mkdir(parents=True, exist_ok=True)
+    (project.smoke / "run.py").write_text(SUITE, encoding="utf-8")
+    project.catalog.mkdir(parents=True, exist_ok=True)
+    for facts in ("devices.toml", "drivers.toml"):
+        shutil.copy(CATALOG / facts, project.catalog)
+    vendor = {"$schema": "index.schema.json", "url": f"{index.url}/vendor/", "files": []}
+    (project.catalog / "vendor.json").write_text(json.dumps(vendor), encoding="utf-8")
+    (project.specs / f"{TARGET}.toml").write_text(
+        f"""
+summary = "A target in miniature"
+accelerator = "cpu"
+platform = "{this_platform()}"
+python = "{PYTHON}"
+[pip]
+cutoff = 2026-11-01
+requirements = ["alpha"]
+[pip.index]
+vendor = ["beta"]
+{extra}
+""",
+        encoding="utf-8",
+    )
+    return project
+
+
+def lock(project: Project, wheels: list[Path]) -> None:
+    """Write the lock of the target: these wheels, by the folder that they are served from."""
+    target = spec.load_named(project.specs, TARGET)
+    header = {
+        "spec": target.digest(),
+        "catalog": catalog.digest(project.catalog, target),
+        "platform": target.platform,
+        "python": target.python,
+    }
+    artifacts = [_artifact(wheel) for wheel in wheels]
+    folder = project.lock(TARGET)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = lockfile.render(header, artifacts)
+    (folder / lockfile.PIP_LAYER).write_text(text, encoding="utf-8")
+
+
+def _artifact(wheel: Path) -> lockfile.Artifact:
+    name, version, *_ = wheel.name.split("-")
+    data = wheel.read_bytes()
+    return lockfile.Artifact(
+        name=name,
+        version=version,
+        filename=wheel.name,
+        sha256=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        index=wheel.parent.name,
+        via=("the spec",),
+    )

@@ -1,0 +1,325 @@
+"""A build is whole or not at all: real wheels, the real uv, a real index on loopback."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import lockfile, record, spec
+from provision.build import Built, Order, build
+from provision.errors import ToolError
+from provision.install import Supply
+from provision.run import environment_python, run
+from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from provision.project import Project
+
+pytestmark = pytest.mark.machine
+
+
+class Silent:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.notes: list[str] = []
+
+    def step(self, text: str) -> None:
+        self.steps.append(text)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@dataclasses.dataclass
+class Lab:
+    """A project, the index it builds from, and the means to change both."""
+
+    project: Project
+    index: Index
+    wheels: list[Path]
+    listener: Silent
+
+    @property
+    def home(self) -> Path:
+        return self.project.environments(TARGET)
+
+    def wheel(
+        self, name: str, version: str = "1.0", index: str = "default", text: str = ""
+    ) -> Path:
+        files = {f"{name}.py": text or f"version = {version!r}\n"}
+        return make_wheel(self.index.root / index, name, version, files)
+
+    def relock(self, *wheels: Path) -> None:
+        self.wheels = list(wheels)
+        lock(self.project, self.wheels)
+
+    def order(self, *, smoke: bool = True, absent: str = "", **supply: object) -> Order:
+        indexes = {"default": f"{self.index.url}/default/", "vendor": f"{self.index.url}/vendor/"}
+        sources = Supply(wheelhouses=(), indexes=dict(indexes), offline=False)
+        return Order(
+            self.project,
+            spec.load_named(self.project.specs, TARGET),
+            lockfile.read(self.project.lock(TARGET)),
+            dataclasses.replace(sources, **supply),  # type: ignore[arg-type]
+            smoke=smoke,
+            absent=absent,
+        )
+
+    def build(self, **options: object) -> Built:
+        return build(self.order(**options), run, self.listener)  # type: ignore[arg-type]
+
+    def says(self, code: str) -> str:
+        """Run a line in the current environment."""
+        python = environment_python(self.home / record.CURRENT)
+        return run([python, "-I", "-c", code]).require("it ran").stdout.strip()
+
+    def left(self) -> list[str]:
+        """What lies in the target's folder, but for the lock file and the reports."""
+        return sorted(p.name for p in self.home.iterdir() if p.name not in {".lock", "reports"})
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    with serve(tmp_path / "index") as index:
+        made = Lab(make_project(tmp_path / "project", index), index, [], Silent())
+        made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
+        yield made
+
+
+def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:
+    built = lab.build()
+    assert built.generation is not None
+    assert built.plan is not None
+    digest = lockfile.read(lab.project.lock(TARGET)).digest
+    assert lab.left() == [digest[:16], "current"]
+    assert lab.says("import alpha, beta; print(alpha.version, beta.version)") == "1.0 1.0"
+    made = built.generation.record
+    assert (made.proof, made.lock, made.files) == ("proven", digest, 12)
+    assert made.distributions == ("alpha-1.0.dist-info", "beta-1.0.dist-info")
+    size = sum(wheel.stat().st_size for wheel in lab.wheels)
+    assert (built.plan.packages, built.plan.local, built.plan.fetch) == (2, 0, size)
+    assert any("to download" in step for step in lab.listener.steps)
+
+
+def test_each_package_is_asked_of_its_own_index_only(lab: Lab) -> None:
+    lab.wheel("beta", "9.0")  # a stranger's package of the same name on the default index
+    lab.build()
+    assert lab.says("import beta; print(beta.version)") == "1.0"
+    assert not any(path.startswith("/default/beta") for path in lab.index.asked)
+    assert not any(path.startswith("/vendor/alpha") for path in lab.index.asked)
+
+
+def test_a_second_build_has_nothing_to_do(lab: Lab) -> None:
+    first = lab.build()
+    lab.index.asked.clear()
+    second = lab.build()
+    assert second.generation == first.generation
+    assert second.plan is None
+    assert lab.index.asked == []
+
+
+def test_two_machines_get_the_same_tree(lab: Lab, tmp_path: Path) -> None:
+    first = lab.build()
+    elsewhere = tmp_path / "another" / "place"
+    shutil.copytree(lab.project.root, elsewhere, ignore=shutil.ignore_patterns(".envs"))
+    second = Lab(dataclasses.replace(lab.project, root=elsewhere), lab.index, [], Silent()).build()
+    assert first.generation is not None
+    assert second.generation is not None
+    assert first.generation.record.tree == second.generation.record.tree
+
+
+def test_a_changed_lock_makes_a_new_generation_and_keeps_the_old_one(lab: Lab) -> None:
+    lab.build()
+    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
+    lab.build()
+    assert lab.says("import alpha; print(alpha.version)") == "2.0"
+    assert len(lab.left()) == 3
+
+
+def test_going_back_to_an_old_lock_takes_its_generation_again(lab: Lab) -> None:
+    old = lab.wheels
+    lab.build()
+    lab.relock(lab.wheel("alpha", "2.0"), old[1])
+    lab.build()
+    lab.relock(*old)
+    lab.index.asked.clear()
+    lab.build()
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+    assert not [path for path in lab.index.asked if path.endswith(".whl")]
+
+
+def test_failed_checks_change_nothing(lab: Lab) -> None:
+    lab.build()
+    before = lab.left()
+    lab.relock(*lab.wheels, lab.wheel("broken"))
+    built = lab.build()
+    assert built.generation is None
+    assert built.report is not None
+    assert [check.id for check in built.report.failed] == ["tiny.check"]
+    assert lab.left() == before
+    assert lab.says("import alpha; print('works')") == "works"
+
+
+def test_without_checks_it_says_so_until_they_passed(lab: Lab) -> None:
+    unproven = lab.build(smoke=False).generation
+    assert unproven is not None
+    assert unproven.record.proof == "skipped"
+    proven = lab.build().generation
+    assert proven is not None
+    assert (proven.record.proof, proven.folder) == ("proven", unproven.folder)
+
+
+def test_without_the_device_it_is_unproven_and_says_why(lab: Lab) -> None:
+    built = lab.build(absent="there is no NVIDIA GPU")
+    assert built.generation is not None
+    assert built.report is None
+    assert built.generation.record.proof == "unproven"
+    assert built.generation.record.reason == "there is no NVIDIA GPU"
+
+
+@pytest.mark.parametrize("fault", [403, 404, 500, "truncate"])
+def test_an_index_that_fails_leaves_the_old_current(lab: Lab, fault: int | str) -> None:
+    lab.build()
+    before = lab.left()
+    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
+    lab.index.fault = fault
+    with pytest.raises(ToolError, match="could not install from the default index") as caught:
+        lab.build()
+    assert "alpha-2.0-py3-none-any.whl" in caught.value.evidence
+    assert lockfile.read(lab.project.lock(TARGET)).artifacts[0].sha256 in caught.value.evidence
+    assert "--wheelhouse" in caught.value.remedy
+    assert lab.left() == before
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+    lab.index.fault = None
+    assert lab.build().generation is not None
+
+
+def test_a_file_with_another_hash_is_refused(lab: Lab) -> None:
+    lab.wheel("alpha", text="evil = True\n")
+    with pytest.raises(ToolError) as caught:
+        lab.build()
+    assert "Hash mismatch" in caught.value.evidence
+    assert lab.left() == []
+
+
+def test_a_wheelhouse_serves_without_any_index(lab: Lab, tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    house.mkdir()
+    for wheel in lab.wheels:
+        shutil.copy(wheel, house)
+    lab.index.asked.clear()
+    lab.build(wheelhouses=(house,), offline=True)
+    assert lab.says("import alpha, beta; print('works')") == "works"
+    assert lab.index.asked == []
+
+
+def test_a_damaged_file_in_a_wheelhouse_is_left_aside(lab: Lab, tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    house.mkdir()
+    damaged = house / lab.wheels[0].name
+    damaged.write_bytes(lab.wheels[0].read_bytes().replace(b"version", b"VERSION"))
+    lab.build(wheelhouses=(house,))
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+    assert any(str(damaged) in note for note in lab.listener.notes)
+
+
+def test_offline_without_the_files_names_them(lab: Lab) -> None:
+    with pytest.raises(ToolError, match="in no wheelhouse") as caught:
+        lab.build(offline=True)
+    assert "--offline" in caught.value.cause
+    assert lab.index.asked == []
+
+
+def test_a_changed_file_in_the_installer_s_cache_is_caught(lab: Lab) -> None:
+    first = lab.build()
+    assert first.generation is not None
+    (module,) = first.generation.folder.rglob("alpha.py")
+    module.write_text("version = 'poisoned'\n", encoding="utf-8")  # uv's cache shares the file
+    shutil.rmtree(lab.home)
+    with pytest.raises(ToolError, match="not what is locked") as caught:
+        lab.build()
+    assert "alpha.py" in caught.value.evidence
+    assert "uv cache clean" in caught.value.remedy
+
+
+def test_a_later_install_makes_the_next_build_a_fresh_one(lab: Lab) -> None:
+    first = lab.build().generation
+    assert first is not None
+    (info,) = first.folder.rglob("alpha-1.0.dist-info")
+    info.rename(info.with_name("alpha-9.0.dist-info"))
+    second = lab.build().generation
+    assert second is not None
+    assert second.folder.name == f"{first.folder.name}-2"
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+
+
+def _build_slowly(project: Project, url: str) -> None:
+    os.setpgid(0, 0)
+    index = Index(project.root, url=url)
+    Lab(project, index, [], Silent()).build()
+
+
+@pytest.mark.parametrize("moment", [0.05, 0.2, 0.4, 0.6, 0.8, 1.0])
+def test_killed_at_any_moment_the_next_build_is_whole(lab: Lab, moment: float) -> None:
+    lab.build()
+    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
+    lab.index.delay = 0.3
+    child = multiprocessing.get_context("fork").Process(
+        target=_build_slowly, args=(lab.project, lab.index.url)
+    )
+    child.start()
+    time.sleep(moment)
+    os.killpg(child.pid or 0, signal.SIGKILL)
+    child.join()
+    assert lab.says("import alpha; print('works')") == "works"
+    lab.index.delay = 0
+    assert lab.build().generation is not None
+    assert lab.says("import alpha; print(alpha.version)") == "2.0"
+    assert len(lab.left()) == 3
+
+
+def test_of_several_builds_at_once_one_works_and_the_others_wait(lab: Lab) -> None:
+    lab.index.delay = 0.2
+    context = multiprocessing.get_context("fork")
+    children = [
+        context.Process(target=_build_slowly, args=(lab.project, lab.index.url)) for _ in range(8)
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0] * 8
+    assert [path for path in lab.index.asked if path.endswith("alpha-1.0-py3-none-any.whl")] == [
+        "/default/alpha-1.0-py3-none-any.whl"
+    ]
+    assert len(lab.left()) == 2
+
+
+def test_ctrl_c_during_a_download_leaves_no_current_and_exits_with_130(lab: Lab) -> None:
+    lab.index.fault = "stall"
+    environment = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/"}
+    command = [sys.executable, "-m", "provision", "build", TARGET, "--project", lab.project.root]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as child:
+        while not any(path.endswith(".whl") for path in lab.index.asked):
+            time.sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        _, words = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert "interrupted" in words
+    assert "Traceback" not in words
+    assert lab.left() == []

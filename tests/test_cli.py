@@ -1,0 +1,197 @@
+"""The command as a person meets it: words, exit codes, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import cli
+from provision.errors import Exit
+from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from provision.project import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    made = make_project(tmp_path, Index(tmp_path, url="http://localhost:1"))
+    lock(made, [make_wheel(tmp_path / "default", "alpha", "1.0", {"alpha.py": ""})])
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def call(*words: str) -> int:
+    return cli.main(words)
+
+
+@pytest.mark.machine
+def test_help_loads_neither_pydantic_nor_rich() -> None:
+    code = (
+        "import sys; from provision import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('pydantic', 'rich', 'requests', 'torch') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.rstrip().endswith("[]")
+
+
+def test_an_unknown_target_suggests_the_nearest(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("build", "tinny") == Exit.USAGE
+    assert "did you mean `tiny`?" in capsys.readouterr().err
+
+
+def test_five_faults_of_a_spec_are_shown_with_code_2(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.specs / f"{TARGET}.toml").write_text(
+        'sumary = "x"\naccelerator = "gpu"\nplatform = "linux"\npython = "311"\nstatus = "old"\n'
+    )
+    assert call("build", TARGET) == Exit.USAGE
+    words = capsys.readouterr().err
+    for place in ("sumary:", "accelerator:", "platform:", "python:", "status:", "summary:", "pip:"):
+        assert place in words
+
+
+def test_a_stale_lock_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    path = project.specs / f"{TARGET}.toml"
+    path.write_text(path.read_text().replace("alpha", "alpha>=1"))
+    assert call("build", TARGET) == Exit.USAGE
+    words = capsys.readouterr().err
+    assert "stale" in words
+    assert f"provision lock {TARGET}" in words
+
+
+def test_another_platform_s_target_is_not_built_here(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = project.specs / f"{TARGET}.toml"
+    other = "linux-64" if sys.platform == "win32" else "win-64"
+    path.write_text(re.sub('platform = "[^"]+"', f'platform = "{other}"', path.read_text()))
+    assert call("build", TARGET) == Exit.USAGE
+    assert f"on a {other} machine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["verify", "smoke"])
+def test_what_is_not_built_is_said(
+    project: Project, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    assert call(verb, TARGET) == Exit.USAGE
+    assert f"provision build {TARGET}" in capsys.readouterr().err
+
+
+def test_a_missing_wheelhouse_is_a_usage_error(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("build", TARGET, "--wheelhouse", "nowhere") == Exit.USAGE
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_an_error_in_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("verify", TARGET, "--json") == Exit.USAGE
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == 1
+    assert sorted(document["result"]["error"]) == ["cause", "evidence", "remedy", "what"]
+
+
+def test_debug_shows_the_traceback(project: Project) -> None:
+    with pytest.raises(cli.UsageError):
+        call("verify", TARGET, "--debug")
+
+
+def test_no_project_is_not_needed_for_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("schema") == Exit.OK
+    assert json.loads(capsys.readouterr().out)["$schema"].startswith("https://json-schema.org")
+
+
+@pytest.mark.parametrize("words", [(), ("no-such-verb",), ("build",), ("build", "a", "--nope")])
+def test_a_wrong_command_line_is_2(words: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        call(*words)
+    assert caught.value.code == Exit.USAGE
+
+
+def test_switches_are_switches(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):  # `--full False` must never mean true
+        call("smoke", TARGET, "--full", "False")
+
+
+def test_the_overview(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("targets") == Exit.OK
+    assert TARGET in capsys.readouterr().err
+    assert call("targets", "--json") == Exit.OK
+    (row,) = json.loads(capsys.readouterr().out)["result"]["rows"]
+    assert (row["lock"], row["built"], row["smoke"]) == ("fresh", "no", "none")
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    with serve(tmp_path / "index") as index:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{index.url}/default/")
+        made = make_project(tmp_path, index)
+        lock(made, [make_wheel(index.root / "default", "alpha", "1.0", {"alpha.py": ""})])
+        assert call("build", "auto") == Exit.OK
+        yield made
+
+
+@pytest.mark.machine
+def test_build_verify_smoke_run(built: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    assert call("build", TARGET) == Exit.OK
+    assert "up to date" in capfd.readouterr().err
+    assert call("verify", TARGET, "--deep") == Exit.OK
+    assert "every hash compared" in capfd.readouterr().err
+    assert call("smoke", TARGET, "--full") == Exit.OK
+    assert "full suite on toy: 1 passed, 0 failed" in capfd.readouterr().err
+    assert call("run", TARGET, "--", "python", "-c", "import alpha, sys; sys.exit(7)") == 7
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("name", ["PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH"])
+def test_run_leaves_pollutants_behind_and_says_so(
+    built: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    monkeypatch.setenv(name, "/elsewhere")
+    code = f"import os, sys; sys.exit({name!r} in os.environ)"
+    assert call("run", TARGET, "--", "python", "-c", code) == 0
+    assert name in capfd.readouterr().err
+
+
+@pytest.mark.machine
+def test_results_in_json_keep_their_contract(
+    built: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = {
+        ("build", TARGET): ["generation", "plan", "report", "target", "verification"],
+        ("verify", TARGET): ["distributions", "files", "findings", "size", "tree"],
+        ("detect",): ["advice", "chosen", "fits", "hidden", "host"],
+    }
+    for words, expected in keys.items():
+        capsys.readouterr()
+        assert call(*words, "--json") == Exit.OK
+        document = json.loads(capsys.readouterr().out)
+        assert (document["schema"], document["verb"]) == (1, words[0])
+        assert sorted(document["result"]) == expected
+
+
+@pytest.mark.machine
+def test_findings_exit_with_1(built: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    (module,) = (built.environments(TARGET) / "current").resolve().rglob("alpha.py")
+    module.write_text("changed")
+    assert call("verify", TARGET) == Exit.FINDINGS
+    assert "alpha.py" in capsys.readouterr().err

@@ -1,0 +1,112 @@
+"""The disk: whole or not at all, and only what is ours is removed."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import files
+from provision.errors import ToolError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_an_atomic_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
+    files.write_atomic(tmp_path / "new" / "a", "one\n")
+    files.write_atomic(tmp_path / "new" / "a", "two\n")
+    assert (tmp_path / "new" / "a").read_bytes() == b"two\n"
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["a"]
+
+
+def test_a_write_that_fails_keeps_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write_atomic(tmp_path / "a", "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ToolError, match="cannot write") as caught:
+        files.write_atomic(tmp_path / "a", "new")
+    assert "No space left" in caught.value.evidence
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_text() == "old"
+
+
+@pytest.mark.parametrize("count", [3, 600])
+def test_many_files_hash_in_order(tmp_path: Path, count: int) -> None:
+    paths = [tmp_path / str(number) for number in range(count)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"x" * (number % 7) + str(number).encode())
+    expected = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    assert files.sha256_files(paths) == expected
+
+
+def test_only_a_tagged_folder_is_removed(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    with pytest.raises(ToolError, match="will not remove"):
+        files.remove_tagged(foreign)
+    assert foreign.is_dir()
+
+
+def test_removal_takes_links_but_not_what_they_point_to(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    ours = tmp_path / "ours"
+    files.make_tagged(ours)
+    (ours / "link").symlink_to(precious)
+    (ours / "folder").mkdir()
+    files.remove_tagged(ours)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "precious"]
+
+
+def test_a_link_to_a_tagged_folder_is_not_tagged(tmp_path: Path) -> None:
+    files.make_tagged(tmp_path / "ours")
+    (tmp_path / "link").symlink_to("ours")
+    assert not files.is_tagged(tmp_path / "link")
+
+
+def test_a_link_is_swapped_in_one_step(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        files.swap_link(tmp_path / "current", tmp_path / name)
+        assert files.read_link(tmp_path / "current") == tmp_path / name
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["current", "one", "two"]
+
+
+def test_no_link_reads_as_none(tmp_path: Path) -> None:
+    assert files.read_link(tmp_path / "current") is None
+
+
+def _hold(folder: Path, ready: Path) -> None:
+    with files.folder_lock(folder, lambda: None):
+        ready.touch()
+        time.sleep(60)
+
+
+@pytest.mark.machine
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    holder = multiprocessing.get_context("spawn").Process(target=_hold, args=(tmp_path, ready))
+    holder.start()
+    while not ready.exists():
+        time.sleep(0.02)
+    waited: list[bool] = []
+
+    def kill() -> None:
+        waited.append(True)
+        os.kill(holder.pid or 0, signal.SIGKILL)
+
+    with files.folder_lock(tmp_path, kill):
+        assert waited == [True]
+    holder.join()

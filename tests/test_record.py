@@ -1,0 +1,59 @@
+"""A generation is finished when its record is there, and only then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import files, record
+from provision.errors import SpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENTRY = record.Record(
+    target="t", lock="1" * 64, spec="2" * 64, python="3.11.7", tools={"uv": "1"},
+    distributions=("a-1.dist-info",), tree="3" * 64, files=1, size=2, proof="skipped",
+    built="2026-01-01T00:00:00+00:00",
+)  # fmt: skip
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    files.make_tagged(tmp_path / "g")
+    assert record.read(tmp_path / "g") is None
+    assert record.unfinished(tmp_path) == [tmp_path / "g"]
+    written = record.write(tmp_path / "g", ENTRY)
+    assert record.read(tmp_path / "g") == written
+    assert record.unfinished(tmp_path) == []
+
+
+def test_proof_is_written_once(tmp_path: Path) -> None:
+    files.make_tagged(tmp_path / "g")
+    proven = record.prove(record.write(tmp_path / "g", ENTRY))
+    assert proven.record.proof == "proven"
+    assert record.read(tmp_path / "g") == proven
+    assert record.prove(proven) is proven
+
+
+def test_current_follows_the_link(tmp_path: Path) -> None:
+    assert record.current(tmp_path) is None
+    files.make_tagged(tmp_path / "g")
+    written = record.write(tmp_path / "g", ENTRY)
+    files.swap_link(tmp_path / record.CURRENT, tmp_path / "g")
+    assert record.current(tmp_path) == written
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 2}'])
+def test_a_strange_record_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / record.RECORD).write_text(text)
+    with pytest.raises(SpecError, match=record.RECORD) as caught:
+        record.read(tmp_path)
+    assert "build again" in caught.value.remedy
+
+
+def test_the_contract_of_the_record() -> None:
+    assert sorted(ENTRY.model_dump()) == [
+        "built", "distributions", "files", "lock", "proof", "python", "reason", "schema_version",
+        "size", "spec", "target", "tools", "tree",
+    ]  # fmt: skip

@@ -1,0 +1,130 @@
+"""Specs: every fault at once, with its place; nothing unknown passes."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from provision import spec
+from provision.errors import Exit, SpecError, UsageError
+
+GOOD = """
+summary = "A target"
+accelerator = "cpu"
+platform = "linux-64"
+python = "3.11"
+[pip]
+cutoff = 2026-11-01
+requirements = ["torch==2.13.0+cpu"]
+[pip.index]
+pytorch-cpu = ["torch"]
+"""
+
+
+def write(folder: Path, text: str, name: str = "a-target") -> Path:
+    path = folder / f"{name}.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_spec_becomes_a_frozen_target(tmp_path: Path) -> None:
+    target = spec.load(write(tmp_path, GOOD))
+    assert (target.name, target.pip.index_of("torch"), target.pip.index_of("numpy")) == (
+        "a-target",
+        "pytorch-cpu",
+        "default",
+    )
+
+
+def test_five_faults_are_told_at_once(tmp_path: Path) -> None:
+    bad = """
+summary = "A target"
+accelarator = "cpu"
+accelerator = "tpu"
+platform = "linux-64"
+python = "3"
+[pip]
+cutoff = 2026-11-01
+requirements = ["torch=="]
+[hardware]
+driver = "newest"
+"""
+    with pytest.raises(SpecError, match="has 5 faults") as caught:
+        spec.load(write(tmp_path, bad))
+    faults = caught.value.evidence.splitlines()
+    places = ["accelarator", "accelerator", "python", "hardware.driver", "pip.requirements[0]"]
+    assert sorted(fault.split(":")[0] for fault in faults) == sorted(places)
+    assert "did you mean `accelerator`?" in caught.value.evidence
+    assert "'cpu', 'cuda' or 'xpu'" in caught.value.evidence
+    assert caught.value.exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("[pip.index]", "[pip.index]\nother = ['Torch']"), "assigned to both"),
+        (("platform =", "status = 'legacy'\nplatform ="), "`reason` goes with"),
+        (("linux-64", "win-64"), ""),
+        (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), "names a URL"),
+        (
+            ("[pip]", "[conda]\nchannels=['https://u:secret@x']\ndependencies=['a']\n[pip]"),
+            "password",
+        ),
+    ],
+)
+def test_parts_that_contradict(tmp_path: Path, change: tuple[str, str], told: str) -> None:
+    path = write(tmp_path, GOOD.replace(*change))
+    if not told:
+        spec.load(path)
+        return
+    with pytest.raises(SpecError) as caught:
+        spec.load(path)
+    assert told in caught.value.evidence
+    assert "secret" not in caught.value.evidence
+
+
+def test_an_image_for_windows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="1 fault") as caught:
+        spec.load(write(tmp_path, GOOD.replace("linux-64", "win-64") + "[docker]\n"))
+    assert "linux-64" in caught.value.evidence
+
+
+@pytest.mark.parametrize("text", ["summary = ", "\x00", "caf\udce9"])
+def test_what_is_no_toml_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(SpecError, match=r"x\.toml"):
+        spec.load(path)
+
+
+def test_an_unknown_target_suggests_the_nearest(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "cpu-linux")
+    with pytest.raises(UsageError) as caught:
+        spec.load_named(tmp_path, "cpu-linx")
+    assert "did you mean `cpu-linux`?" in caught.value.remedy
+
+
+def test_the_digest_follows_what_decides_the_lock(tmp_path: Path) -> None:
+    first = spec.load(write(tmp_path, GOOD)).digest()
+    assert spec.load(write(tmp_path, GOOD.replace("A target", "Else"))).digest() == first
+    assert spec.load(write(tmp_path, GOOD.replace("2026-11-01", "2026-11-02"))).digest() != first
+
+
+def test_variables_know_the_prefix(tmp_path: Path) -> None:
+    target = spec.load(write(tmp_path, GOOD + '[environment]\nLIB = "{prefix}/lib"\n'))
+    assert target.variables(Path("/e")) == {"LIB": "/e/lib"}
+
+
+def test_the_schema_accepts_what_the_model_accepts() -> None:
+    document = spec.schema()
+    jsonschema.Draft202012Validator.check_schema(document)
+    validator = jsonschema.Draft202012Validator(document)
+    for path in sorted(Path(__file__).parents[1].glob("envs/*.toml")):
+        data = json.loads(json.dumps(tomllib.loads(path.read_text(encoding="utf-8")), default=str))
+        validator.validate(data)
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate({"summary": "x", "unknown": 1})

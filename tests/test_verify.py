@@ -1,0 +1,153 @@
+"""Every way in which an environment can stop being what is locked, and what it is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import lockfile
+from provision.errors import ToolError
+from provision.spec import Reasoned
+from provision.verify import Verification, verify
+from tests.small import Index, lock, make_project, make_wheel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> Path:
+    """An environment as an installer leaves it: wheels unpacked, nothing else."""
+    import zipfile
+
+    site = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    wheels = [
+        make_wheel(
+            tmp_path / "default", name, "1.0", {f"{name}/__init__.py": "", f"{name}/a.py": name}
+        )
+        for name in ("alpha", "gamma")
+    ]
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+    lock(make_project(tmp_path / "project", Index(tmp_path, url="http://localhost:1")), wheels)
+    return tmp_path / "env"
+
+
+def look(prefix: Path, *, deep: bool = True, forbid: tuple[Reasoned, ...] = ()) -> Verification:
+    locked = lockfile.read(prefix.parent / "project" / "lockfiles" / "tiny")
+    return verify(prefix, locked, forbid, deep=deep)
+
+
+def site(prefix: Path) -> Path:
+    return prefix / "lib" / "python3.11" / "site-packages"
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_an_untouched_environment_has_no_finding(prefix: Path, *, deep: bool) -> None:
+    result = look(prefix, deep=deep)
+    assert result.findings == ()
+    assert (result.distributions, result.files) == (2, 10)
+    assert (result.tree is not None) is deep
+
+
+def _edit(site: Path) -> None:
+    (site / "alpha" / "a.py").write_text("ALPHA")
+
+
+def _shorten(site: Path) -> None:
+    (site / "alpha" / "a.py").write_text("a")
+
+
+def _remove_file(site: Path) -> None:
+    (site / "alpha" / "a.py").unlink()
+
+
+def _pth(site: Path) -> None:
+    (site / "evil.pth").write_text("import os")
+
+
+def _sitecustomize(site: Path) -> None:
+    (site / "sitecustomize.py").touch()
+
+
+def _shadow(site: Path) -> None:
+    (site / "alpha.py").touch()
+
+
+def _other_version(site: Path) -> None:
+    info = site / "alpha-1.0.dist-info"
+    text = (info / "METADATA").read_text().replace("1.0", "2.0")
+    (info / "METADATA").write_text(text)
+    (info / "INSTALLER").write_text("pip\n")
+
+
+def _uninstalled(site: Path) -> None:
+    for path in (site / "alpha-1.0.dist-info").iterdir():
+        path.unlink()
+    (site / "alpha-1.0.dist-info").rmdir()
+
+
+def _no_record(site: Path) -> None:
+    (site / "alpha-1.0.dist-info" / "RECORD").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "deep", "code", "named"),
+    [
+        (_edit, True, "changed-file", "alpha/a.py"),
+        (_shorten, False, "changed-file", "alpha/a.py"),
+        (_remove_file, False, "changed-file", "alpha/a.py"),
+        (_pth, False, "unrecorded-file", "evil.pth"),
+        (_sitecustomize, False, "unrecorded-file", "sitecustomize.py"),
+        (_shadow, False, "unrecorded-file", "alpha.py"),
+        (_other_version, False, "version-drift", "alpha is 2.0, locked is 1.0"),
+        (_uninstalled, False, "missing-package", "alpha"),
+        (_no_record, False, "half-installed-package", "alpha"),
+    ],
+)
+def test_damage_is_found_and_named(
+    prefix: Path, damage: object, *, deep: bool, code: str, named: str
+) -> None:
+    damage(site(prefix))  # type: ignore[operator]
+    found = {finding.code: finding for finding in look(prefix, deep=deep).findings}
+    assert code in found
+    assert named in found[code].symptom + " ".join(found[code].evidence)
+    assert found[code].remedy
+
+
+def test_who_replaced_a_package_is_named(prefix: Path) -> None:
+    _other_version(site(prefix))
+    causes = [f.cause for f in look(prefix).findings if f.code == "version-drift"]
+    assert causes == ["pip replaced it after the build"]
+
+
+def test_a_stranger_and_a_forbidden_package_are_two_findings(prefix: Path) -> None:
+    info = site(prefix) / "triton-3.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: Triton\nVersion: 3.0\n")
+    (info / "RECORD").write_text("triton-3.0.dist-info/METADATA,,\ntriton-3.0.dist-info/RECORD,,\n")
+    result = look(prefix, forbid=(Reasoned(name="triton", reason="no use on a CPU"),))
+    assert [f.code for f in result.findings] == ["unlocked-package", "forbidden-package"]
+    assert "no use on a CPU" in result.findings[1].cause
+
+
+def test_bytecode_is_no_drift(prefix: Path) -> None:
+    cache = site(prefix) / "alpha" / "__pycache__"
+    cache.mkdir()
+    (cache / "a.cpython-311.pyc").touch()
+    assert look(prefix).findings == ()
+
+
+def test_the_tree_digest_follows_the_content(prefix: Path) -> None:
+    before = look(prefix).tree
+    _edit(site(prefix))
+    assert look(prefix).tree != before
+
+
+def test_no_environment_is_an_error(tmp_path: Path, prefix: Path) -> None:
+    locked = lockfile.read(prefix.parent / "project" / "lockfiles" / "tiny")
+    with pytest.raises(ToolError, match="no Python environment"):
+        verify(tmp_path / "nothing", locked, (), deep=False)
