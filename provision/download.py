@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from requests import Response, Session
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16  # what is in the last, broken piece is lost
 _ATTEMPTS = 3
 
 
