@@ -43,8 +43,9 @@ def target(*requirements: str) -> Target:
         ),
         (
             (
-                "Because all versions of b depend on numpy<2 and a<=1.0 depends on b, we can "
-                f"conclude that a<=1.0 depends on numpy<2.\n And because you require a and numpy>=2, {END}"
+                "Because all versions of b depend on numpy<2 and a<=1.0 depends on b, "
+                f"we can conclude that a<=1.0 depends on numpy<2.\n And because "
+                f"you require a and numpy>=2, {END}"
             ),
             ["every b needs numpy<2", "a<=1.0 needs b"],
         ),
@@ -58,8 +59,8 @@ def target(*requirements: str) -> Target:
         ),
         (
             (
-                "Because triton==3.6.0 has no wheels with a matching platform tag (e.g., "
-                f"`win_amd64`) and you require triton==3.6.0, {END}\n\nhint: Wheels are available for `triton`"
+                "Because triton==3.6.0 has no wheels with a matching platform tag "
+                f"(e.g., `win_amd64`) and you require triton==3.6.0, {END}\n\nhint: Wheels are"
             ),
             ["triton==3.6.0 has no wheel for win_amd64"],
         ),
