@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from provision.build import Built
     from provision.changes import Change
+    from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
     from provision.detect import Detection
     from provision.generations import Cleaned, RolledBack
@@ -114,6 +115,31 @@ def _report(result: Report, console: Console) -> None:
         f"{passed} passed, {len(result.failed)} failed in {result.seconds:.1f} s",
         "bold red" if result.failed else "bold green",
     )
+
+
+@_view("Smoked")
+def _smoked(result: Smoked, console: Console) -> None:
+    show(result.report, console)
+    if result.comparison:
+        show(result.comparison, console)
+
+
+@_view("Comparison")
+def _comparison(result: Comparison, console: Console) -> None:
+    for move in result.moves:
+        console.note(f"since {result.since}: {move}")
+    for finding in result.findings:
+        console.finding(finding)
+    if not result.findings:
+        console.line(f"as good as on {result.since}", "green")
+
+
+@_view("Unchanged")
+def _unchanged(result: Unchanged, console: Console) -> None:
+    verdict = f"{plural(result.failed, 'check')} failed" if result.failed else "all passed"
+    when = f"no driver, kernel, runtime or lock changed since {result.since}"
+    style = "bold red" if result.failed else "green"
+    console.line(f"{result.target}: {when}; {verdict} then", style)
 
 
 def _numbers(check: Check) -> str:
