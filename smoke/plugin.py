@@ -20,9 +20,17 @@ if TYPE_CHECKING:
     from smoke.journal import Journal
 
 
+def mark_of(item: pytest.Function) -> pytest.Mark:
+    """Return the mark that makes a function a check."""
+    mark = item.get_closest_marker("check")
+    if mark is None:
+        raise pytest.UsageError(f"{item.nodeid} is not marked as a check")
+    return mark
+
+
 def headline(item: pytest.Function) -> dict[str, str]:
     """Return id, title and seed failure of a check."""
-    mark = item.get_closest_marker("check")
+    mark = mark_of(item)
     title = (item.function.__doc__ or "").strip().splitlines()[0]
     return {"id": mark.args[0], "title": title, "stands_for": mark.kwargs["stands_for"]}
 
@@ -83,7 +91,7 @@ class Suite:
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
         """Keep the checks that apply and have not run yet; note those asked for in vain."""
         done = {result["id"] for result in self._journal.results()}
-        marks = {item: item.get_closest_marker("check") for item in items}
+        marks = {item: mark_of(item) for item in items}
         self.known = {mark.args[0] for mark in marks.values()}
         chosen = {item: mark for item, mark in marks.items() if self._chosen(mark)}
         fit = {item for item, mark in chosen.items() if mark.kwargs["when"](self._expect)}

@@ -131,19 +131,19 @@ def run_checks(
     )
     if unknown := set(only) - suite.known - {IMPORT["id"]}:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
-    elif suite.unfit:
+    elif only and suite.unfit == set(only):
         journal.write(broken=f"not for {expect.target}: {', '.join(sorted(suite.unfit))}")
     return code
 
 
 def _import_stack(expect: expectation.Expect, journal: Journal) -> bool:
     """Do the first check: import torch and what registers its operators; say if torch is usable."""
-    earlier = {result["id"]: result for result in journal.results()}.get(IMPORT["id"])
+    earlier = {result["id"]: result["outcome"] for result in journal.results()}.get(IMPORT["id"])
+    if earlier == "passed":
+        with written():
+            _imports(expect, journal)
     if earlier:
-        if earlier["outcome"] == "passed":
-            with written():
-                _imports(expect, journal)
-        return earlier["outcome"] == "passed"
+        return earlier == "passed"
     journal.write(start=IMPORT)
     began = time.monotonic()
     finding = None
