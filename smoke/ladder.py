@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from typing import TYPE_CHECKING
 
 import torch
@@ -103,20 +102,3 @@ def _own_words(module: object) -> str:
     except Exception as error:  # noqa: BLE001 - any refusal is an answer
         return str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
     return "nothing"
-
-
-def _parts(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)]
-
-
-def reaches(found: str, floor: str) -> bool:
-    """Say whether a driver version is at least ``>=floor``.
-
-    Level Zero says 1.6.33578 where Intel's packages say 25.18.33578: then the build decides, the
-    one number of both that has five digits.
-    """
-    have, need = _parts(found), _parts(floor)
-    builds = [next((part for part in parts if part >= 10000), None) for parts in (have, need)]
-    if have[:1] != need[:1] and all(builds):
-        return bool(builds[0] >= builds[1])  # type: ignore[operator]
-    return have >= need

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from smoke import device as devices
-from smoke import ladder, reference
+from smoke import hardware, ladder, reference
 from smoke.checks import DEVICE, check
 from smoke.finding import fail
 
@@ -73,7 +73,7 @@ def _gradient(images: torch.Tensor) -> torch.Tensor:
 def test_family(device: torch.device, expect: Expect) -> None:
     """The first device is of a family that the target is for."""
     said = devices.facts(device)
-    found = devices.family(said["name"])
+    found = hardware.family(said["name"])
     if device.type == "cuda":
         _has_kernels(said)
     elif expect.families and found is not None and found not in expect.families:
@@ -108,7 +108,7 @@ def _has_kernels(said: dict[str, Any]) -> None:
 def test_driver(device: torch.device, expect: Expect) -> None:
     """The driver is as new as the target needs."""
     found = devices.facts(device)["driver"]
-    if found is None or not ladder.reaches(found, str(expect.driver)):
+    if found is None or not hardware.reaches(found, str(expect.driver)):
         fail(
             "driver-too-old",
             f"the driver is {found}, the target needs {expect.driver}",

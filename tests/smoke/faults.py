@@ -231,9 +231,15 @@ def a_mismatched_ipex_that_ends_at_once_with_127() -> Iterator[None]:
         yield
 
 
-@fault("identity.import", "import-fails", "process", **WITH_IPEX)
+@fault("identity.import", "ipex-torch-version-mismatch", "process", **WITH_IPEX)
 def a_mismatched_ipex_that_exits() -> Iterator[None]:
     with fake_ipex(MISMATCH + "exit(127)"):
+        yield
+
+
+@fault("identity.import", "ipex-torch-version-mismatch", "process", **WITH_IPEX)
+def a_mismatched_ipex_that_means_to_exit() -> Iterator[None]:
+    with fake_ipex(MISMATCH + "import os; os.exit(127)"):
         yield
 
 
@@ -276,7 +282,7 @@ def the_runtime_ends_the_process_with_127() -> Iterator[None]:
     "probe-hung",
     "process",
     expect={"accelerator": "xpu"},
-    arguments=("--only", "device.ready", "--limit", "8"),
+    arguments=("--only", "device.ready", "--limit", "12"),
 )
 def the_device_does_not_answer() -> Iterator[None]:
     with first_operation(lambda: module("time").sleep(60)):
