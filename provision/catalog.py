@@ -151,6 +151,15 @@ class Channel(Table):
     packages: tuple[Package, ...]
 
 
+def indexes(folder: Path) -> list[str]:
+    """Return the names of the wheel indexes that have a snapshot."""
+    return sorted(p.stem for p in folder.glob("*.json") if "." not in p.stem and _lists_files(p))
+
+
+def _lists_files(path: Path) -> bool:
+    return '"files": [' in path.read_text(encoding="utf-8")
+
+
 def load(folder: Path, index: str) -> Index:
     """Read the snapshot of a wheel index.
 

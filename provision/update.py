@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from provision.catalog import Index, Wheel
     from provision.download import OnBytes
     from provision.progress import Progress
+    from provision.project import Project
     from provision.spec import Target
 
 
@@ -67,6 +68,32 @@ class IndexUpdate:
     def bad(self) -> bool:
         """Whether something needs a person's attention."""
         return bool(self.reuploads or self.errors)
+
+
+def update(
+    project: Project,
+    targets: Sequence[Target],
+    downloads: Path,
+    *,
+    progress: Progress,
+    on_bytes: OnBytes,
+    only: Sequence[str] = (),
+) -> list[IndexUpdate]:
+    """Refresh the snapshots of wheel indexes.
+
+    Args:
+        project: Whose catalog.
+        targets: All targets: their platforms and Pythons decide which files are of interest.
+        downloads: Where files are put that must be read whole; parts stay there.
+        progress: Told about the steps.
+        on_bytes: Told of each piece of a download.
+        only: Indexes to refresh; all if empty.
+
+    Raises:
+        SpecError: A snapshot is missing or has faults.
+    """
+    updater = Updater(project.catalog, targets, downloads, progress, on_bytes)
+    return [updater.update(index) for index in only or catalog.indexes(project.catalog)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import catalog, update, web
+from provision.project import Project
 from provision.spec import Pip, Target
 from tests.small import make_wheel
 
@@ -139,12 +140,16 @@ class Listener:
 class Desk:
     """A catalog with one index, and what is needed to update it."""
 
-    folder: Path
+    project: Project
     listener: Listener
+
+    @property
+    def path(self) -> Path:
+        return self.project.catalog / "vendor.json"
 
     def snapshot(self, vendor: Vendor, *files: dict[str, object]) -> None:
         document = {"$schema": "index.schema.json", "url": f"{vendor.url}/simple/", "files": files}
-        (self.folder / "vendor.json").write_text(json.dumps(document))
+        self.path.write_text(json.dumps(document, indent=1))
 
     def update(self) -> update.IndexUpdate:
         pip = Pip(
@@ -153,23 +158,27 @@ class Desk:
         target = Target(
             name="t", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
         )
-        return update.Updater(
-            self.folder,
+        (result,) = update.update(
+            self.project,
             [target],
-            self.folder / "downloads",
-            self.listener,
-            self.listener.on_bytes,
-        ).update("vendor")
+            self.project.root / "downloads",
+            progress=self.listener,
+            on_bytes=self.listener.on_bytes,
+        )
+        return result
 
     def wheels(self) -> dict[str, catalog.Wheel]:
-        return {wheel.filename: wheel for wheel in catalog.load(self.folder, "vendor").files}
+        return {
+            wheel.filename: wheel for wheel in catalog.load(self.project.catalog, "vendor").files
+        }
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.delenv("PIP_CERT", raising=False)
-    (tmp_path / "catalog").mkdir()
-    return Desk(tmp_path / "catalog", Listener())
+    project = Project(tmp_path)
+    project.catalog.mkdir(parents=True)
+    return Desk(project, Listener())
 
 
 @pytest.fixture
@@ -219,19 +228,19 @@ def test_a_missing_hash_is_made_by_downloading_with_progress(
     size = wheel.stat().st_size
     assert (found.sha256, found.size, found.confirmed) == (digest, size, True)
     assert desk.listener.pieces[-1] == (wheel.name, size, size)
-    assert list((desk.folder / "downloads").iterdir()) == []
+    assert list((desk.project.root / "downloads").iterdir()) == []
 
 
 def test_a_file_that_changed_under_its_name_is_refused_and_told(
     vendor: Vendor, desk: Desk, wheel: Path
 ) -> None:
     desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
-    before = (desk.folder / "vendor.json").read_bytes()
+    before = desk.path.read_bytes()
     digest = vendor.offer(wheel)
     result = desk.update()
     assert result.bad
     assert result.reuploads == (update.Reupload(wheel.name, "a" * 64, digest),)
-    assert (desk.folder / "vendor.json").read_bytes() == before
+    assert desk.path.read_bytes() == before
 
 
 def test_a_file_that_is_not_what_its_index_promises_is_refused(
@@ -279,12 +288,12 @@ def test_an_index_that_refuses_changes_nothing(
     vendor: Vendor, desk: Desk, wheel: Path, status: int
 ) -> None:
     desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
-    before = (desk.folder / "vendor.json").read_bytes()
+    before = desk.path.read_bytes()
     vendor.offer(wheel)
     vendor.status["/simple/alpha/"] = status
     result = desk.update()
     assert "alpha" in result.errors[0].what
-    assert (desk.folder / "vendor.json").read_bytes() == before
+    assert desk.path.read_bytes() == before
 
 
 def test_one_distribution_that_fails_leaves_the_others(
