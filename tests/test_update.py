@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import catalog, update, web
+from provision import catalog, ledger, update, web
 from provision.project import Project
-from provision.spec import Pip, Target
+from provision.run import run
+from provision.spec import Conda, Pip, Target
 from tests.small import make_wheel
 
 if TYPE_CHECKING:
@@ -110,12 +111,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        pass  # a client that gave up
+
+
 @pytest.fixture
 def vendor() -> Iterator[Vendor]:
     shop = Vendor()
     handler = type("ShopHandler", (Handler,), {"shop": shop})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
+    with Server(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         shop.url = f"http://127.0.0.1:{server.server_port}"
         yield shop
@@ -151,12 +158,18 @@ class Desk:
         document = {"$schema": "index.schema.json", "url": f"{vendor.url}/simple/", "files": files}
         self.path.write_text(json.dumps(document, indent=1))
 
-    def update(self) -> update.IndexUpdate:
+    def update(self, *dependencies: str) -> ledger.Refreshed:
         pip = Pip(
             cutoff=dt.date(2026, 11, 1), requirements=("alpha",), index={"vendor": ("alpha",)}
         )
         target = Target(
-            name="t", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
+            name="t",
+            summary="s",
+            accelerator="cpu",
+            platform="win-64",
+            python="3.11",
+            pip=pip,
+            conda=Conda(channels=("vendor",), dependencies=dependencies) if dependencies else None,
         )
         (result,) = update.update(
             self.project,
@@ -164,6 +177,7 @@ class Desk:
             self.project.root / "downloads",
             progress=self.listener,
             on_bytes=self.listener.on_bytes,
+            run=run,
         )
         return result
 
@@ -239,7 +253,7 @@ def test_a_file_that_changed_under_its_name_is_refused_and_told(
     digest = vendor.offer(wheel)
     result = desk.update()
     assert result.bad
-    assert result.reuploads == (update.Reupload(wheel.name, "a" * 64, digest),)
+    assert result.reuploads == (ledger.Reupload(wheel.name, "a" * 64, digest),)
     assert desk.path.read_bytes() == before
 
 
@@ -386,3 +400,69 @@ def test_a_file_that_is_no_wheel_is_told(vendor: Vendor, desk: Desk, wheel: Path
     wheel.write_bytes(b"not a zip")
     vendor.offer(wheel, hashed=False)
     assert desk.update().errors[0].what == f"{wheel.name} is no wheel"
+
+
+def record(version: str, sha256: str = "a" * 64, **more: object) -> dict[str, object]:
+    return {
+        "name": "zlib",
+        "version": version,
+        "build": "h0_0",
+        "build_number": 0,
+        "subdir": "win-64",
+        "sha256": sha256,
+        "md5": "0" * 32,
+        "size": 1,
+        "depends": ["__win"],
+        "timestamp": 1700000000000,
+    } | more
+
+
+def channel(vendor: Vendor, desk: Desk, *offered: dict[str, object]) -> None:
+    packages = {f"{r['name']}-{r['version']}-{r['build']}.conda": r for r in offered}
+    for subdir, listed in {"win-64": packages, "noarch": {}}.items():
+        repodata = {"info": {"subdir": subdir}, "packages": {}, "packages.conda": listed}
+        vendor.blobs[f"/forge/{subdir}/repodata.json"] = json.dumps(repodata).encode()
+    known = record("1.2") | {"url": f"{vendor.url}/forge/win-64/zlib-1.2-h0_0.conda"}
+    document = {
+        "$schema": "channel.schema.json",
+        "url": f"{vendor.url}/forge/",
+        "packages": [known],
+    }
+    desk.path.write_text(json.dumps(document, indent=1))
+
+
+@pytest.fixture
+def solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rattler", reason="the group conda is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("solver")
+def test_a_channels_newer_package_is_added_and_the_old_kept(vendor: Vendor, desk: Desk) -> None:
+    channel(vendor, desk, record("1.2"), record("1.3"))
+    result = desk.update("zlib")
+    assert (result.added, result.bad) == (("zlib-1.3-h0_0.conda",), False)
+    found = catalog.load_channel(desk.project.catalog, "vendor").packages
+    assert [package.version for package in found] == ["1.2", "1.3"]
+    assert found[1].url == f"{vendor.url}/forge/win-64/zlib-1.3-h0_0.conda"
+
+
+@pytest.mark.usefixtures("solver")
+def test_a_package_that_changed_under_its_name_is_refused(vendor: Vendor, desk: Desk) -> None:
+    channel(vendor, desk, record("1.2", "b" * 64))
+    before = desk.path.read_bytes()
+    result = desk.update("zlib")
+    (reupload,) = result.reuploads
+    assert (reupload.known, reupload.offered) == ("a" * 64, "b" * 64)
+    assert desk.path.read_bytes() == before
+
+
+@pytest.mark.usefixtures("solver")
+@pytest.mark.parametrize("status", [None, 403, 500])
+def test_a_channel_that_does_not_have_it_or_refuses_is_an_error(
+    vendor: Vendor, desk: Desk, status: int | None
+) -> None:
+    channel(vendor, desk, record("1.2"))
+    if status:
+        vendor.status["/forge/win-64/repodata.json"] = status
+    assert "conda layer of t" in desk.update("nowhere").errors[0].what
