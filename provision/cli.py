@@ -72,8 +72,7 @@ def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
     from provision.console import Console, print_json
 
     if arguments.json:
-        fields = ("what", "evidence", "cause", "remedy")
-        print_json(arguments.verb, {"error": {name: getattr(error, name) for name in fields}})
+        print_json(arguments.verb, {"error": error})
     Console(_program()).error(error)
     return int(error.exit_code)
 
@@ -258,15 +257,17 @@ def _upgrade(target: Target, project: Project, resolver: Resolver, package: str)
 def _update(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import catalog, spec
-    from provision.update import Updater
+    from provision import spec
+    from provision.run import run
+    from provision.update import update
 
     wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
-    indexes = arguments.indexes or catalog.names(project.catalog)
     downloads = project.root / ".cache" / "update"
     with console.downloads() as on_bytes:
-        updater = Updater(project.catalog, wished, downloads, console, on_bytes)
-        results = [updater.update(index) for index in indexes]
+        results = update(
+            project, wished, downloads,
+            progress=console, on_bytes=on_bytes, run=run, only=arguments.indexes,
+        )  # fmt: skip
     return results, Exit.FINDINGS if any(result.bad for result in results) else Exit.OK
 
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from provision.console import Console
     from provision.detect import Detection
     from provision.generations import Cleaned, RolledBack
+    from provision.ledger import Refreshed
     from provision.lock import Confirmation, Freshness, LockResult
     from provision.report import Check, Report
     from provision.targets import Overview
-    from provision.update import IndexUpdate
     from provision.verify import Verification
 
 _VIEWS: dict[str, Callable[[Any, Console], None]] = {}
@@ -206,9 +206,9 @@ def _freshness(result: Freshness, console: Console) -> None:
     console.line(f"{result.target}: {result.stale or 'fresh'}", style)
 
 
-@_view("IndexUpdate")
-def _updated(result: IndexUpdate, console: Console) -> None:
-    console.line(f"{result.index}: {len(result.added)} added, {len(result.completed)} completed")
+@_view("Refreshed")
+def _updated(result: Refreshed, console: Console) -> None:
+    console.line(f"{result.name}: {len(result.added)} added, {len(result.completed)} completed")
     for name in (*result.added, *result.completed):
         console.line(f"  {name}")
     for name in result.vanished:
