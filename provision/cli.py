@@ -268,7 +268,8 @@ def _update(
             project, wished, downloads,
             progress=console, on_bytes=on_bytes, run=run, only=arguments.indexes,
         )  # fmt: skip
-    return results, Exit.FINDINGS if any(result.bad for result in results) else Exit.OK
+    failed = [int(error.exit_code) for result in results for error in result.errors]
+    return results, max([*failed, int(any(result.bad for result in results))])
 
 
 def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
