@@ -102,19 +102,26 @@ def _verification(result: Verification, console: Console) -> None:
 @_view("Report")
 def _report(result: Report, console: Console) -> None:
     for check in result.checks:
-        style = "green" if check.outcome == "passed" else "bold red"
-        mark = "ok  " if check.outcome == "passed" else "FAIL"
+        mark, style = _mark(check)
         console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
     for check in result.failed:
-        if check.finding:
+        if check.finding and not check.blocked:
             found = check.finding.model_dump() | {"level": Level(check.finding.level)}
             console.finding(Finding(**found))
+    blocked = sum(check.blocked for check in result.failed)
+    because = f", {blocked} of these not run because of the others" if blocked else ""
     passed = len(result.checks) - len(result.failed)
     console.line(
-        f"{result.suite} suite on {result.device.get('name', result.target)}: "
-        f"{passed} passed, {len(result.failed)} failed in {result.seconds:.1f} s",
+        f"{result.suite} suite on {result.device.get('name', result.target)}: {passed} passed, "
+        f"{len(result.failed)} failed{because}, in {result.seconds:.1f} s",
         "bold red" if result.failed else "bold green",
     )
+
+
+def _mark(check: Check) -> tuple[str, str]:
+    if check.outcome == "passed":
+        return "ok  ", "green"
+    return ("--  ", "dim") if check.blocked else ("FAIL", "bold red")
 
 
 @_view("Smoked")
