@@ -158,8 +158,7 @@ def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> Non
 
 def has_scaler(expect: Expect) -> bool:
     """Apply where torch has a gradient scaler for every device: 2.3 and later."""
-    major, minor = expect.packages.get("torch", "0.0").split(".")[:2]
-    return (int(major), int(minor)) >= (2, 3)
+    return expect.release("torch") >= (2, 3)
 
 
 @check(

@@ -84,12 +84,17 @@ def written() -> Iterator[None]:
 def _call(function: str, folder: Path) -> int:
     module, _, name = function.partition(":")
     arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
-    with written():
-        importlib.import_module("torch")
-    home = importlib.import_module(module)
-    with written():
-        value = getattr(home, name)(**arguments)
-    (folder / "value.json").write_text(json.dumps(value), encoding="utf-8")
+    value, finding = None, None
+    try:
+        with written():
+            importlib.import_module("torch")
+        home = importlib.import_module(module)
+        with written():
+            value = getattr(home, name)(**arguments)
+    except Exception as error:  # noqa: BLE001 - the check that asked gets it as its finding
+        finding = explain(error).as_json()
+    answer = json.dumps({"value": value, "finding": finding})
+    (folder / "answer.json").write_text(answer, encoding="utf-8")
     return 0
 
 
