@@ -153,7 +153,7 @@ def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> Non
         model, update = training.resume(path, "AdamW", there)
         losses[there.type] = (unbroken, training.steps(model, update, AFTER, there))
     for place, (unbroken, resumed) in losses.items():
-        _same(f"on {place}", resumed, unbroken, numbers, limit=1e-4)
+        _same(f"on {place}", resumed, unbroken, numbers, limit=1e-3)
 
 
 def has_scaler(expect: Expect) -> bool:

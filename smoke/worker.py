@@ -131,9 +131,10 @@ def run_checks(
 
     suite = Suite(expect, journal, written, full=full, only=only)
     files = [str(HERE / f"test_{area}.py") for area in areas]
-    code = int(
-        pytest.main(["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}", *files], plugins=[suite])
-    )
+    ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
+    # Beside the journal, so that what the checks write goes with it.
+    scratch = f"--basetemp={journal.path.parent / 'scratch'}"
+    code = int(pytest.main([*ours, scratch, *files], plugins=[suite]))
     if unknown := set(only) - suite.known - {IMPORT["id"]}:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
     elif only and suite.unfit == set(only):

@@ -316,10 +316,13 @@ def torch_has_no_code_for_the_device() -> Iterator[None]:
 
 
 @contextmanager
-def invisible(*nodes: str, access: bool = True, words: str = "nothing") -> Iterator[None]:
-    """Let no device show, with these device nodes and these words of torch."""
+def invisible(
+    *nodes: str, access: bool = True, words: str = "nothing", driver: str | None = None
+) -> Iterator[None]:
+    """Let no device show, with these device nodes, this driver, and these words of torch."""
     ladder = module("smoke.ladder")
     with (
+        patch.object(ladder.devices, "driver", lambda _accelerator: driver),
         says(available=False),
         patch.object(ladder, "NODES", {"xpu": "nodes", "cuda": "nodes"}),
         patch.object(ladder.glob, "glob", lambda _pattern: list(nodes)),
@@ -346,6 +349,14 @@ def no_nvidia_driver() -> Iterator[None]:
 @fault("device.ready", "driver-too-old", "pretend", only=NOTHING_ELSE)
 def torch_says_that_the_driver_is_too_old() -> Iterator[None]:
     with invisible("/dev/dri/renderD128", words="The NVIDIA driver on your system is too old"):
+        yield
+
+
+@fault(
+    "device.ready", "driver-too-old", "pretend", expect={"accelerator": "cuda"}, only=NOTHING_ELSE
+)
+def cuda_says_that_the_driver_is_insufficient() -> Iterator[None]:
+    with invisible(words="CUDA driver version is insufficient", driver="470.10"):
         yield
 
 
