@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
     from provision.build import Built
     from provision.changes import Change
+    from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
     from provision.detect import Detection
     from provision.generations import Cleaned, RolledBack
+    from provision.ledger import Refreshed
     from provision.lock import Confirmation, Freshness, LockResult
     from provision.report import Check, Report
     from provision.targets import Overview
-    from provision.update import IndexUpdate
     from provision.verify import Verification
 
 _VIEWS: dict[str, Callable[[Any, Console], None]] = {}
@@ -116,6 +117,31 @@ def _report(result: Report, console: Console) -> None:
     )
 
 
+@_view("Smoked")
+def _smoked(result: Smoked, console: Console) -> None:
+    show(result.report, console)
+    if result.comparison:
+        show(result.comparison, console)
+
+
+@_view("Comparison")
+def _comparison(result: Comparison, console: Console) -> None:
+    for move in result.moves:
+        console.note(f"since {result.since}: {move}")
+    for finding in result.findings:
+        console.finding(finding)
+    if not result.findings:
+        console.line(f"as good as on {result.since}", "green")
+
+
+@_view("Unchanged")
+def _unchanged(result: Unchanged, console: Console) -> None:
+    verdict = f"{plural(result.failed, 'check')} failed" if result.failed else "all passed"
+    when = f"no driver, kernel, runtime or lock changed since {result.since}"
+    style = "bold red" if result.failed else "green"
+    console.line(f"{result.target}: {when}; {verdict} then", style)
+
+
 def _numbers(check: Check) -> str:
     shown = [
         f"{name} {number.value:.3g}{'' if number.unit == '1' else ' ' + number.unit}"
@@ -180,9 +206,9 @@ def _freshness(result: Freshness, console: Console) -> None:
     console.line(f"{result.target}: {result.stale or 'fresh'}", style)
 
 
-@_view("IndexUpdate")
-def _updated(result: IndexUpdate, console: Console) -> None:
-    console.line(f"{result.index}: {len(result.added)} added, {len(result.completed)} completed")
+@_view("Refreshed")
+def _updated(result: Refreshed, console: Console) -> None:
+    console.line(f"{result.name}: {len(result.added)} added, {len(result.completed)} completed")
     for name in (*result.added, *result.completed):
         console.line(f"  {name}")
     for name in result.vanished:

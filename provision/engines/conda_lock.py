@@ -11,10 +11,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provision.engines.conda_adapter import CHANNELS
+from pydantic import ValidationError
+
+from provision.catalog import Package
+from provision.engines.conda_adapter import CHANNELS, VIRTUAL
 from provision.errors import SpecError, ToolError
 from provision.files import write_atomic
 from provision.run import clean_environment
+from provision.spec import faults_of
 
 if TYPE_CHECKING:
     from provision.catalog import Channel
@@ -100,6 +104,50 @@ def _with_own_header(target: Target, text: str) -> str:
     engines = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _ENGINES)
     body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
     return f"# engine: {engines}\n# command: provision lock {target.name}\n{body}"
+
+
+def newest(target: Target, channel_url: str, run: Run) -> list[Package]:
+    """Return what a channel itself, asked over the network, would give to a target now.
+
+    Raises:
+        SpecError: Its packages do not meet the spec.
+        ToolError: py-rattler is not installed, or what the channel tells is not usable.
+    """
+    if not target.conda:
+        return []
+    env = {"CONDA_SUBDIR": target.platform}
+    with tempfile.TemporaryDirectory(prefix=VIRTUAL) as temporary:
+        _write_virtual(Path(temporary), target.platform)
+        channels = ["--channel", channel_url, "--channel", Path(temporary).as_uri()]
+        argv = [find_adapter(), "create", *channels, *target.conda.dependencies]
+        done = run(argv, env=clean_environment(extra=env))
+    if done.returncode:
+        raise _failure(target, done)
+    try:
+        return [_package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]]
+    except ValidationError as error:
+        raise ToolError(
+            f"{channel_url} tells what a catalog must not hold",
+            evidence="\n".join(faults_of(error)),
+        ) from error
+
+
+def _package(entry: dict[str, Any]) -> Package:
+    known = {key: entry[key] for key in Package.model_fields if entry.get(key) is not None}
+    return Package.model_validate_json(json.dumps(known | {"sources": ["the channel"]}))
+
+
+def _write_virtual(folder: Path, platform: str) -> None:
+    packages = {
+        f"{name}.conda": {
+            "name": name,
+            "version": told.partition(" ")[0],
+            "build": told.partition(" ")[2] or "0",
+            "package_type": "virtual_system",
+        }
+        for name, told in _VIRTUAL[platform].items()
+    }
+    write_atomic(folder / "noarch" / "repodata.json", json.dumps({"packages": packages}))
 
 
 def find_adapter() -> str:

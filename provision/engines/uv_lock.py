@@ -162,10 +162,13 @@ class Desk:
         Raises:
             ToolError: A distribution has none that can be locked, or the index does not answer.
         """
-        lines = [f"{name}=={version}" for name, (version, _) in pins.items()]
-        done = self._compile(
-            target, {PINS: lines}, ["--no-deps", "--format", "pylock.toml", PINS]
-        ).require(f"could not find the files of {target.name}")
+        pinned = {PINS: [f"{name}=={version}" for name, (version, _) in pins.items()]}
+        words = ["--no-deps", "--format", "pylock.toml", PINS]
+        # Resolving has just brought the pages into uv's cache; to ask again takes twice the time.
+        done = self._compile(target, pinned, ["--offline", *words])
+        if done.returncode:
+            done = self._compile(target, pinned, words)
+        done.require(f"could not find the files of {target.name}")
         return parse_pylock(done.stdout, pins, target.platform, target.python)
 
     def _compile(
