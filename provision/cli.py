@@ -110,8 +110,10 @@ def parser() -> argparse.ArgumentParser:
     verb("detect", _detect, "this machine: devices, drivers, and which target fits")
     _add_build(verb("build", _build, "lock -> a verified, proven, current environment"))
     _add_lock(verb("lock", _lock, "spec and catalog -> lock; prints what changed"))
-    update = verb("update", _update, "refresh the catalogs of vendor indexes from the network")
-    update.add_argument("indexes", nargs="*", metavar="INDEX", help="all of them if none is named")
+    update = verb("update", _update, "refresh the catalogs from the network")
+    update.add_argument(
+        "names", nargs="*", metavar="NAME", help="an index or channel; all of them if none is named"
+    )
     check = verb("verify", _verify, "is what is installed what is locked?")
     check.add_argument("target")
     check.add_argument("--deep", action="store_true", help="compare the hash of every file")
@@ -266,7 +268,7 @@ def _update(
     with console.downloads() as on_bytes:
         results = update(
             project, wished, downloads,
-            progress=console, on_bytes=on_bytes, run=run, only=arguments.indexes,
+            progress=console, on_bytes=on_bytes, run=run, only=arguments.names,
         )  # fmt: skip
     failed = [int(error.exit_code) for result in results for error in result.errors]
     return results, max([*failed, int(any(result.bad for result in results))])

@@ -57,7 +57,7 @@ def update(
         SpecError: A snapshot is missing or has faults.
     """
     updater = Updater(project.catalog, targets, downloads, progress, on_bytes, run)
-    return [updater.refresh(name) for name in only or catalog.snapshots(project.catalog)]
+    return [updater.refresh(name) for name in only or catalog.names(project.catalog)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ def _freshness(result: Freshness, console: Console) -> None:
 
 
 @_view("Refreshed")
-def _updated(result: Refreshed, console: Console) -> None:
+def _refreshed(result: Refreshed, console: Console) -> None:
     console.line(f"{result.name}: {len(result.added)} added, {len(result.completed)} completed")
     for name in (*result.added, *result.completed):
         console.line(f"  {name}")
