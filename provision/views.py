@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
     from provision.detect import Detection
+    from provision.finding import Diagnosis
     from provision.generations import Cleaned, RolledBack
     from provision.ledger import Refreshed
     from provision.lock import Confirmation, Freshness, LockResult
@@ -225,6 +226,14 @@ def _refreshed(result: Refreshed, console: Console) -> None:
         console.line(f"  known sha256 {changed.known}, offered {changed.offered}")
     for error in result.errors:
         console.error(error)
+
+
+@_view("Diagnosis")
+def _diagnosis(result: Diagnosis, console: Console) -> None:
+    for finding in result.findings:
+        console.finding(finding)
+    if not result.findings:
+        console.line(f"{result.patient}: nothing is wrong that the doctor knows of", "green")
 
 
 @_view("RolledBack")
