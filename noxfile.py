@@ -152,6 +152,13 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session
+def bench(session: nox.Session) -> None:
+    """Time a build against bare uv and pip; prints ratios."""
+    (HERE / ".cache").mkdir(exist_ok=True)
+    tool(session, "benchmarks.build")
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style, types, the floors of the architecture, and every spec against its schema."""
     tool(session, "ruff", "format", "--check", ".")

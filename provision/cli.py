@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from provision.lockfile import Lock
     from provision.project import Project
     from provision.record import Generation
+    from provision.report import Report
     from provision.resolve import Resolver
+    from provision.smoke import Subject
     from provision.spec import Target
     from provision.verify import Verification
 
@@ -70,8 +72,7 @@ def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
     from provision.console import Console, print_json
 
     if arguments.json:
-        fields = ("what", "evidence", "cause", "remedy")
-        print_json(arguments.verb, {"error": {name: getattr(error, name) for name in fields}})
+        print_json(arguments.verb, {"error": error})
     Console(_program()).error(error)
     return int(error.exit_code)
 
@@ -118,9 +119,10 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--deep", action="store_true", help="compare the hash of every file")
     check.add_argument("--repair", action="store_true", help="replace what drifted; implies --deep")
     _add_making(check)
-    smoke = verb("smoke", _smoke, "run the checks in the environment and keep the report")
-    smoke.add_argument("target")
-    smoke.add_argument("--full", action="store_true", help="all checks, not only the quick ones")
+    _add_smoke(verb("smoke", _smoke, "run the checks, compare with the last good report"))
+    page = verb("report", _report, "one HTML page of a target's reports on this host")
+    page.add_argument("target")
+    page.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: TARGET.html")
     run = verb("run", _run, "run a command in the clean environment")
     run.add_argument("target")
     run.add_argument("command", nargs="+", metavar="-- CMD", help="the command and its arguments")
@@ -143,6 +145,22 @@ def _add_making(verb: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     verb.add_argument("--offline", action="store_true", help="ask no index at all")
     verb.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
+
+
+def _add_smoke(smoke: argparse.ArgumentParser) -> None:
+    smoke.add_argument("target")
+    suites = smoke.add_mutually_exclusive_group()
+    suites.add_argument("--quick", action="store_true", help="what gates a build; the default")
+    suites.add_argument("--full", action="store_true", help="all checks: minutes")
+    whose = smoke.add_mutually_exclusive_group()
+    whose.add_argument(
+        "--if-driver-changed", action="store_true",
+        help="only where driver, kernel, runtime or lock differ from the last report",
+    )  # fmt: skip
+    whose.add_argument(
+        "--against", type=Path, metavar="PYTHON", help="check another environment; keeps no report"
+    )
+    smoke.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
 
 
 def _add_clean(clean: argparse.ArgumentParser) -> None:
@@ -249,15 +267,11 @@ def _update(
     downloads = project.root / ".cache" / "update"
     with console.downloads() as on_bytes:
         results = update(
-            project,
-            wished,
-            downloads,
-            progress=console,
-            on_bytes=on_bytes,
-            run=run,
-            only=arguments.names,
-        )
-    return results, Exit.FINDINGS if any(result.bad for result in results) else Exit.OK
+            project, wished, downloads,
+            progress=console, on_bytes=on_bytes, run=run, only=arguments.names,
+        )  # fmt: skip
+    failed = [int(error.exit_code) for result in results for error in result.errors]
+    return results, max([*failed, int(any(result.bad for result in results))])
 
 
 def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
@@ -294,8 +308,9 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
         target,
         lock,
         supply,
-        smoke=not getattr(arguments, "no_smoke", False),
+        smoke=not arguments.no_smoke,
         absent=absent,
+        stack=lambda: _stack(project),
     )
 
 
@@ -416,24 +431,77 @@ def _current(project: Project, target: str) -> Generation:
 
 
 def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import lockfile, record, spec
+    from provision import compare, lockfile, record, smoke, spec
+
+    target = spec.load_named(project.specs, arguments.target)
+    stack = _stack(project)
+    console.step(f"the {'full' if arguments.full else 'quick'} checks of {target.name}")
+    if arguments.against:
+        return _smoke_foreign(arguments, project, target, stack)
+    now = _current(project, target.name)
+    lock = lockfile.read(project.lock(target.name))
+    last = smoke.last_report(project, target.name)
+    if arguments.if_driver_changed and last and not compare.moves(last, stack, lock.digest):
+        unchanged = compare.Unchanged(target.name, last.started, len(last.failed))
+        return unchanged, Exit.FINDINGS if last.failed else Exit.OK
+    subject = smoke.built(now.folder, lock)
+    report = _checked(arguments, project, target, subject, stack)
+    if not report.failed:
+        record.prove(now)
+    before = smoke.baseline(project, target.name, report)
+    comparison = compare.compare(before, report) if before else None
+    bad = report.failed or (comparison and comparison.bad)
+    return compare.Smoked(report, comparison), Exit.FINDINGS if bad else Exit.OK
+
+
+def _smoke_foreign(
+    arguments: argparse.Namespace, project: Project, target: Target, stack: dict[str, str]
+) -> tuple[object, int]:
+    from provision import compare, smoke
+    from provision.run import run
+
+    subject = smoke.foreign(arguments.against, run)
+    report = _checked(arguments, project, target, subject, stack)
+    return compare.Smoked(report, None), Exit.FINDINGS if report.failed else Exit.OK
+
+
+def _checked(
+    arguments: argparse.Namespace,
+    project: Project,
+    target: Target,
+    subject: Subject,
+    stack: dict[str, str],
+) -> Report:
     from provision.run import run
     from provision.smoke import smoke
 
+    return smoke(project, target, subject, stack, run, full=arguments.full, junit=arguments.junit)
+
+
+def _stack(project: Project) -> dict[str, str]:
+    from provision.devices import read_devices
+    from provision.facts import stack
+    from provision.host import read_host
+
+    return stack(read_host(read_devices(project.catalog)))
+
+
+def _report(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
+    from provision import files, page, report, smoke, spec
+
     target = spec.load_named(project.specs, arguments.target)
-    now = _current(project, target.name)
-    console.step(f"running the {'full' if arguments.full else 'quick'} checks of {target.name}")
-    report = smoke(
-        project,
-        target,
-        lockfile.read(project.lock(target.name)),
-        now.folder,
-        run,
-        full=arguments.full,
-    )
-    if not report.failed:
-        record.prove(now)
-    return report, Exit.FINDINGS if report.failed else Exit.OK
+    kept = smoke.history(project, target.name)
+    if not kept:
+        raise UsageError(
+            f"{target.name} has no report on this host",
+            remedy=f"`{_program()} smoke {target.name}` makes one",
+        )
+    out = arguments.output or Path(f"{target.name}.html")
+    files.write_atomic(out, page.render([report.read(path) for path in kept]))
+    console.line(f"{out}: {len(kept)} reports")
+    return None, Exit.OK
 
 
 def _run(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
