@@ -228,9 +228,7 @@ def _detection(project: Project) -> Detection:
 
 
 def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import lock, sources, spec
-    from provision.resolve import Resolver
-    from provision.run import run
+    from provision import lock, spec
 
     names = arguments.targets or spec.names(project.specs)
     wished = [spec.load_named(project.specs, name) for name in names]
@@ -240,6 +238,10 @@ def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> 
     if arguments.check and not (arguments.resolve or second):
         fresh = lock.check(wished, project)
         return fresh, Exit.FINDINGS if any(f.stale for f in fresh) else Exit.OK
+    from provision import sources
+    from provision.resolve import Resolver
+    from provision.run import run
+
     found = sources.read()
     resolver = Resolver(project.catalog, found, run, console, engine=arguments.engine)
     if arguments.check and second:
