@@ -129,6 +129,8 @@ add("targets", "List every target: lock, environment, last verdict.", "targets")
 add("detect", "This machine: devices, drivers, and which target fits.", "detect")
 add("build-auto", "Build the target that fits this machine.", "build", "auto")
 add("lock", "Lock every target.", "lock")
+add("doctor", "This machine, or after --: --python PATH, --log FILE, --target T.", "doctor")
+add("update", "Refresh the catalogs from the network; the only verb that changes them.", "update")
 add("clean", "Remove the generations that are not in use.", "clean")
 
 

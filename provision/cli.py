@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from provision.build import Order
     from provision.console import Console
     from provision.detect import Detection
+    from provision.finding import Diagnosis, Finding
     from provision.lock import LockResult
     from provision.lockfile import Lock
     from provision.project import Project
@@ -110,8 +111,10 @@ def parser() -> argparse.ArgumentParser:
     verb("detect", _detect, "this machine: devices, drivers, and which target fits")
     _add_build(verb("build", _build, "lock -> a verified, proven, current environment"))
     _add_lock(verb("lock", _lock, "spec and catalog -> lock; prints what changed"))
-    update = verb("update", _update, "refresh the catalogs of vendor indexes from the network")
-    update.add_argument("indexes", nargs="*", metavar="INDEX", help="all of them if none is named")
+    update = verb("update", _update, "refresh the catalogs from the network")
+    update.add_argument(
+        "names", nargs="*", metavar="NAME", help="an index or channel; all of them if none is named"
+    )
     check = verb("verify", _verify, "is what is installed what is locked?")
     check.add_argument("target")
     check.add_argument("--deep", action="store_true", help="compare the hash of every file")
@@ -127,6 +130,7 @@ def parser() -> argparse.ArgumentParser:
     back = verb("rollback", _rollback, "go back to the generation before the current one")
     back.add_argument("target")
     _add_clean(verb("clean", _clean, "remove generations that are not in use"))
+    _add_doctor(verb("doctor", _doctor, "what is wrong with an environment, a log, this machine"))
     verb("schema", _schema, "print the JSON Schema of a spec")
     return top
 
@@ -159,6 +163,15 @@ def _add_smoke(smoke: argparse.ArgumentParser) -> None:
         "--against", type=Path, metavar="PYTHON", help="check another environment; keeps no report"
     )
     smoke.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
+
+
+def _add_doctor(doctor: argparse.ArgumentParser) -> None:
+    patient = doctor.add_mutually_exclusive_group()
+    patient.add_argument(
+        "--python", type=Path, metavar="PATH", help="an interpreter, or its folder"
+    )
+    patient.add_argument("--log", metavar="FILE", help="what a program printed; - reads it here")
+    doctor.add_argument("--target", help="what the environment is meant to be; ours without PATH")
 
 
 def _add_clean(clean: argparse.ArgumentParser) -> None:
@@ -266,7 +279,7 @@ def _update(
     with console.downloads() as on_bytes:
         results = update(
             project, wished, downloads,
-            progress=console, on_bytes=on_bytes, run=run, only=arguments.indexes,
+            progress=console, on_bytes=on_bytes, run=run, only=arguments.names,
         )  # fmt: skip
     failed = [int(error.exit_code) for result in results for error in result.errors]
     return results, max([*failed, int(any(result.bad for result in results))])
@@ -365,6 +378,47 @@ def _absent(project: Project, target: Target) -> str:
 
     (fit,) = detect([target], read_host(read_devices(project.catalog))).fits
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
+
+
+def _doctor(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+    from provision.finding import Diagnosis
+
+    if arguments.log:
+        result = Diagnosis(arguments.log, _of_log(arguments.log))
+    else:
+        result = _of_environment(arguments, project)
+    return result, Exit.FINDINGS if result.bad else Exit.OK
+
+
+def _of_log(name: str) -> tuple[Finding, ...]:
+    from provision.doctor import diagnose_log
+
+    if name == "-":
+        return tuple(diagnose_log(sys.stdin.buffer))
+    try:
+        with Path(name).open("rb") as stream:
+            return tuple(diagnose_log(stream))
+    except OSError as error:
+        raise UsageError(f"cannot read {name}", evidence=str(error)) from error
+
+
+def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosis:
+    from provision import lockfile, spec
+    from provision.devices import read_devices
+    from provision.doctor import diagnose_environment, diagnose_machine
+    from provision.finding import Diagnosis
+    from provision.host import read_host
+
+    devices = read_devices(project.catalog)
+    host = read_host(devices)
+    target = spec.load_named(project.specs, arguments.target) if arguments.target else None
+    ours = _current(project, target.name).folder if target and not arguments.python else None
+    python = arguments.python or ours
+    if python is None:
+        return Diagnosis("this machine", tuple(diagnose_machine(host, devices)))
+    lock = lockfile.read(project.lock(target.name)) if target else None
+    found = diagnose_environment(python, host, devices, target=target, lock=lock, home=Path.home())
+    return Diagnosis(str(python), tuple(found))
 
 
 def _verify(

@@ -36,7 +36,7 @@ class Refreshed:
         completed: Files of which hash, size, address, requirements or confirmation were learned.
         reuploads: Files that changed under their name; refused.
         vanished: Files that the index does not list any more; kept.
-        errors: What failed; the distributions concerned are unchanged.
+        errors: What failed; the files concerned are unchanged.
     """
 
     name: str

@@ -57,6 +57,11 @@ class Check(_Part):
     numbers: dict[str, Number]
     finding: Problem | None
 
+    @property
+    def blocked(self) -> bool:
+        """Whether it could not run because a check before it failed; that counts as failed."""
+        return self.finding is not None and self.finding.level == "note"
+
 
 class Report(_Part):
     """One run of the suite in one environment.

@@ -57,7 +57,7 @@ def update(
         SpecError: A snapshot is missing or has faults.
     """
     updater = Updater(project.catalog, targets, downloads, progress, on_bytes, run)
-    return [updater.refresh(name) for name in only or catalog.snapshots(project.catalog)]
+    return [updater.refresh(name) for name in only or catalog.names(project.catalog)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +110,33 @@ class Updater:
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
         ledger = Ledger({wheel.filename: wheel for wheel in old.files})
-        with web.session() as session:
-            for name in sorted(names):
-                self.progress.step(f"{index}: {name}")
-                try:
+        try:
+            with web.session() as session:
+                for name in sorted(names):
+                    self.progress.step(f"{index}: {name}")
                     self._name(session, old, name, ledger)
-                except ProvisionError as error:
-                    ledger.errors.append(error)
-        if ledger.changed:
-            files = sorted(ledger.files.values(), key=_order)
-            self._write(index, old.model_copy(update={"files": tuple(files)}))
+        finally:  # also on Ctrl-C: what was downloaded and hashed need not be downloaded again
+            if ledger.changed:
+                files = sorted(ledger.files.values(), key=_order)
+                self._write(index, old.model_copy(update={"files": tuple(files)}))
         return ledger.result(index)
 
     def _name(self, session: Session, old: Index, name: str, ledger: Ledger[Wheel]) -> None:
-        packages = simple_index.listing(session, old.url, name)
+        try:
+            packages = simple_index.listing(session, old.url, name)
+        except ProvisionError as error:
+            ledger.errors.append(error)
+            return
         known = [parse_wheel_filename(wheel.filename)[1] for wheel in old.of(name)]
         oldest = min(known, default=None)
         platforms = {(target.platform, target.python) for target in self.targets}
         for package in packages:
             before = ledger.files.get(package.filename)
             if before or simple_index.wanted(package.filename, platforms, oldest):
-                ledger.note(package.filename, self._learn(session, package, before))
+                try:
+                    ledger.note(package.filename, self._learn(session, package, before))
+                except ProvisionError as error:
+                    ledger.errors.append(error)
         listed = {package.filename for package in packages}
         ledger.vanished += [w.filename for w in old.of(name) if w.filename not in listed]
 

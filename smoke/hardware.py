@@ -6,15 +6,16 @@ import ctypes
 import os
 import re
 
-# Marketing name -> family, for the GPUs that the Intel stacks support (names as Level Zero and
-# the Windows driver give them).
+# Marketing name, as Level Zero and the Windows driver give it -> family, as the toolkit's catalog
+# of devices calls it. First match wins. "Arc Graphics" alone is sold in several families.
 FAMILIES: tuple[tuple[str, str], ...] = (
     (r"Data Center GPU Max", "pvc"),
-    (r"Data Center GPU Flex", "ats-m"),
-    (r"Arc.* Pro A\d|Arc.* A\d{3}", "dg2"),
-    (r"Arc.* Pro B\d|Arc.* B\d{3}", "bmg"),
+    (r"Data Center GPU Flex|Arc.* A\d", "dg2"),
+    (r"Arc.* B3[79]0", "ptl"),
+    (r"Arc.* B\d", "bmg"),
     (r"Arc.* 1[34]0V", "lnl"),
-    (r"Arc.* 1[34]0T", "arl-h"),
+    (r"Arc.* 1[34]0T", "arl"),
+    (r"\bU?HD Graphics|\bIris", "integrated, before Arc"),
 )
 
 
@@ -40,14 +41,14 @@ def _parts(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]
 
 
-def reaches(found: str, floor: str) -> bool:
-    """Say whether a driver version is at least ``>=floor``.
+def reaches(found: str, floor: str) -> bool | None:
+    """Say whether a driver version is at least ``>=floor``, None if they can't be compared.
 
     Level Zero says 1.6.33578 where Intel's packages say 25.18.33578: then the build decides, the
     one number of both that has five digits.
     """
     have, need = _parts(found), _parts(floor)
-    builds = [next((part for part in parts if part >= 10000), None) for parts in (have, need)]
-    if have[:1] != need[:1] and all(builds):
-        return bool(builds[0] >= builds[1])  # type: ignore[operator]
+    builds = [part for parts in (have, need) for part in parts if part >= 10000]
+    if have[0] != need[0] and 1 in (have[0], need[0]):
+        return builds[0] >= builds[1] if len(builds) == 2 else None
     return have >= need

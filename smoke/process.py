@@ -130,10 +130,12 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
                 process.kill()
                 process.wait()
                 return Answer(None, hung(timeout, step=function), _log(folder))
-        log, answer = _log(folder), folder / "value.json"
+        log, answer = _log(folder), folder / "answer.json"
         if code != 0 or not answer.exists():
             return Answer(None, died(code, log, step=function), log)
-        return Answer(json.loads(answer.read_text(encoding="utf-8")), None, log)
+        said = json.loads(answer.read_text(encoding="utf-8"))
+        finding = Finding(**said["finding"]) if said["finding"] else None
+        return Answer(said["value"], finding, log)
 
 
 def _log(folder: Path) -> str:

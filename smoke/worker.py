@@ -84,12 +84,17 @@ def written() -> Iterator[None]:
 def _call(function: str, folder: Path) -> int:
     module, _, name = function.partition(":")
     arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
-    with written():
-        importlib.import_module("torch")
-    home = importlib.import_module(module)
-    with written():
-        value = getattr(home, name)(**arguments)
-    (folder / "value.json").write_text(json.dumps(value), encoding="utf-8")
+    value, finding = None, None
+    try:
+        with written():
+            importlib.import_module("torch")
+        home = importlib.import_module(module)
+        with written():
+            value = getattr(home, name)(**arguments)
+    except Exception as error:  # noqa: BLE001 - the check that asked gets it as its finding
+        finding = explain(error).as_json()
+    answer = json.dumps({"value": value, "finding": finding})
+    (folder / "answer.json").write_text(answer, encoding="utf-8")
     return 0
 
 
@@ -126,9 +131,10 @@ def run_checks(
 
     suite = Suite(expect, journal, written, full=full, only=only)
     files = [str(HERE / f"test_{area}.py") for area in areas]
-    code = int(
-        pytest.main(["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}", *files], plugins=[suite])
-    )
+    ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
+    # Beside the journal, so that what the checks write goes with it.
+    scratch = f"--basetemp={journal.path.parent / 'scratch'}"
+    code = int(pytest.main([*ours, scratch, *files], plugins=[suite]))
     if unknown := set(only) - suite.known - {IMPORT["id"]}:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
     elif only and suite.unfit == set(only):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -110,8 +111,8 @@ def newest(target: Target, channel_url: str, run: Run) -> list[Package]:
     """Return what a channel itself, asked over the network, would give to a target now.
 
     Raises:
-        SpecError: Its packages do not meet the spec.
-        ToolError: py-rattler is not installed, or what the channel tells is not usable.
+        ToolError: py-rattler is not installed, the channel does not answer, its packages do not
+            meet the spec, or what it tells is not usable.
     """
     if not target.conda:
         return []
@@ -122,7 +123,11 @@ def newest(target: Target, channel_url: str, run: Run) -> list[Package]:
         argv = [find_adapter(), "create", *channels, *target.conda.dependencies]
         done = run(argv, env=clean_environment(extra=env))
     if done.returncode:
-        raise _failure(target, done)
+        raise ToolError(
+            f"{channel_url} has nothing to give to {target.name}",
+            evidence=_solver_message(done) or done.stderr.strip(),
+            remedy="try again later; the catalog keeps what it has",
+        )
     try:
         return [_package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]]
     except ValidationError as error:
@@ -168,21 +173,24 @@ def find_adapter() -> str:
 
 
 def _failure(target: Target, done: Completed) -> Exception:
-    """Return the error that conda-lock's output tells; the solver's words are in its JSON."""
-    for line in (done.stdout + done.stderr).splitlines():
-        start = line.find('{"error"')
-        if start >= 0:
-            try:
-                message = json.JSONDecoder().raw_decode(line[start:])[0]["message"]
-            except (ValueError, KeyError):
-                continue
-            return SpecError(
-                f"the conda layer of {target.name} cannot be met",
-                evidence=message.strip(),
-                cause="no choice among the packages of the catalog meets all of [conda]",
-                remedy=f"change [conda] in envs/{target.name}.toml, or add records to the catalog",
-            )
+    if message := _solver_message(done):
+        return SpecError(
+            f"the conda layer of {target.name} cannot be met",
+            evidence=message,
+            cause="no choice among the packages of the catalog meets all of [conda]",
+            remedy=f"change [conda] in envs/{target.name}.toml, or `provision update` the channel",
+        )
     return ToolError(
         f"conda-lock failed for {target.name}",
         evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
     )
+
+
+def _solver_message(done: Completed) -> str:
+    """Return what the solver said; it is in the adapter's JSON, which conda-lock passes on."""
+    for line in (done.stdout + done.stderr).splitlines():
+        _, found, rest = line.partition('{"error"')
+        if found:
+            with contextlib.suppress(ValueError, KeyError):
+                return str(json.JSONDecoder().raw_decode(found + rest)[0]["message"]).strip()
+    return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
@@ -67,7 +68,9 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
         indexes: Address of each catalog index, asked in this order before the default index: the
             first that knows a name is the only one that is asked for it.
     """
+    # Any interpreter will do, because platform and version are told; uv would search for one.
     argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet",
+            "--python", sys.executable, "--no-python-downloads",
             "--python-platform", UV_NAMES[target.platform], "--python-version", target.python,
             "--only-binary", ":all:", "--index-strategy", "first-index",
             "--exclude-newer", _moment(target.pip.cutoff)]  # fmt: skip

@@ -11,14 +11,17 @@ from smoke.hardware import family, reaches
     ("name", "found"),
     [
         ("Intel(R) Data Center GPU Max 1550", "pvc"),
-        ("Intel(R) Data Center GPU Flex 170", "ats-m"),
+        ("Intel(R) Data Center GPU Flex 170", "dg2"),
         ("Intel(R) Arc(TM) A770 Graphics", "dg2"),
         ("Intel(R) Arc(TM) Pro A60 Graphics", "dg2"),
         ("Intel(R) Arc(TM) B580 Graphics", "bmg"),
         ("Intel(R) Arc(TM) Pro B50 Graphics", "bmg"),
         ("Intel(R) Arc(TM) 140V GPU (16GB)", "lnl"),
-        ("Intel(R) Arc(TM) 140T GPU (16GB)", "arl-h"),
-        ("Intel(R) UHD Graphics 770", None),
+        ("Intel(R) Arc(TM) 140T GPU (16GB)", "arl"),
+        ("Intel(R) Arc(TM) B390 GPU", "ptl"),
+        ("Intel(R) UHD Graphics 770", "integrated, before Arc"),
+        ("Intel(R) Iris(R) Xe Graphics", "integrated, before Arc"),
+        ("Intel(R) Arc(TM) Graphics", None),
         ("NVIDIA H200", None),
     ],
 )
@@ -38,6 +41,7 @@ def test_the_family_of_a_name(name: str, found: str | None) -> None:
         ("1.6.33578+11", ">=1.6.33578", True),
         ("1.3.29735", ">=25.18.33578", False),
         ("1.3.29735", ">=1.6.33578", False),
+        ("1.6.33578", ">=24.39", None),
     ],
 )
 def test_a_driver_reaches_its_floor_or_not(found: str, floor: str, enough: bool) -> None:
