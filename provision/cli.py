@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from provision.console import Console
     from provision.detect import Detection
     from provision.install import Supply
+    from provision.lock import LockResult
     from provision.lockfile import Lock
     from provision.project import Project
     from provision.record import Generation
+    from provision.resolve import Resolver
     from provision.spec import Target
+    from provision.verify import Verification
 
 # Handlers import what they need: `provision --help` loads neither pydantic nor rich, and a build
 # that finds nothing to do loads no resolver.
@@ -48,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: argparse.Namespace) -> int:
     from provision import project
-    from provision.console import Console, print_json, show
+    from provision.console import Console, print_json
 
     console = Console(_program())
     start = arguments.project or Path.cwd()
@@ -58,6 +61,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(arguments.verb, result)
     else:
+        from provision.views import show
+
         show(result, console)
     return int(code)
 
@@ -74,11 +79,10 @@ def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
 
 def _program() -> str:
     """Return how this command can be called again from here."""
-    called = Path(sys.argv[0])
-    on_path = shutil.which("provision")
-    if called.stem != "provision" or (on_path and Path(on_path) == called):
+    script = Path(sys.executable).with_name("provision.exe" if os.name == "nt" else "provision")
+    if not script.is_file() or shutil.which("provision") == str(script):
         return "provision"
-    return os.path.relpath(called)
+    return os.path.relpath(script)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -106,9 +110,13 @@ def parser() -> argparse.ArgumentParser:
     verb("detect", _detect, "this machine: devices, drivers, and which target fits")
     _add_build(verb("build", _build, "lock -> a verified, proven, current environment"))
     _add_lock(verb("lock", _lock, "spec and catalog -> lock; prints what changed"))
+    update = verb("update", _update, "refresh the catalogs of vendor indexes from the network")
+    update.add_argument("indexes", nargs="*", metavar="INDEX", help="all of them if none is named")
     check = verb("verify", _verify, "is what is installed what is locked?")
     check.add_argument("target")
     check.add_argument("--deep", action="store_true", help="compare the hash of every file")
+    check.add_argument("--repair", action="store_true", help="replace what drifted; implies --deep")
+    _add_making(check)
     smoke = verb("smoke", _smoke, "run the checks in the environment and keep the report")
     smoke.add_argument("target")
     smoke.add_argument("--full", action="store_true", help="all checks, not only the quick ones")
@@ -118,18 +126,33 @@ def parser() -> argparse.ArgumentParser:
     _add_docker(verb("docker", _docker, "lock -> the image of a Linux target"))
     listed = verb("sbom", _sbom, "print what is in a target, as CycloneDX JSON")
     listed.add_argument("target")
+    back = verb("rollback", _rollback, "go back to the generation before the current one")
+    back.add_argument("target")
+    _add_clean(verb("clean", _clean, "remove generations that are not in use"))
     verb("schema", _schema, "print the JSON Schema of a spec")
     return top
 
 
 def _add_build(build: argparse.ArgumentParser) -> None:
     build.add_argument("target", help="a target's name, or `auto` for the one that fits")
-    build.add_argument(
+    _add_making(build)
+
+
+def _add_making(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
         "--wheelhouse", type=Path, action="append", default=[], metavar="DIR",
         help="a folder of wheels to take from first; may be given again",
     )  # fmt: skip
-    build.add_argument("--offline", action="store_true", help="ask no index at all")
-    build.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
+    verb.add_argument("--offline", action="store_true", help="ask no index at all")
+    verb.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
+
+
+def _add_clean(clean: argparse.ArgumentParser) -> None:
+    clean.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+    clean.add_argument(
+        "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
+    )
+    clean.add_argument("--all", action="store_true", help="remove the current one too")
 
 
 def _add_docker(docker: argparse.ArgumentParser) -> None:
@@ -149,6 +172,18 @@ def _add_docker(docker: argparse.ArgumentParser) -> None:
 
 def _add_lock(lock: argparse.ArgumentParser) -> None:
     lock.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+    lock.add_argument("--check", action="store_true", help="only say whether the locks are fresh")
+    lock.add_argument(
+        "--resolve", action="store_true", help="with --check: resolve again, compare the bytes"
+    )
+    lock.add_argument(
+        "--upgrade", nargs="?", const="", metavar="PKG",
+        help="move the cut-off to today, for one package or (without PKG, last) for all",
+    )  # fmt: skip
+    lock.add_argument(
+        "--engine", choices=["uv", "pip-tools"], default="uv",
+        help="the resolver; pip-tools only for this platform; with --check a second opinion",
+    )  # fmt: skip
 
 
 def _targets(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, int]:
@@ -182,14 +217,57 @@ def _detection(project: Project) -> Detection:
 
 def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision import lock, sources, spec
+    from provision.resolve import Resolver
     from provision.run import run
 
     names = arguments.targets or spec.names(project.specs)
     wished = [spec.load_named(project.specs, name) for name in names]
+    second = arguments.engine == "pip-tools"
+    if arguments.resolve and not arguments.check:
+        raise UsageError("--resolve goes with --check")
+    if arguments.check and not (arguments.resolve or second):
+        fresh = lock.check(wished, project)
+        return fresh, Exit.FINDINGS if any(f.stale for f in fresh) else Exit.OK
     found = sources.read()
-    return [
-        lock.lock(target, project, sources=found, run=run, progress=console) for target in wished
-    ], Exit.OK
+    resolver = Resolver(project.catalog, found, run, console, engine=arguments.engine)
+    if arguments.check and second:
+        opinions = [lock.confirm(target, project, resolver) for target in wished]
+        return opinions, Exit.FINDINGS if any(o.differences for o in opinions) else Exit.OK
+    if arguments.upgrade is not None:
+        return [_upgrade(target, project, resolver, arguments.upgrade) for target in wished], 0
+    results = lock.lock(wished, project, resolver, write=not arguments.check)
+    differs = arguments.check and any(result.differs for result in results)
+    failed = [int(result.error.exit_code) for result in results if result.error]
+    return results, max([*failed, int(Exit.FINDINGS if differs else Exit.OK)])
+
+
+def _upgrade(target: Target, project: Project, resolver: Resolver, package: str) -> LockResult:
+    import datetime as dt
+
+    from provision.lock import lock
+    from provision.upgrade import upgrade
+
+    today = dt.datetime.now(dt.UTC).date()
+    with upgrade(target, project, package or None, today) as newer:
+        (result,) = lock([newer], project, resolver)
+        if result.error:
+            raise result.error
+    return result
+
+
+def _update(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
+    from provision import catalog, spec
+    from provision.update import Updater
+
+    wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
+    indexes = arguments.indexes or catalog.names(project.catalog)
+    downloads = project.root / ".cache" / "update"
+    with console.downloads() as on_bytes:
+        updater = Updater(project.catalog, wished, downloads, console, on_bytes)
+        results = [updater.update(index) for index in indexes]
+    return results, Exit.FINDINGS if any(result.bad for result in results) else Exit.OK
 
 
 def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
@@ -214,7 +292,14 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
     lock = _fresh_lock(project, target)
     supply = _supply(arguments, project, target)
     absent = "" if target.accelerator == "cpu" else _absent(project, target)
-    return Order(project, target, lock, supply, smoke=not arguments.no_smoke, absent=absent)
+    return Order(
+        project,
+        target,
+        lock,
+        supply,
+        smoke=not getattr(arguments, "no_smoke", False),
+        absent=absent,
+    )
 
 
 def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> Supply:
@@ -231,7 +316,7 @@ def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> 
 
 
 def _chosen(project: Project, console: Console) -> str:
-    from provision.console import show
+    from provision.views import show
 
     found = _detection(project)
     show(found, console)
@@ -285,15 +370,54 @@ def _absent(project: Project, target: Target) -> str:
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
 
 
-def _verify(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+def _verify(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
     from provision import lockfile, spec
     from provision.verify import verify
 
     target = spec.load_named(project.specs, arguments.target)
     lock = lockfile.read(project.lock(target.name))
     now = _current(project, target.name)
-    result = verify(now.folder, lock, target.pip.forbid, deep=arguments.deep)
-    return result, Exit.FINDINGS if result.findings else Exit.OK
+    deep = arguments.deep or arguments.repair
+    result = verify(now.folder, lock, target.pip.forbid, deep=deep)
+    if not result.findings or not arguments.repair:
+        return result, Exit.FINDINGS if result.findings else Exit.OK
+    return _repair(result, arguments, project, console)
+
+
+def _repair(
+    found: Verification, arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
+    from provision.repair import repair
+    from provision.run import run
+
+    for finding in found.findings:
+        console.finding(finding)
+    built = repair(found, _order(arguments, project, console), run, console)
+    return built, Exit.OK if built.generation else Exit.FINDINGS
+
+
+def _rollback(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+    from provision import spec
+    from provision.generations import rollback
+
+    target = spec.load_named(project.specs, arguments.target)
+    return rollback(project, target.name), Exit.OK
+
+
+def _clean(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+    from provision import spec
+    from provision.generations import clean
+
+    if arguments.keep < 0:
+        raise UsageError("--keep takes a number from 0 up")
+    known = spec.names(project.specs)
+    names = [spec.load_named(project.specs, name).name for name in arguments.targets] or known
+    cleaned = [
+        clean(project, name, keep=arguments.keep, everything=arguments.all) for name in names
+    ]
+    return cleaned, Exit.OK
 
 
 def _current(project: Project, target: str) -> Generation:

@@ -27,7 +27,7 @@ class Supply:
     Attributes:
         wheelhouses: Folders that are looked into before any index.
         indexes: URL by index name, ``default`` being the user's mirror; None is uv's own default.
-        offline: Ask no index at all.
+        offline: Ask no network.
     """
 
     wheelhouses: tuple[Path, ...]
@@ -131,6 +131,9 @@ def _install_group(python: Path, group: _Group, run: Run, progress: Progress) ->
         finished = _call(python, group, run)
     if finished.returncode:
         raise _explained(group, finished)
+    bytes_ = sum(artifact.size or 0 for artifact in group.artifacts)
+    rate = size(bytes_ / max(finished.seconds, 0.01))
+    progress.step(f"  {size(bytes_)} of wheels in {finished.seconds:.1f} s ({rate}/s)")
 
 
 def _call(python: Path, group: _Group, run: Run) -> Completed:
@@ -141,7 +144,8 @@ def _call(python: Path, group: _Group, run: Run) -> Completed:
         run,
         index_url=group.supply.indexes.get(group.index),
         wheelhouses=[folder for folder in group.supply.wheelhouses if folder in used],
-        offline=group.supply.offline or len(group.found) == len(group.artifacts),
+        offline=group.supply.offline,
+        complete=len(group.found) == len(group.artifacts),
     )
 
 

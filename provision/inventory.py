@@ -5,28 +5,43 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-_UNNAMED = ""
 
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """One line of a RECORD.
+class Recorded(NamedTuple):
+    """One line of a RECORD; an environment has some 20,000, so it is a tuple, decoded when asked.
 
     Attributes:
         path: Relative to site-packages, with forward slashes.
-        sha256: Hexadecimal; None where the RECORD gives no hash (of itself, for instance).
-        size: Bytes; None where the RECORD gives none.
+        hash: Such as ``sha256=bD8…``; empty where the RECORD gives none (of itself, for instance).
+        length: Bytes in decimal; empty where the RECORD gives none.
     """
 
     path: str
-    sha256: str | None
-    size: int | None
+    hash: str
+    length: str
+
+    @property
+    def size(self) -> int | None:
+        """Bytes; None where the RECORD gives none."""
+        return int(self.length) if self.length.isdigit() else None
+
+    @property
+    def sha256(self) -> str | None:
+        """Hexadecimal; None where the RECORD gives none, or another kind."""
+        algorithm, _, value = self.hash.partition("=")
+        if algorithm != "sha256":
+            return None
+        try:  # RECORD leaves base64's padding out, says the packaging specification
+            return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()
+        except (binascii.Error, ValueError):
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +62,43 @@ class Installed:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
             with (self.folder / "RECORD").open(encoding="utf-8", newline="") as stream:
-                return [_recorded(row) for row in csv.reader(stream) if row]
+                return [Recorded(*(*row, "", "")[:3]) for row in csv.reader(stream) if row]
         except (OSError, UnicodeDecodeError, csv.Error):
             return None
 
+    @property
+    def installer(self) -> str:
+        """The tool that says it installed this."""
+        try:
+            text = (self.folder / "INSTALLER").read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            text = ""
+        return text or "an unknown tool"
 
-def _recorded(row: list[str]) -> Recorded:
-    path, digest, size = (*row, "", "")[:3]
-    return Recorded(path, _sha256(digest), int(size) if size.isdigit() else None)
+    def requires(self) -> list[str]:
+        """Return its Requires-Dist lines."""
+        return [value for key, value in _headers(self.folder) if key == "Requires-Dist"]
 
 
-def _sha256(text: str) -> str | None:
-    algorithm, _, value = text.partition("=")
-    if algorithm != "sha256":
-        return None
-    try:  # RECORD drops base64's padding: https://packaging.python.org/specifications/recording-installed-packages/
-        return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()
-    except (binascii.Error, ValueError):
-        return None
+def _headers(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the header fields of a METADATA file; none if it cannot be read."""
+    try:
+        with (folder / "METADATA").open(encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                if not line.strip():
+                    return  # the description follows, and may be long
+                key, _, value = line.partition(":")
+                yield key, value.strip()
+    except OSError:
+        return
+
+
+def name_of(requirement: str) -> str:
+    """Return the distribution that a requirement asks for, normalised; empty if it is none."""
+    from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
+
+    match = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return str(canonicalize_name(match[0])) if match else ""
 
 
 def site_packages(prefix: Path) -> Path | None:
@@ -86,17 +120,9 @@ def dist_info_names(site: Path) -> set[str]:
 
 
 def _installed(folder: Path) -> Installed:
-    from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
-
-    fields = {"Name": _UNNAMED, "Version": _UNNAMED}
-    try:
-        with (folder / "METADATA").open(encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                if not line.strip():
-                    break  # the description follows, and may be long
-                key, _, value = line.partition(":")
-                if key in fields and not fields[key]:
-                    fields[key] = value.strip()
-    except OSError:
-        pass
-    return Installed(str(canonicalize_name(fields["Name"])), fields["Version"], folder)
+    fields: dict[str, str] = {}
+    for key, value in _headers(folder):
+        fields.setdefault(key, value)
+        if {"Name", "Version"} <= fields.keys():
+            break
+    return Installed(name_of(fields.get("Name", "")), fields.get("Version", ""), folder)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = (10, 60)  # seconds to connect, seconds of silence
 _AT_ONCE = 16
+_RETRIES = 3
 
 
 def session() -> Session:
@@ -24,7 +25,7 @@ def session() -> Session:
     from urllib3 import Retry  # noqa: PLC0415
 
     made = requests.Session()
-    retry = Retry(total=3, backoff_factor=0.3, status_forcelist=(429, 502, 503, 504),
+    retry = Retry(total=_RETRIES, backoff_factor=0.3, status_forcelist=(429, 502, 503, 504),
                   raise_on_status=False)  # fmt: skip
     for scheme in ("https://", "http://"):
         made.mount(scheme, HTTPAdapter(max_retries=retry, pool_maxsize=_AT_ONCE))

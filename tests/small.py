@@ -178,7 +178,7 @@ def lock(project: Project, wheels: list[Path]) -> None:
     target = spec.load_named(project.specs, TARGET)
     header = {
         "spec": target.digest(),
-        "catalog": catalog.digest(project.catalog, target.pip.index),
+        "catalog": catalog.digest(project.catalog, target),
         "platform": target.platform,
         "python": target.python,
     }
