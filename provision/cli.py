@@ -471,11 +471,11 @@ def _docker(
 ) -> tuple[object, int]:
     import shlex
 
-    from provision import docker, spec
+    from provision import context, docker, spec
     from provision.run import run
 
     target = spec.load_named(project.specs, arguments.target)
-    order = docker.Order(
+    order = context.Order(
         project,
         target,
         _fresh_lock(project, target),
@@ -484,7 +484,7 @@ def _docker(
         dev=arguments.dev,
     )
     if arguments.print:
-        docker.prepare(order, run, console)
+        context.prepare(order, run, console)
         command = docker.build_argv(order, docker.find_engine(run), os.environ)
         sys.stdout.write(f"DOCKER_BUILDKIT=1 {shlex.join(command)}\n")
         return None, Exit.OK

@@ -22,6 +22,7 @@ from provision.errors import ProvisionError
 from provision.install import Supply
 from provision.project import Project
 from provision.run import environment_python, run
+from provision.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for words in (error.what, error.evidence, error.cause, error.remedy):
             sys.stderr.write(f"{words}\n" if words else "")
         return int(error.exit_code)
+    _Lines().step("giving everything one time")
     place = arguments.out / PREFIX.relative_to("/")
     place.parent.mkdir(parents=True)
     PREFIX.rename(place)
@@ -91,15 +93,18 @@ def make(order: build.Order, prefix: Path, epoch: int, run: Run) -> None:
     Raises:
         ToolError: An artifact cannot be had, or what was installed is not what is locked.
     """
+    progress = _Lines()
     files.make_tagged(prefix)
-    built = build.fill(prefix, order, run, _Lines())
+    built = build.fill(prefix, order, run, progress)
     site = inventory.site_packages(prefix)
     assert built.generation is not None  # noqa: S101 - no checks were asked for
     assert site is not None  # noqa: S101 - it was just filled
+    progress.step("leaving out what no program uses")
     gone = leave_out(site, _patterns(order.project.root / "docker"))
     files.write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in gone))
+    progress.step("compiling what programs import")
     compile_imported(prefix, order.target, order.project.root / "docker" / "bytecode.py", run)
-    _fix_time(built.generation, epoch)
+    _settle(built.generation, order, epoch)
 
 
 def _patterns(folder: Path) -> list[str]:
@@ -145,7 +150,7 @@ def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> No
         ToolError: A file of the environment cannot be compiled.
     """
     # Not -I, which would ignore the seed: the order of a set of names shows in bytecode.
-    python = [environment_python(prefix), "-s", "-P", "-B", script]
+    python = [str(environment_python(prefix)), "-s", "-P", "-B", str(script)]
     variables = {"PATH": os.defpath, "PYTHONHASHSEED": "0"} | target.variables(prefix)
     names = [Requirement(text).name for text in target.pip.requirements]
     listed = run([*python, "list", *names], env=variables)
@@ -160,11 +165,12 @@ def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> No
         list(pool.map(compile_share, range(_SHARES)))
 
 
-def _fix_time(generation: Generation, epoch: int) -> None:
+def _settle(generation: Generation, order: build.Order, epoch: int) -> None:
+    """Write the record again: what is left, and the one time instead of now."""
+    left = verify(generation.folder, order.lock, order.target.pip.forbid, deep=False)
     moment = dt.datetime.fromtimestamp(epoch, dt.UTC).isoformat(timespec="seconds")
-    record.write(
-        generation.folder, generation.record.model_copy(update={"built": moment})
-    )
+    facts = {"files": left.files, "size": left.size, "built": moment}
+    record.write(generation.folder, generation.record.model_copy(update=facts))
 
 
 def set_times(folder: Path, epoch: int) -> None:

@@ -94,14 +94,12 @@ class _Layout:
 
     def _layer(self, name: str) -> dict[str, Any]:
         with self._open(name) as stored, tempfile.TemporaryFile() as plain:
-            packed = stored.read(2) == b"\x1f\x8b"
-            stored.seek(0)
-            shutil.copyfileobj(gzip.open(stored) if packed else stored, plain, 1 << 20)
+            _unpack(stored, plain)
             size = plain.tell()
             plain.seek(0)
             digest = f"sha256:{hashlib.file_digest(plain, 'sha256').hexdigest()}"
             plain.seek(0)
-            self._add(_path(digest), plain, size)
+            self._copy(_path(digest), plain, size)
         return {"mediaType": f"{_IMAGE}.layer.v1.tar", "digest": digest, "size": size}
 
     def _blob(self, data: bytes, kind: str) -> dict[str, Any]:
@@ -109,15 +107,15 @@ class _Layout:
         self._add(_path(digest), data)
         return {"mediaType": f"{_IMAGE}.{kind}", "digest": digest, "size": len(data)}
 
-    def _add(self, name: str, content: bytes | IO[bytes], size: int | None = None) -> None:
+    def _add(self, name: str, data: bytes) -> None:
+        self._copy(name, io.BytesIO(data), len(data))
+
+    def _copy(self, name: str, content: IO[bytes], size: int) -> None:
         if name in self._written:  # two empty layers are one blob
             return
         self._written.add(name)
         entry = tarfile.TarInfo(name)
-        entry.mtime = self._epoch
-        if isinstance(content, bytes):
-            content, size = io.BytesIO(content), len(content)
-        entry.size = size or 0
+        entry.mtime, entry.size = self._epoch, size
         self._target.addfile(entry, content)
 
 
@@ -127,6 +125,17 @@ def settled(config: dict[str, Any], epoch: int) -> dict[str, Any]:
     kept = {key: value for key, value in config.items() if key not in _NOISE}
     history = [entry | {"created": moment} for entry in config.get("history", ())]
     return kept | {"created": moment, "history": history}
+
+
+def _unpack(stored: IO[bytes], plain: IO[bytes]) -> None:
+    """Copy a layer as it is named in the configuration: an engine may keep it compressed."""
+    packed = stored.read(2) == b"\x1f\x8b"
+    stored.seek(0)
+    if packed:
+        with gzip.open(stored) as unpacked:
+            shutil.copyfileobj(unpacked, plain, 1 << 20)
+    else:
+        shutil.copyfileobj(stored, plain, 1 << 20)
 
 
 def _compact(document: object) -> bytes:
