@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision import __version__, files, inventory, record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from provision.install import Plan, Supply
@@ -33,6 +35,7 @@ class Order:
     Attributes:
         smoke: Run the quick checks.
         absent: Why the target's device is not on this machine; empty where it is.
+        stack: Reads the layers of this host; see :func:`provision.facts.stack`.
         fresh: Build even where a generation of this lock is there.
     """
 
@@ -42,6 +45,7 @@ class Order:
     supply: Supply
     smoke: bool
     absent: str
+    stack: Callable[[], dict[str, str]]
     fresh: bool = False
 
 
@@ -74,7 +78,9 @@ def build(order: Order, run: Run, progress: Progress) -> Built:
     if ready := _ready(home, order):
         return Built(order.target.name, ready)
     waiting = f"another build of {order.target.name} is running; waiting for it to end"
-    with files.folder_lock(home, lambda: progress.note(waiting)):
+    with files.folder_lock(home, lambda: progress.note(waiting)) as held:
+        # Whatever this starts holds the lock too, so that nobody sweeps a folder in use.
+        run = functools.partial(run, pass_fds=(held,))
         if ready := _ready(home, order):
             return Built(order.target.name, ready)
         for folder in record.unfinished(home):
@@ -184,12 +190,13 @@ def _verify(folder: Path, order: Order, progress: Progress) -> Verification:
 
 
 def _prove(folder: Path, order: Order, run: Run, progress: Progress) -> Report | None:
-    from provision.smoke import smoke
+    from provision import smoke
 
     if not order.smoke or order.absent:
         return None
     progress.step("running the quick checks")
-    return smoke(order.project, order.target, order.lock, folder, run)
+    subject = smoke.built(folder, order.lock)
+    return smoke.smoke(order.project, order.target, subject, order.stack(), run)
 
 
 def _proof(order: Order) -> Proof:

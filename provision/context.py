@@ -222,7 +222,7 @@ def _copy_suite(order: Order) -> None:
     shutil.copytree(order.project.smoke, home / "smoke", ignore=bare)
     shutil.copytree(_CHECKOUT / "docker" / "bin", home / "bin")
     shutil.copy2(_CHECKOUT / "docker" / "entrypoint.py", home)
-    expected = expectation(order.target, order.lock) | {
+    expected = expectation(order.target, order.lock.versions) | {
         "environment": order.target.variables(PREFIX)
     }
     files.write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")

@@ -84,7 +84,7 @@ def order_of(project: Project, name: str, wheelhouse: Path, *, offline: bool) ->
         offline=offline,
     )
     lock = lockfile.read(project.lock(name))
-    return build.Order(project, target, lock, supply, smoke=False, absent="")
+    return build.Order(project, target, lock, supply, smoke=False, absent="", stack=dict)
 
 
 def make(order: build.Order, prefix: Path, epoch: int, run: Run) -> None:
