@@ -131,7 +131,7 @@ def _build_new(home: Path, order: Order, run: Run, progress: Progress) -> Built:
     folder = _free_folder(home, order.lock)
     files.make_tagged(folder)
     try:
-        built = _fill(folder, order, run, progress)
+        built = fill(folder, order, run, progress)
         if built.generation:
             files.swap_link(home / record.CURRENT, folder)
     except BaseException:
@@ -149,7 +149,12 @@ def _free_folder(home: Path, lock: Lock) -> Path:
     return next(path for path in (first, *others) if not path.exists())
 
 
-def _fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
+def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
+    """Make the environment of an order in a tagged folder: install, verify, prove, record.
+
+    Raises:
+        ToolError: As :func:`build`; the folder is left as it is then.
+    """
     from provision import install
     from provision.engines import uv_install
     from provision.run import environment_python

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from provision.console import Console
     from provision.detect import Detection
     from provision.finding import Diagnosis, Finding
+    from provision.install import Supply
     from provision.lock import LockResult
     from provision.lockfile import Lock
     from provision.project import Project
@@ -127,6 +128,9 @@ def parser() -> argparse.ArgumentParser:
     run = verb("run", _run, "run a command in the clean environment")
     run.add_argument("target")
     run.add_argument("command", nargs="+", metavar="-- CMD", help="the command and its arguments")
+    _add_docker(verb("docker", _docker, "lock -> the image of a Linux target"))
+    listed = verb("sbom", _sbom, "print what is in a target, as CycloneDX JSON")
+    listed.add_argument("target")
     back = verb("rollback", _rollback, "go back to the generation before the current one")
     back.add_argument("target")
     _add_clean(verb("clean", _clean, "remove generations that are not in use"))
@@ -180,6 +184,21 @@ def _add_clean(clean: argparse.ArgumentParser) -> None:
         "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
     )
     clean.add_argument("--all", action="store_true", help="remove the current one too")
+
+
+def _add_docker(docker: argparse.ArgumentParser) -> None:
+    docker.add_argument("target")
+    docker.add_argument(
+        "--print", action="store_true", help="prepare the build's folder and print its command"
+    )
+    docker.add_argument("--base-image", metavar="IMAGE", help="instead of the pinned Debian")
+    docker.add_argument(
+        "--wheelhouse", type=Path, action="append", default=[], metavar="DIR",
+        help="a folder of wheels to take from first; may be given again",
+    )  # fmt: skip
+    docker.add_argument("--offline", action="store_true", help="give the build no network at all")
+    docker.add_argument("--dev", action="store_true", help="with a C++ compiler and headers")
+    docker.add_argument("--oci", type=Path, metavar="FILE", help="also write an OCI layout")
 
 
 def _add_lock(lock: argparse.ArgumentParser) -> None:
@@ -296,9 +315,8 @@ def _build(arguments: argparse.Namespace, project: Project, console: Console) ->
 
 
 def _order(arguments: argparse.Namespace, project: Project, console: Console) -> Order:
-    from provision import catalog, sources, spec
+    from provision import spec
     from provision.build import Order
-    from provision.install import Supply
 
     name = arguments.target
     if name == "auto":
@@ -308,13 +326,7 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
     if target.status == "legacy":
         console.note(f"{target.name} is legacy: {target.reason}")
     lock = _fresh_lock(project, target)
-    found = sources.read()
-    indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}
-    supply = Supply(
-        wheelhouses=(*_wheelhouses(arguments.wheelhouse), *found.wheelhouses),
-        indexes={"default": found.index_url, **indexes},
-        offline=arguments.offline,
-    )
+    supply = _supply(arguments, project, target)
     absent = "" if target.accelerator == "cpu" else _absent(project, target)
     return Order(
         project,
@@ -324,6 +336,19 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
         smoke=not arguments.no_smoke,
         absent=absent,
         stack=lambda: _stack(project),
+    )
+
+
+def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> Supply:
+    from provision import catalog, sources
+    from provision.install import Supply
+
+    found = sources.read()
+    indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}
+    return Supply(
+        wheelhouses=(*_wheelhouses(arguments.wheelhouse), *found.wheelhouses),
+        indexes={"default": found.index_url, **indexes},
+        offline=arguments.offline,
     )
 
 
@@ -570,3 +595,36 @@ def _run(arguments: argparse.Namespace, project: Project, console: Console) -> t
         console.step(f"left behind: {', '.join(dropped)}")
     environment = clean_environment(prefix=now.folder, extra=target.variables(now.folder))
     return None, attach(arguments.command, env=environment)
+
+
+def _docker(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
+    import shlex
+
+    from provision import context, docker, spec
+    from provision.run import run
+
+    target = spec.load_named(project.specs, arguments.target)
+    order = context.Order(
+        project,
+        target,
+        _fresh_lock(project, target),
+        _supply(arguments, project, target),
+        base_image=arguments.base_image,
+        dev=arguments.dev,
+    )
+    if arguments.print:
+        context.prepare(order, run, console)
+        command = docker.build_argv(order, docker.find_engine(run), os.environ)
+        sys.stdout.write(f"DOCKER_BUILDKIT=1 {shlex.join(command)}\n")
+        return None, Exit.OK
+    return docker.docker(order, run, console, layout=arguments.oci), Exit.OK
+
+
+def _sbom(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+    from provision import lockfile, sbom, spec
+
+    target = spec.load_named(project.specs, arguments.target)
+    sys.stdout.write(sbom.sbom(target, lockfile.read(project.lock(target.name))))
+    return None, Exit.OK

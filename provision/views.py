@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
     from provision.detect import Detection
+    from provision.docker import Image
     from provision.finding import Diagnosis
     from provision.generations import Cleaned, RolledBack
     from provision.ledger import Refreshed
@@ -249,6 +250,17 @@ def _cleaned(result: Cleaned, console: Console) -> None:
         console.line(f"{result.target}: removed {name}, {size(taken)}")
     for name, taken in result.kept:
         console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
+
+
+@_view("Image")
+def _image(result: Image, console: Console) -> None:
+    console.line(
+        f"{result.tag} is built: {size(result.size)}, in {result.seconds:.1f} s", "bold green"
+    )
+    if result.layout:
+        console.line(f"{result.layout}: {result.digest}")
+    console.line("Next: prove it on its device")
+    console.line(f"  docker run --rm {result.tag}")
 
 
 @_view("Overview")

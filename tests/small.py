@@ -184,14 +184,14 @@ def lock(project: Project, wheels: list[Path]) -> None:
         "platform": target.platform,
         "python": target.python,
     }
-    artifacts = [_artifact(wheel) for wheel in wheels]
+    artifacts = [artifact(wheel) for wheel in wheels]
     folder = project.lock(TARGET)
     folder.mkdir(parents=True, exist_ok=True)
     text = lockfile.render(header, artifacts)
     (folder / lockfile.PIP_LAYER).write_text(text, encoding="utf-8")
 
 
-def _artifact(wheel: Path) -> lockfile.Artifact:
+def artifact(wheel: Path) -> lockfile.Artifact:
     name, version, *_ = wheel.name.split("-")
     data = wheel.read_bytes()
     return lockfile.Artifact(
