@@ -89,7 +89,7 @@ nox.options.default_venv_backend = "none"
 
 def provision(session: nox.Session, *words: str) -> None:
     """Call the CLI; its exit code becomes the session's verdict."""
-    ensure_tools()
+    ensure_tools(dev=words[0] == "lock")  # which needs conda-lock, and may be asked for pip-tools
     # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
     session.run(str(BIN / f"python{EXE}"), "-I", "-m", "provision", *words, *session.posargs,
                 external=True)  # fmt: skip
