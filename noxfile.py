@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -120,7 +121,11 @@ VERBS = {
     "run": "Run a command (after --) in",
 }
 for spec in sorted((HERE / "envs").glob("*.toml")):
-    summary = tomllib.loads(spec.read_text(encoding="utf-8")).get("summary", "")
+    wish = tomllib.loads(spec.read_text(encoding="utf-8"))
+    summary = wish.get("summary", "")
+    if "docker" in wish:
+        doc = f"Build the image of {spec.stem}: {summary}"
+        add(f"docker-{spec.stem}", doc, "docker", spec.stem)
     for verb, does in VERBS.items():
         add(f"{verb}-{spec.stem}", f"{does} {spec.stem}: {summary}", verb, spec.stem,
             *(["--"] if verb == "run" else []))  # fmt: skip
@@ -167,6 +172,25 @@ def lint(session: nox.Session) -> None:
     tool(session, "ruff", "check", ".")
     tool(session, "mypy")
     session.run(str(BIN / f"lint-imports{EXE}"), external=True)
+
+
+@nox.session
+def audit(session: nox.Session) -> None:
+    """Look up the known vulnerabilities of every lock, or of the targets after --.
+
+    A package that the service does not know is a failure: it was not looked at.
+    """
+    ensure_tools(dev=True)
+    for name in session.posargs or sorted(
+        path.parent.name for path in LOCKS.parent.glob("*/r*.txt")
+    ):
+        lock = (LOCKS.parent / name / "requirements.txt").read_text(encoding="utf-8")
+        public = Path(session.create_tmp(), f"{name}.txt")
+        # Vendors' builds of a release, such as 2.13.0+cpu, are known by the release's own version.
+        public.write_text(re.sub(r"(==[^+\s]+)\+\S+", r"\1", lock), encoding="utf-8")
+        session.log(f"auditing {name}")
+        tool(session, "pip_audit", "--strict", "--disable-pip", "--no-deps",
+             "--progress-spinner", "off", "--requirement", str(public))  # fmt: skip
 
 
 @nox.session(name="update-tools")
