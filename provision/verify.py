@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import files, inventory
+from provision import condalock, condameta, files, inventory
 from provision.errors import ToolError
 from provision.finding import Finding, Level
 from provision.words import plural
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from provision.condameta import Brought
     from provision.inventory import Installed, Recorded
     from provision.lockfile import Lock
     from provision.spec import Reasoned
@@ -62,29 +63,45 @@ def verify(prefix: Path, lock: Lock, forbid: Iterable[Reasoned], *, deep: bool) 
         raise ToolError(
             f"{prefix} is no Python environment", remedy=f"build {lock.folder.name} again"
         )
-    installed = inventory.distributions(site)
-    records = {dist.folder: dist.files() or [] for dist in installed}
-    on_disk = dict(_walk(site))
+    brought = condameta.packages(prefix, site)
+    of_conda = condameta.dist_infos(brought)
+    found = inventory.distributions(site)
+    installed = [dist for dist in found if dist.folder.name not in of_conda]
+    every: list[Installed | Brought] = [*installed, *brought]
+    records = {dist.folder: dist.files() or [] for dist in every}
+    # Of a conda prefix the standard library is looked through as well: it is not the system's.
+    on_disk = dict(_walk(site.parent, above=f"{site.name}/") if brought else _walk(site))
     findings = [
+        *_conda_against_lock(brought, lock),
         *_against_lock(installed, lock),
         *_forbidden(installed, forbid),
         *_unrecorded(on_disk, records.values()),
     ]
     hashes = _hash_all(site, records, on_disk) if deep else {}
-    for dist in installed:
+    for dist in every:
         findings += _drifted(dist, site, records[dist.folder], on_disk, hashes)
     return Verification(
         findings=tuple(findings),
-        distributions=len(installed),
+        distributions=len(every),
         files=sum(map(len, records.values())),
         size=sum(on_disk.values()),
-        tree=_tree_digest(prefix, site, hashes) if deep else None,
+        tree=_tree_digest(prefix, site, hashes, brought) if deep else None,
     )
 
 
-def _walk(site: Path) -> Iterator[tuple[str, int]]:
-    """Yield every file below a folder, relative with forward slashes, and its size."""
-    folders = [(str(site), "")]
+def _walk(top: Path, above: str = "") -> Iterator[tuple[str, int]]:
+    """Yield every file below a folder, relative with forward slashes, and its size.
+
+    Args:
+        top: The folder.
+        above: Paths are told relative to this folder just below ``top``.
+    """
+    for path, size in _walk_plain(top):
+        yield (path.removeprefix(above) if path.startswith(above) else f"../{path}"), size
+
+
+def _walk_plain(top: Path) -> Iterator[tuple[str, int]]:
+    folders = [(str(top), "")]
     while folders:
         folder, base = folders.pop()
         with os.scandir(folder) as entries:
@@ -112,6 +129,21 @@ def _against_lock(installed: list[Installed], lock: Lock) -> Iterator[Finding]:
         symptom = f"{name or here[name].folder.name} is installed but not locked"
         cause = f"{_installer(here[name])} added it after the build"
         yield _differs(lock, "unlocked-package", symptom, cause, str(here[name].folder))
+
+
+def _conda_against_lock(brought: list[Brought], lock: Lock) -> Iterator[Finding]:
+    here = {package.name: package for package in brought}
+    wanted = {package.name: package for package in condalock.packages(lock)}
+    cause = "conda, mamba or another tool changed the conda layer after the build"
+    for name in sorted(wanted.keys() | here.keys()):
+        found, package = here.get(name), wanted.get(name)
+        if found and package and found.sha256 == package.sha256:
+            continue
+        has = f"{found.version}, sha256 {found.sha256}" if found else "not installed"
+        locked = f"{package.version}, sha256 {package.sha256}" if package else "not locked"
+        symptom = f"the conda package {name} is not as locked"
+        evidence = f"installed: {has}; locked: {locked}"
+        yield _differs(lock, "conda-drift", symptom, cause, evidence)
 
 
 def _differs(lock: Lock, code: str, symptom: str, cause: str, evidence: str) -> Finding:
@@ -168,7 +200,7 @@ def _hash_all(
 
 
 def _drifted(
-    dist: Installed,
+    dist: Installed | Brought,
     site: Path,
     record: list[Recorded],
     on_disk: dict[str, int],
@@ -216,12 +248,13 @@ def _shortened(paths: list[str]) -> tuple[str, ...]:
     return (*paths[:_SHOWN], *([f"… and {rest} more"] if rest > 0 else []))
 
 
-def _tree_digest(prefix: Path, site: Path, hashes: dict[str, str]) -> str:
+def _tree_digest(prefix: Path, site: Path, hashes: dict[str, str], brought: list[Brought]) -> str:
     total = hashlib.sha256()
-    for path, digest in sorted(hashes.items()):
+    shipped = {path: digest for package in brought for path, digest in package.shipped.items()}
+    for path, digest in sorted((hashes | shipped).items()):
         if path.endswith(".pyc") or path.rpartition("/")[2] in _NOISE:
             continue
-        if path.startswith("../"):  # a script's first line holds the prefix
+        if path.startswith("../") and path not in shipped:  # a script's first line holds the prefix
             content = (site / path).read_bytes().replace(str(prefix).encode(), b"{prefix}")
             digest = files.sha256_bytes(content)  # noqa: PLW2901
         total.update(f"{path} {digest}\n".encode())
