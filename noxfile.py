@@ -90,7 +90,9 @@ nox.options.default_venv_backend = "none"
 def provision(session: nox.Session, *words: str) -> None:
     """Call the CLI; its exit code becomes the session's verdict."""
     ensure_tools()
-    session.run(str(BIN / f"provision{EXE}"), *words, *session.posargs, external=True)
+    # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
+    session.run(str(BIN / f"python{EXE}"), "-I", "-m", "provision", *words, *session.posargs,
+                external=True)  # fmt: skip
 
 
 def tool(session: nox.Session, *words: str, **env: str) -> None:
@@ -114,6 +116,7 @@ VERBS = {
     "lock": "Lock",
     "verify": "Compare with its lock",
     "smoke": "Run the checks of",
+    "rollback": "Go back to the previous generation of",
     "run": "Run a command (after --) in",
 }
 for spec in sorted((HERE / "envs").glob("*.toml")):
@@ -126,6 +129,7 @@ add("targets", "List every target: lock, environment, last verdict.", "targets")
 add("detect", "This machine: devices, drivers, and which target fits.", "detect")
 add("build-auto", "Build the target that fits this machine.", "build", "auto")
 add("lock", "Lock every target.", "lock")
+add("clean", "Remove the generations that are not in use.", "clean")
 
 
 @nox.session

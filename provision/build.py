@@ -33,6 +33,7 @@ class Order:
     Attributes:
         smoke: Run the quick checks.
         absent: Why the target's device is not on this machine; empty where it is.
+        fresh: Build even where a generation of this lock is there.
     """
 
     project: Project
@@ -41,6 +42,7 @@ class Order:
     supply: Supply
     smoke: bool
     absent: str
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def build(order: Order, run: Run, progress: Progress) -> Built:
             return Built(order.target.name, ready)
         for folder in record.unfinished(home):
             files.remove_tagged(folder)
-        found = _of_same_lock(home, order.lock)
+        found = None if order.fresh else _of_same_lock(home, order.lock)
         return (
             _use_again(home, found, order, run, progress)
             if found
@@ -87,7 +89,7 @@ def build(order: Order, run: Run, progress: Progress) -> Built:
 
 def _ready(home: Path, order: Order) -> Generation | None:
     """Return the current generation if there is nothing to do."""
-    now = record.current(home)
+    now = None if order.fresh else record.current(home)
     if now is None or now.record.lock != order.lock.digest or has_drifted(now):
         return None
     owes_proof = order.smoke and not order.absent and now.record.proof != "proven"
@@ -228,5 +230,5 @@ def _record(folder: Path, order: Order, verification: Verification) -> record.Re
         size=verification.size,
         proof=_proof(order),
         reason=order.absent,
-        built=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
     )

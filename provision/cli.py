@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from provision.project import Project
     from provision.record import Generation
     from provision.spec import Target
+    from provision.verify import Verification
 
 # Handlers import what they need: `provision --help` loads neither pydantic nor rich, and a build
 # that finds nothing to do loads no resolver.
@@ -75,11 +76,10 @@ def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
 
 def _program() -> str:
     """Return how this command can be called again from here."""
-    called = Path(sys.argv[0])
-    on_path = shutil.which("provision")
-    if called.stem != "provision" or (on_path and Path(on_path) == called):
+    script = Path(sys.executable).with_name("provision.exe" if os.name == "nt" else "provision")
+    if not script.is_file() or shutil.which("provision") == str(script):
         return "provision"
-    return os.path.relpath(called)
+    return os.path.relpath(script)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -110,24 +110,41 @@ def parser() -> argparse.ArgumentParser:
     check = verb("verify", _verify, "is what is installed what is locked?")
     check.add_argument("target")
     check.add_argument("--deep", action="store_true", help="compare the hash of every file")
+    check.add_argument("--repair", action="store_true", help="replace what drifted; implies --deep")
+    _add_making(check)
     smoke = verb("smoke", _smoke, "run the checks in the environment and keep the report")
     smoke.add_argument("target")
     smoke.add_argument("--full", action="store_true", help="all checks, not only the quick ones")
     run = verb("run", _run, "run a command in the clean environment")
     run.add_argument("target")
     run.add_argument("command", nargs="+", metavar="-- CMD", help="the command and its arguments")
+    back = verb("rollback", _rollback, "go back to the generation before the current one")
+    back.add_argument("target")
+    _add_clean(verb("clean", _clean, "remove generations that are not in use"))
     verb("schema", _schema, "print the JSON Schema of a spec")
     return top
 
 
 def _add_build(build: argparse.ArgumentParser) -> None:
     build.add_argument("target", help="a target's name, or `auto` for the one that fits")
-    build.add_argument(
+    _add_making(build)
+
+
+def _add_making(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
         "--wheelhouse", type=Path, action="append", default=[], metavar="DIR",
         help="a folder of wheels to take from first; may be given again",
     )  # fmt: skip
-    build.add_argument("--offline", action="store_true", help="ask no index at all")
-    build.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
+    verb.add_argument("--offline", action="store_true", help="ask no index at all")
+    verb.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
+
+
+def _add_clean(clean: argparse.ArgumentParser) -> None:
+    clean.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+    clean.add_argument(
+        "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
+    )
+    clean.add_argument("--all", action="store_true", help="remove the current one too")
 
 
 def _add_lock(lock: argparse.ArgumentParser) -> None:
@@ -204,7 +221,14 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
         offline=arguments.offline,
     )
     absent = "" if target.accelerator == "cpu" else _absent(project, target)
-    return Order(project, target, lock, supply, smoke=not arguments.no_smoke, absent=absent)
+    return Order(
+        project,
+        target,
+        lock,
+        supply,
+        smoke=not getattr(arguments, "no_smoke", False),
+        absent=absent,
+    )
 
 
 def _chosen(project: Project, console: Console) -> str:
@@ -262,15 +286,54 @@ def _absent(project: Project, target: Target) -> str:
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
 
 
-def _verify(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+def _verify(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
     from provision import lockfile, spec
     from provision.verify import verify
 
     target = spec.load_named(project.specs, arguments.target)
     lock = lockfile.read(project.lock(target.name))
     now = _current(project, target.name)
-    result = verify(now.folder, lock, target.pip.forbid, deep=arguments.deep)
-    return result, Exit.FINDINGS if result.findings else Exit.OK
+    deep = arguments.deep or arguments.repair
+    result = verify(now.folder, lock, target.pip.forbid, deep=deep)
+    if not result.findings or not arguments.repair:
+        return result, Exit.FINDINGS if result.findings else Exit.OK
+    return _repair(result, arguments, project, console)
+
+
+def _repair(
+    found: Verification, arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
+    from provision.repair import repair
+    from provision.run import run
+
+    for finding in found.findings:
+        console.finding(finding)
+    built = repair(found, _order(arguments, project, console), run, console)
+    return built, Exit.OK if built.generation else Exit.FINDINGS
+
+
+def _rollback(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+    from provision import spec
+    from provision.generations import rollback
+
+    target = spec.load_named(project.specs, arguments.target)
+    return rollback(project, target.name), Exit.OK
+
+
+def _clean(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+    from provision import spec
+    from provision.generations import clean
+
+    if arguments.keep < 0:
+        raise UsageError("--keep takes a number from 0 up")
+    known = spec.names(project.specs)
+    names = [spec.load_named(project.specs, name).name for name in arguments.targets] or known
+    cleaned = [
+        clean(project, name, keep=arguments.keep, everything=arguments.all) for name in names
+    ]
+    return cleaned, Exit.OK
 
 
 def _current(project: Project, target: str) -> Generation:

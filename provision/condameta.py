@@ -28,7 +28,8 @@ class Brought:
         folder: Its file in ``conda-meta``.
         lines: Its files, relative to site-packages like those of a wheel's RECORD.
         shipped: Path -> sha256 of the file as the archive holds it, which is the same on every
-            machine; files into which the prefix was written differ from it.
+            machine, unlike that of a file into which the prefix was written; "" for what no
+            archive holds, such as the command of an entry point.
     """
 
     name: str
@@ -66,10 +67,8 @@ def _package(path: Path, prefix: Path, site: Path) -> Brought:
             folder=path,
             lines=[_recorded(place, entry) for place, entry in pairs],
             shipped={
-                place: entry["sha256"]
+                place: entry.get("sha256", "") if entry["path_type"] == "hardlink" else ""
                 for place, entry in pairs
-                # A command written for an entry point is hashed as it is, prefix and all.
-                if entry.get("sha256") and entry["path_type"] == "hardlink"
             },
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -187,6 +187,12 @@ def read_link(link: Path) -> Path | None:
     return link.parent / Path(os.readlink(link)).name  # noqa: PTH115 - also reads junctions
 
 
+def remove_link(link: Path) -> None:
+    """Remove a link made by :func:`swap_link`, if it is there; what it points to stays."""
+    if is_link(link):
+        link.rmdir() if sys.platform == "win32" else link.unlink()
+
+
 def swap_link(link: Path, folder: Path) -> None:
     """Make ``link`` point at ``folder``, its sibling; in one step where the system can.
 
@@ -196,8 +202,7 @@ def swap_link(link: Path, folder: Path) -> None:
     if sys.platform == "win32":
         import _winapi  # noqa: PLC0415
 
-        if is_link(link):
-            link.rmdir()
+        remove_link(link)
         _winapi.CreateJunction(str(folder), str(link))
         return
     fresh = link.with_name(f".{link.name}-{os.getpid()}")

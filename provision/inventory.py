@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
-
-_UNNAMED = ""
 
 
 class Recorded(NamedTuple):
@@ -66,6 +66,40 @@ class Installed:
         except (OSError, UnicodeDecodeError, csv.Error):
             return None
 
+    @property
+    def installer(self) -> str:
+        """The tool that says it installed this."""
+        try:
+            text = (self.folder / "INSTALLER").read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            text = ""
+        return text or "an unknown tool"
+
+    def requires(self) -> list[str]:
+        """Return its Requires-Dist lines."""
+        return [value for key, value in _headers(self.folder) if key == "Requires-Dist"]
+
+
+def _headers(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the header fields of a METADATA file; none if it cannot be read."""
+    try:
+        with (folder / "METADATA").open(encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                if not line.strip():
+                    return  # the description follows, and may be long
+                key, _, value = line.partition(":")
+                yield key, value.strip()
+    except OSError:
+        return
+
+
+def name_of(requirement: str) -> str:
+    """Return the distribution that a requirement asks for, normalised; empty if it is none."""
+    from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
+
+    match = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return str(canonicalize_name(match[0])) if match else ""
+
 
 def site_packages(prefix: Path) -> Path | None:
     """Return the site-packages folder of an environment of either platform, or None."""
@@ -86,17 +120,9 @@ def dist_info_names(site: Path) -> set[str]:
 
 
 def _installed(folder: Path) -> Installed:
-    from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
-
-    fields = {"Name": _UNNAMED, "Version": _UNNAMED}
-    try:
-        with (folder / "METADATA").open(encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                if not line.strip():
-                    break  # the description follows, and may be long
-                key, _, value = line.partition(":")
-                if key in fields and not fields[key]:
-                    fields[key] = value.strip()
-    except OSError:
-        pass
-    return Installed(str(canonicalize_name(fields["Name"])), fields["Version"], folder)
+    fields: dict[str, str] = {}
+    for key, value in _headers(folder):
+        fields.setdefault(key, value)
+        if {"Name", "Version"} <= fields.keys():
+            break
+    return Installed(name_of(fields.get("Name", "")), fields.get("Version", ""), folder)

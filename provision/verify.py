@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ class Verification:
         distributions: How many are installed.
         files: How many files they recorded.
         size: Of those files, in bytes.
+        drifted: Distributions that are missing, replaced or damaged.
         tree: SHA-256 over the paths and hashes of all files, equal on every machine that built
             the same lock; None unless every file was hashed.
     """
@@ -43,6 +45,7 @@ class Verification:
     distributions: int
     files: int
     size: int
+    drifted: tuple[str, ...]
     tree: str | None
 
 
@@ -78,13 +81,19 @@ def verify(prefix: Path, lock: Lock, forbid: Iterable[Reasoned], *, deep: bool) 
         *_unrecorded(on_disk, records.values()),
     ]
     hashes = _hash_all(site, records, on_disk) if deep else {}
+    damaged: set[str] = set()
     for dist in every:
-        findings += _drifted(dist, site, records[dist.folder], on_disk, hashes)
+        if faults := list(_damaged(dist, site, records[dist.folder], on_disk, hashes)):
+            findings += faults
+            damaged.add(dist.name)
+    here = {dist.name: dist.version for dist in installed}
+    replaced = {name for name, version in lock.versions.items() if here.get(name) != version}
     return Verification(
         findings=tuple(findings),
         distributions=len(every),
         files=sum(map(len, records.values())),
         size=sum(on_disk.values()),
+        drifted=tuple(sorted(damaged | replaced)),
         tree=_tree_digest(prefix, site, hashes, brought) if deep else None,
     )
 
@@ -115,6 +124,7 @@ def _walk_plain(top: Path) -> Iterator[tuple[str, int]]:
 
 def _against_lock(installed: list[Installed], lock: Lock) -> Iterator[Finding]:
     here = {dist.name: dist for dist in installed}
+    strangers = [here[name] for name in sorted(here.keys() - lock.versions.keys())]
     for name, version in lock.versions.items():
         found = here.get(name)
         if found is None:
@@ -122,13 +132,27 @@ def _against_lock(installed: list[Installed], lock: Lock) -> Iterator[Finding]:
             evidence = f"the lock has {name} {version}"
             yield _differs(lock, "missing-package", f"{name} is not installed", cause, evidence)
         elif found.version != version:
-            symptom = f"{name} is {found.version}, locked is {version}"
-            cause = f"{_installer(found)} replaced it after the build"
-            yield _differs(lock, "version-drift", symptom, cause, str(found.folder))
-    for name in sorted(here.keys() - lock.versions.keys()):
-        symptom = f"{name or here[name].folder.name} is installed but not locked"
-        cause = f"{_installer(here[name])} added it after the build"
-        yield _differs(lock, "unlocked-package", symptom, cause, str(here[name].folder))
+            symptom = f"{name} {version} was replaced by {found.version}"
+            yield _differs(lock, "version-drift", symptom, *_culprit(found, strangers))
+    for stranger in strangers:
+        symptom = f"{stranger.name or stranger.folder.name} {stranger.version} is not locked"
+        cause = f"{stranger.installer} added it after the build"
+        yield _differs(lock, "unlocked-package", symptom, cause, str(stranger.folder))
+    for twin, other in itertools.pairwise(installed):
+        if twin.name == other.name:
+            symptom = f"{twin.name} is there twice: {twin.version} and {other.version}"
+            cause = "a second installation did not remove the first"
+            yield _differs(lock, "half-installed-package", symptom, cause, str(other.folder))
+
+
+def _culprit(found: Installed, strangers: list[Installed]) -> tuple[str, str]:
+    """Return who replaced a package, as cause and evidence."""
+    for stranger in strangers:
+        for line in stranger.requires():
+            if inventory.name_of(line) == found.name:
+                cause = f"`{found.installer} install {stranger.name}` did it"
+                return cause, f"{stranger.name} {stranger.version} requires {line}"
+    return f"{found.installer} replaced it after the build", str(found.folder)
 
 
 def _conda_against_lock(brought: list[Brought], lock: Lock) -> Iterator[Finding]:
@@ -149,13 +173,6 @@ def _conda_against_lock(brought: list[Brought], lock: Lock) -> Iterator[Finding]
 def _differs(lock: Lock, code: str, symptom: str, cause: str, evidence: str) -> Finding:
     remedy = f"`provision build {lock.folder.name}` makes a fresh generation"
     return Finding(code, Level.ERROR, symptom, cause, remedy, (evidence,))
-
-
-def _installer(dist: Installed) -> str:
-    try:
-        return (dist.folder / "INSTALLER").read_text(encoding="utf-8").strip() or "an unknown tool"
-    except (OSError, UnicodeDecodeError):
-        return "an unknown tool"
 
 
 def _forbidden(installed: list[Installed], forbid: Iterable[Reasoned]) -> Iterator[Finding]:
@@ -199,14 +216,14 @@ def _hash_all(
     return dict(zip(paths, files.sha256_files([site / path for path in paths]), strict=True))
 
 
-def _drifted(
+def _damaged(
     dist: Installed | Brought,
     site: Path,
     record: list[Recorded],
     on_disk: dict[str, int],
     hashes: dict[str, str],
 ) -> Iterator[Finding]:
-    if not record:
+    if not record and dist.folder.suffix == ".dist-info":  # a conda package may hold no file
         yield Finding(
             "half-installed-package",
             Level.ERROR,
@@ -234,6 +251,8 @@ def _drifted(
 def _has_changed(
     line: Recorded, site: Path, on_disk: dict[str, int], hashes: dict[str, str]
 ) -> bool:
+    if not line.hash and not line.length:  # a link, or RECORD itself: it has to be there
+        return not os.path.lexists(site / line.path)
     if line.path in hashes and line.sha256:
         return hashes[line.path] != line.sha256
     size = on_disk.get(line.path)

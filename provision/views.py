@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from provision.build import Built
     from provision.console import Console
     from provision.detect import Detection
+    from provision.generations import Cleaned, RolledBack
     from provision.lock import LockResult
     from provision.report import Check, Report
     from provision.targets import Overview
@@ -153,6 +154,21 @@ def _lockresult(result: LockResult, console: Console) -> None:
     for change in result.changes:
         versions = f"{change.before or ''} -> {change.after or ''}".strip()
         console.line(f"  {change.kind:<8}{change.name} {versions} (via {', '.join(change.via)})")
+
+
+@_view("RolledBack")
+def _rolled_back(result: RolledBack, console: Console) -> None:
+    made = result.now.record
+    console.line(f"{result.target}: {result.before} -> {result.now.folder.name}", "green")
+    console.line(f"in use now: built {made.built}, Python {made.python}, {made.proof}")
+
+
+@_view("Cleaned")
+def _cleaned(result: Cleaned, console: Console) -> None:
+    for name, taken in result.removed:
+        console.line(f"{result.target}: removed {name}, {size(taken)}")
+    for name, taken in result.kept:
+        console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
 
 
 @_view("Overview")

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
+
+from tests.lab import open_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.lab import Lab
 
 REAL = ("machine", "network", "docker", "wine")
 
@@ -20,3 +28,9 @@ def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
         monkeypatch.setattr(subprocess, "Popen", refuse)
         monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with open_lab(tmp_path) as made:
+        yield made

@@ -14,91 +14,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lockfile, record, spec
-from provision.build import Built, Order, build
+from provision import lockfile
 from provision.errors import ToolError
-from provision.install import Supply
-from provision.run import environment_python, run
-from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
+from tests.lab import Lab, Silent
+from tests.small import TARGET, Index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from provision.project import Project
 
 pytestmark = pytest.mark.machine
-
-
-class Silent:
-    """A listener that remembers."""
-
-    def __init__(self) -> None:
-        self.steps: list[str] = []
-        self.notes: list[str] = []
-
-    def step(self, text: str) -> None:
-        self.steps.append(text)
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
-@dataclasses.dataclass
-class Lab:
-    """A project, the index it builds from, and the means to change both."""
-
-    project: Project
-    index: Index
-    wheels: list[Path]
-    listener: Silent
-
-    @property
-    def home(self) -> Path:
-        return self.project.environments(TARGET)
-
-    def wheel(
-        self, name: str, version: str = "1.0", index: str = "default", text: str = ""
-    ) -> Path:
-        files = {f"{name}.py": text or f"version = {version!r}\n"}
-        return make_wheel(self.index.root / index, name, version, files)
-
-    def relock(self, *wheels: Path) -> None:
-        self.wheels = list(wheels)
-        lock(self.project, self.wheels)
-
-    def order(self, *, smoke: bool = True, absent: str = "", **supply: object) -> Order:
-        indexes = {"default": f"{self.index.url}/default/", "vendor": f"{self.index.url}/vendor/"}
-        sources = Supply(wheelhouses=(), indexes=dict(indexes), offline=False)
-        return Order(
-            self.project,
-            spec.load_named(self.project.specs, TARGET),
-            lockfile.read(self.project.lock(TARGET)),
-            dataclasses.replace(sources, **supply),  # type: ignore[arg-type]
-            smoke=smoke,
-            absent=absent,
-        )
-
-    def build(self, **options: object) -> Built:
-        return build(self.order(**options), run, self.listener)  # type: ignore[arg-type]
-
-    def says(self, code: str) -> str:
-        """Run a line in the current environment."""
-        python = environment_python(self.home / record.CURRENT)
-        return run([python, "-I", "-c", code]).require("it ran").stdout.strip()
-
-    def left(self) -> list[str]:
-        """What lies in the target's folder, but for the lock file and the reports."""
-        return sorted(p.name for p in self.home.iterdir() if p.name not in {".lock", "reports"})
-
-
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
-    with serve(tmp_path / "index") as index:
-        made = Lab(make_project(tmp_path / "project", index), index, [], Silent())
-        made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
-        yield made
 
 
 def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:

@@ -178,7 +178,7 @@ def test_results_in_json_keep_their_contract(
 ) -> None:
     keys = {
         ("build", TARGET): ["generation", "plan", "report", "target", "verification"],
-        ("verify", TARGET): ["distributions", "files", "findings", "size", "tree"],
+        ("verify", TARGET): ["distributions", "drifted", "files", "findings", "size", "tree"],
         ("detect",): ["advice", "chosen", "fits", "hidden", "host"],
     }
     for words, expected in keys.items():

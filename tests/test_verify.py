@@ -103,7 +103,7 @@ def _no_record(site: Path) -> None:
         (_pth, False, "unrecorded-file", "evil.pth"),
         (_sitecustomize, False, "unrecorded-file", "sitecustomize.py"),
         (_shadow, False, "unrecorded-file", "alpha.py"),
-        (_other_version, False, "version-drift", "alpha is 2.0, locked is 1.0"),
+        (_other_version, False, "version-drift", "alpha 1.0 was replaced by 2.0"),
         (_uninstalled, False, "missing-package", "alpha"),
         (_no_record, False, "half-installed-package", "alpha"),
     ],
@@ -122,6 +122,28 @@ def test_who_replaced_a_package_is_named(prefix: Path) -> None:
     _other_version(site(prefix))
     causes = [f.cause for f in look(prefix).findings if f.code == "version-drift"]
     assert causes == ["pip replaced it after the build"]
+
+
+def test_the_install_that_replaced_a_package_is_named(prefix: Path) -> None:
+    _other_version(site(prefix))
+    info = site(prefix) / "xformers-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: xformers\nVersion: 1.0\nRequires-Dist: Alpha ==2.0\n")
+    (info / "RECORD").write_text(
+        "xformers-1.0.dist-info/METADATA,,\nxformers-1.0.dist-info/RECORD,,\n"
+    )
+    result = look(prefix, deep=False)
+    (drift,) = [f for f in result.findings if f.code == "version-drift"]
+    assert drift.cause == "`pip install xformers` did it"
+    assert drift.evidence == ("xformers 1.0 requires Alpha ==2.0",)
+    assert result.drifted == ("alpha",)
+
+
+def test_two_versions_of_one_package(prefix: Path) -> None:
+    import shutil
+
+    shutil.copytree(site(prefix) / "alpha-1.0.dist-info", site(prefix) / "alpha-3.0.dist-info")
+    assert "half-installed-package" in {f.code for f in look(prefix, deep=False).findings}
 
 
 def test_a_stranger_and_a_forbidden_package_are_two_findings(prefix: Path) -> None:

@@ -108,3 +108,14 @@ def install(
         program(), python, index_url=index_url, wheelhouses=wheelhouses, offline=offline
     )
     return run(argv, stdin=requirements(artifacts), to_terminal=True)
+
+
+def forget(names: Sequence[str], run: Run) -> None:
+    """Drop what uv's cache holds of some distributions.
+
+    Raises:
+        ToolError: The cache cannot be written, or another uv holds it for too long.
+    """
+    run([program(), "cache", "clean", "--no-config", *names], timeout=300).require(
+        "could not clean uv's cache", remedy="end other uv processes and try again"
+    )

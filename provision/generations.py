@@ -1,0 +1,97 @@
+"""Go back to an earlier environment, and remove what is not needed any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision import files, record
+from provision.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provision.project import Project
+    from provision.record import Generation
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """Which generation was left for which."""
+
+    target: str
+    before: str
+    now: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What was removed and what stays, each with its size in bytes.
+
+    Files that several generations share through uv's cache count in each of them.
+    """
+
+    target: str
+    removed: tuple[tuple[str, int], ...]
+    kept: tuple[tuple[str, int], ...]
+
+
+def rollback(project: Project, target: str) -> RolledBack:
+    """Make the newest generation that is older than the current one current.
+
+    Raises:
+        UsageError: There is none.
+    """
+    home = project.environments(target)
+    now = _current(home, target)
+    with files.folder_lock(home, lambda: None):
+        older = [g for g in finished(home) if g.record.built < now.record.built]
+        if not older:
+            raise UsageError(
+                f"{target} has no earlier generation",
+                cause=f"{now.folder.name} is the oldest that is left",
+                remedy=f"check out the lock you want, then `provision build {target}`",
+            )
+        files.swap_link(home / record.CURRENT, older[0].folder)
+    return RolledBack(target, now.folder.name, older[0])
+
+
+def clean(project: Project, target: str, *, keep: int, everything: bool) -> Cleaned:
+    """Remove generations; only folders that carry our tag are touched.
+
+    Args:
+        project: The project.
+        target: Its name.
+        keep: How many generations besides the current one stay, newest first.
+        everything: Remove the current one too. Reports stay: they are this host's baseline.
+    """
+    home = project.environments(target)
+    if not home.is_dir():
+        return Cleaned(target, (), ())
+    with files.folder_lock(home, lambda: None):
+        now = files.read_link(home / record.CURRENT)
+        generations = finished(home)
+        others = [g for g in generations if g.folder != now]
+        doomed = generations if everything else others[keep:]
+        if everything:
+            files.remove_link(home / record.CURRENT)
+        for folder in [*record.unfinished(home), *(g.folder for g in doomed)]:
+            files.remove_tagged(folder)
+    return Cleaned(target, _sized(doomed), _sized([g for g in generations if g not in doomed]))
+
+
+def finished(home: Path) -> list[Generation]:
+    """Return the finished generations below a target's folder, newest first."""
+    found = [record.read(folder) for folder in home.iterdir() if files.is_tagged(folder)]
+    return sorted((g for g in found if g), key=lambda g: g.record.built, reverse=True)
+
+
+def _current(home: Path, target: str) -> Generation:
+    now = record.current(home)
+    if now is None:
+        raise UsageError(f"{target} is not built", remedy=f"`provision build {target}`")
+    return now
+
+
+def _sized(generations: list[Generation]) -> tuple[tuple[str, int], ...]:
+    return tuple((g.folder.name, g.record.size) for g in generations)

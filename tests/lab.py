@@ -1,0 +1,93 @@
+"""What a test of a build needs: a project in miniature, its index, and the means to change both."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import lockfile, record, spec
+from provision.build import Built, Order, build
+from provision.install import Supply
+from provision.run import environment_python, run
+from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from provision.project import Project
+
+
+class Silent:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.notes: list[str] = []
+
+    def step(self, text: str) -> None:
+        self.steps.append(text)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@dataclasses.dataclass
+class Lab:
+    """A project, the index it builds from, and the means to change both."""
+
+    project: Project
+    index: Index
+    wheels: list[Path]
+    listener: Silent
+
+    @property
+    def home(self) -> Path:
+        return self.project.environments(TARGET)
+
+    def wheel(
+        self, name: str, version: str = "1.0", index: str = "default", text: str = ""
+    ) -> Path:
+        files = {f"{name}.py": text or f"version = {version!r}\n"}
+        return make_wheel(self.index.root / index, name, version, files)
+
+    def relock(self, *wheels: Path) -> None:
+        self.wheels = list(wheels)
+        lock(self.project, self.wheels)
+
+    def order(self, *, smoke: bool = True, absent: str = "", **supply: object) -> Order:
+        indexes = {"default": f"{self.index.url}/default/", "vendor": f"{self.index.url}/vendor/"}
+        sources = Supply(wheelhouses=(), indexes=dict(indexes), offline=False)
+        return Order(
+            self.project,
+            spec.load_named(self.project.specs, TARGET),
+            lockfile.read(self.project.lock(TARGET)),
+            dataclasses.replace(sources, **supply),  # type: ignore[arg-type]
+            smoke=smoke,
+            absent=absent,
+        )
+
+    def build(self, **options: object) -> Built:
+        return build(self.order(**options), run, self.listener)  # type: ignore[arg-type]
+
+    def says(self, code: str) -> str:
+        """Run a line in the current environment."""
+        python = environment_python(self.home / record.CURRENT)
+        return run([python, "-I", "-c", code]).require("it ran").stdout.strip()
+
+    def left(self) -> list[str]:
+        """What lies in the target's folder, but for the lock file and the reports."""
+        return sorted(p.name for p in self.home.iterdir() if p.name not in {".lock", "reports"})
+
+
+@contextlib.contextmanager
+def open_lab(folder: Path) -> Iterator[Lab]:
+    """Make a lab in a folder, with a cache of its own, until the block ends."""
+    with pytest.MonkeyPatch.context() as patch, serve(folder / "index") as index:
+        patch.setenv("UV_CACHE_DIR", str(folder / "cache"))
+        made = Lab(make_project(folder / "project", index), index, [], Silent())
+        made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
+        yield made

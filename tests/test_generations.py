@@ -1,0 +1,74 @@
+"""Going back, and removing only what is ours and not in use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import files, record
+from provision.errors import UsageError
+from provision.generations import clean, rollback
+from provision.project import Project
+from tests.test_record import ENTRY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Three generations, ``b`` in use, one unfinished, and a folder of somebody else."""
+    made = Project(tmp_path).environments("t")
+    for name in "abc":
+        files.make_tagged(made / name)
+        built = f"2026-01-0{ord(name) - 96}T00:00:00.000+00:00"
+        record.write(made / name, ENTRY.model_copy(update={"built": built}))
+    files.make_tagged(made / "unfinished")
+    (made / "foreign").mkdir()
+    files.swap_link(made / record.CURRENT, made / "b")
+    return made
+
+
+def left(home: Path) -> set[str]:
+    return {path.name for path in home.iterdir()} - {".lock"}
+
+
+def test_rollback_takes_the_one_before_the_current(home: Path, tmp_path: Path) -> None:
+    result = rollback(Project(tmp_path), "t")
+    assert (result.before, result.now.folder.name) == ("b", "a")
+    assert files.read_link(home / record.CURRENT) == home / "a"
+
+
+def test_rollback_of_the_oldest_is_refused(home: Path, tmp_path: Path) -> None:
+    files.swap_link(home / record.CURRENT, home / "a")
+    with pytest.raises(UsageError, match="no earlier generation"):
+        rollback(Project(tmp_path), "t")
+    assert files.read_link(home / record.CURRENT) == home / "a"
+
+
+def test_rollback_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not built"):
+        rollback(Project(tmp_path), "t")
+
+
+@pytest.mark.parametrize(
+    ("keep", "everything", "stays"),
+    [
+        (0, False, {"b", "current", "foreign"}),
+        (1, False, {"b", "c", "current", "foreign"}),
+        (9, False, {"a", "b", "c", "current", "foreign"}),
+        (0, True, {"foreign"}),
+    ],
+)
+def test_clean_keeps(
+    home: Path, tmp_path: Path, *, keep: int, everything: bool, stays: set[str]
+) -> None:
+    result = clean(Project(tmp_path), "t", keep=keep, everything=everything)
+    assert left(home) == stays
+    assert {name for name, _ in result.removed} == {"a", "b", "c"} - stays
+    assert all(size == ENTRY.size for _, size in (*result.removed, *result.kept))
+
+
+def test_clean_of_nothing_is_nothing(tmp_path: Path) -> None:
+    assert clean(Project(tmp_path), "t", keep=0, everything=True).removed == ()

@@ -1,0 +1,58 @@
+"""Only what drifted is fetched again, and never from a damaged cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import lockfile
+from provision.errors import ToolError
+from provision.repair import repair
+from provision.run import run
+from provision.verify import Verification, verify
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from tests.lab import Lab
+
+pytestmark = pytest.mark.machine
+
+
+def look(lab: Lab) -> Verification:
+    locked = lockfile.read(lab.project.lock(TARGET))
+    return verify(lab.home / "current", locked, (), deep=True)
+
+
+def poison(lab: Lab) -> None:
+    """Edit a file of the environment; uv's cache shares it, so the cache is edited too."""
+    (module,) = (lab.home / "current").resolve().rglob("alpha.py")
+    module.write_text("version = 'poisoned'\n", encoding="utf-8")
+
+
+def test_a_poisoned_file_is_fetched_again_and_nothing_else_is(lab: Lab) -> None:
+    first = lab.build().generation
+    poison(lab)
+    found = look(lab)
+    assert found.drifted == ("alpha",)
+    lab.index.asked.clear()
+    built = repair(found, lab.order(), run, lab.listener)
+    assert built.generation is not None
+    assert first is not None
+    assert lab.left() == sorted([built.generation.folder.name, "current"])
+    assert built.generation.folder != first.folder
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+    assert look(lab).findings == ()
+    fetched = [path for path in lab.index.asked if path.endswith(".whl")]
+    assert fetched == ["/default/alpha-1.0-py3-none-any.whl"]
+
+
+def test_what_cannot_be_fetched_again_leaves_everything(lab: Lab) -> None:
+    lab.build()
+    poison(lab)
+    before = lab.left()
+    lab.index.fault = 403
+    with pytest.raises(ToolError):
+        repair(look(lab), lab.order(), run, lab.listener)
+    assert lab.left() == before
+    assert lab.says("import beta; print('works')") == "works"
