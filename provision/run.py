@@ -185,7 +185,7 @@ def clean_environment(
     kept = {name: value for name, value in base.items() if _is_kept(name)}
     path = _clean_path(base)
     if prefix is not None:
-        path.insert(0, str(scripts_folder(prefix)))
+        path[:0] = map(str, _program_folders(prefix))
     kept["PATH"] = os.pathsep.join(path)
     if "SSL_CERT_FILE" not in kept and (bundle := base.get("PIP_CERT")):
         kept["SSL_CERT_FILE"] = bundle  # pip's name for the same wish
@@ -212,6 +212,14 @@ def _clean_path(base: Mapping[str, str]) -> list[str]:
 def scripts_folder(prefix: Path) -> Path:
     """Return the folder of a virtual environment that holds its programs, on this platform."""
     return prefix / ("Scripts" if sys.platform == "win32" else "bin")
+
+
+def _program_folders(prefix: Path) -> list[Path]:
+    if sys.platform == "win32" and (prefix / "conda-meta").is_dir():
+        # What `conda activate` puts on PATH; Windows looks for the libraries there as well.
+        inner = ("mingw-w64/bin", "usr/bin", "bin")
+        return [prefix, *(prefix / "Library" / name for name in inner), scripts_folder(prefix)]
+    return [scripts_folder(prefix)]
 
 
 def environment_python(prefix: Path) -> Path:

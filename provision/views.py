@@ -68,7 +68,8 @@ def _built(result: Built, console: Console) -> None:
     console.line("Next:")
     console.line(f"  {_verb(console, 'run', result)} -- python your_script.py")
     console.line(f"  {_verb(console, 'smoke', result)} --full")
-    console.line(f"  or activate it: {_activation(result)}")
+    if activation := _activation(result):
+        console.line(f"  or activate it: {activation}")
 
 
 def _verb(console: Console, verb: str, result: Built) -> str:
@@ -76,8 +77,11 @@ def _verb(console: Console, verb: str, result: Built) -> str:
 
 
 def _activation(result: Built) -> str:
+    """Return the line that activates an environment; a conda prefix has no script for it."""
     assert result.generation is not None  # noqa: S101 - the caller has looked
     current = result.generation.folder.parent / "current"
+    if (result.generation.folder / "conda-meta").is_dir():
+        return ""
     if sys.platform == "win32":
         return str(current / "Scripts" / "activate")
     return f"source {current / 'bin' / 'activate'}"
