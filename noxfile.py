@@ -137,12 +137,18 @@ def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
-    chosen = session.posargs or ["-m", "not docker and not wine"]
+    chosen = session.posargs or ["-m", "not docker and not wine and not faults"]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "coverage", "erase")
     tool(session, "coverage", "run", "-m", "pytest", *chosen, **built)
     tool(session, "coverage", "combine", "--quiet")
     tool(session, "coverage", "report")
+
+
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Kill builds at a hundred moments, fill disks, stop servers; prints what survived."""
+    tool(session, "pytest", "-m", "faults", *session.posargs)
 
 
 @nox.session

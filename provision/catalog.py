@@ -1,6 +1,6 @@
-"""Committed snapshots of facts that change outside: the files of each vendor's wheel index.
+"""Committed snapshots of facts that change outside: vendors' wheel indexes and conda channels.
 
-``envs/catalog/<index>.json`` tells for each wheel what its index and its metadata tell, and where
+``envs/catalog/<index>.json`` tells for each file what its index and its metadata tell, and where
 that was seen. ``provision update`` is the only thing that changes them.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -19,11 +19,16 @@ from provision.errors import SpecError
 from provision.spec import Specifier, Table, faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
-# What of a wheel's entry can change a lock; provenance can not.
-_DECIDING = ("filename", "sha256", "size", "requires_python", "requires_dist")
+    from provision.spec import Target
+
+# What an entry tells about itself, and what cannot change a lock. A wheel's address cannot either:
+# a lock names no host.
+_TOLD = frozenset({"basis", "confirmed", "note", "replaced", "sources"})
+Entry = dict[str, Any]
+Snapshot = TypeVar("Snapshot", "Index", "Channel")
 
 
 def _wheel(filename: str) -> str:
@@ -72,7 +77,8 @@ class Wheel(Table):
     ] = None
     basis: Annotated[str | None, Field(description="What requires_dist was taken from.")] = None
     confirmed: Annotated[
-        bool, Field(description="Two independent public sources, or a hashed download, agree.")
+        bool,
+        Field(description="The index itself, or two independent public files, told this hash."),
     ] = False
     sources: Annotated[
         tuple[str, ...], Field(description="Public files in which the hash was seen.")
@@ -94,9 +100,11 @@ class Wheel(Table):
         return str(parse_wheel_filename(self.filename)[1])
 
     @property
-    def lockable(self) -> bool:
-        """Whether enough is known to lock it: its hash, and what it needs."""
-        return self.sha256 is not None and self.requires_dist is not None
+    def lacks(self) -> str:
+        """What must be known before it can be locked; "" if nothing is missing."""
+        if self.sha256 is None:
+            return "its SHA-256 is unknown"
+        return "its requirements are unknown" if self.requires_dist is None else ""
 
 
 class Index(Table):
@@ -111,22 +119,67 @@ class Index(Table):
         return tuple(wheel for wheel in self.files if wheel.name == name)
 
 
+class Package(Table):
+    """One package of a conda channel, as its repodata tells it."""
+
+    name: str
+    version: str
+    build: str
+    build_number: int
+    subdir: Literal["linux-64", "win-64", "noarch"]
+    url: Url
+    sha256: Sha256
+    md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    size: Annotated[int, Field(gt=0, description="Bytes.")]
+    depends: tuple[str, ...]
+    constrains: tuple[str, ...] = ()
+    noarch: Literal["python", "generic"] | None = None
+    timestamp: Annotated[int, Field(description="Milliseconds since 1970; decides between builds.")]
+    sources: tuple[str, ...] = ()
+
+    @property
+    def filename(self) -> str:
+        """The name of the file."""
+        return self.url.rpartition("/")[2]
+
+
+class Channel(Table):
+    """A conda channel."""
+
+    schema_: Annotated[str, Field(alias="$schema")] = "channel.schema.json"
+    url: Url
+    packages: tuple[Package, ...]
+
+
 def load(folder: Path, index: str) -> Index:
-    """Read the snapshot of one index.
+    """Read the snapshot of a wheel index.
 
     Raises:
         SpecError: There is none, or it has faults; all of them are told.
     """
-    path = folder / f"{index}.json"
+    return _load(folder, index, Index)
+
+
+def load_channel(folder: Path, channel: str) -> Channel:
+    """Read the snapshot of a conda channel.
+
+    Raises:
+        SpecError: There is none, or it has faults; all of them are told.
+    """
+    return _load(folder, channel, Channel)
+
+
+def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
+    path = folder / f"{name}.json"
     try:
-        return Index.model_validate_json(path.read_bytes())
+        return model.model_validate_json(path.read_bytes())
     except OSError as error:
         known = sorted(p.stem for p in folder.glob("*.json") if "." not in p.stem)
         raise SpecError(
-            f"there is no catalog of the index {index!r}",
+            f"there is no catalog of {name!r}",
             evidence=str(error),
             cause=f"{folder} holds: {', '.join(known)}",
-            remedy="name one of these in [pip.index]",
+            remedy="name one of these in the spec",
         ) from error
     except ValidationError as error:
         faults = faults_of(error)
@@ -145,35 +198,51 @@ def address(folder: Path, index: str) -> str:
         return load(folder, index).url  # tells what is wrong with it
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of an index file (draft 2020-12)."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | Index.model_json_schema()
+def render(snapshot: Index | Channel) -> str:
+    """Return the text of a snapshot's file: a line per fact, for readable differences."""
+    told = {"$schema": snapshot.schema_}
+    told |= snapshot.model_dump(mode="json", exclude={"schema_"}, exclude_defaults=True)
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
 
 
-def digest(folder: Path, assigned: Mapping[str, Sequence[str]]) -> str:
+def schema(model: type[Index | Channel]) -> dict[str, Any]:
+    """Return the JSON Schema of a snapshot (draft 2020-12)."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()
+
+
+def digest(folder: Path, target: Target) -> str:
     """Return the SHA-256 of the part of the catalog that decides a target's lock.
 
     It is on the path of every build that has nothing to do, so the files are not validated here.
 
-    Args:
-        folder: The catalog.
-        assigned: Index -> names of the distributions that come from it.
-
     Raises:
         SpecError: A snapshot is missing or is no JSON.
     """
-    part = {index: _deciding(folder, index, set(names)) for index, names in assigned.items()}
+    part = {
+        index: _part(folder / f"{index}.json", "files", _is_of(set(names)), _TOLD | {"url"})
+        for index, names in target.pip.index.items()
+    }
+    subdirs = {target.platform, "noarch"}
+    for channel in target.conda.channels if target.conda else ():
+        path = folder / f"{channel}.json"
+        part[channel] = _part(path, "packages", lambda entry: entry["subdir"] in subdirs, _TOLD)
     return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
 
 
-def _deciding(folder: Path, index: str, names: set[str]) -> list[dict[str, Any]]:
+def _is_of(names: set[str]) -> Callable[[Entry], bool]:
+    return lambda entry: canonicalize_name(entry["filename"].partition("-")[0]) in names
+
+
+def _part(
+    path: Path, key: str, wanted: Callable[[Entry], bool], without: Collection[str]
+) -> list[Entry]:
     try:
-        files = json.loads((folder / f"{index}.json").read_bytes())["files"]
-        return [
-            {key: file.get(key) for key in _DECIDING}
-            for file in sorted(files, key=lambda file: str(file["filename"]))
-            if canonicalize_name(file["filename"].partition("-")[0]) in names
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        load(folder, index)  # tells what is wrong with it
-        raise
+        entries = [entry for entry in json.loads(path.read_bytes())[key] if wanted(entry)]
+        bare = [{k: v for k, v in entry.items() if k not in without} for entry in entries]
+        return sorted(bare, key=lambda entry: json.dumps(entry, sort_keys=True))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(
+            f"cannot read the catalog file {path}",
+            evidence=f"{type(error).__name__}: {error}",
+            remedy="take it back from the last commit, or name a catalog that exists",
+        ) from error

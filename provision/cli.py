@@ -182,14 +182,13 @@ def _detection(project: Project) -> Detection:
 
 def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision import lock, sources, spec
+    from provision.resolve import Resolver
     from provision.run import run
 
     names = arguments.targets or spec.names(project.specs)
     wished = [spec.load_named(project.specs, name) for name in names]
-    found = sources.read()
-    return [
-        lock.lock(target, project, sources=found, run=run, progress=console) for target in wished
-    ], Exit.OK
+    results = lock.lock(wished, project, Resolver(project.catalog, sources.read(), run, console))
+    return results, max((r.error.exit_code for r in results if r.error), default=Exit.OK)
 
 
 def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:

@@ -12,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import web, wheelhouse
+from provision import download, web, wheelhouse
 from provision.errors import ToolError
+from provision.files import sha256_file
+from provision.words import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,8 +60,8 @@ class Missing:
     why: str
 
     def __str__(self) -> str:
-        size = f"{self.size} bytes" if self.size is not None else "size unknown"
-        return f"{self.filename}  sha256 {self.sha256}  {size}: {self.why}"
+        known = f"{self.size} bytes" if self.size is not None else "size unknown"
+        return f"{self.filename}  sha256 {self.sha256}  {known}: {self.why}"
 
 
 def wheel(artifact: Artifact, index_url: str | None) -> Wanted:
@@ -87,7 +89,7 @@ def fetch(
         wanted: The files.
         folder: Where to; what lies there already with the right hash is kept.
         wheelhouses: Folders to copy from before any server is asked.
-        progress: Hears of files in wheelhouses that are not what the lock names.
+        progress: Hears of each download, and of files that are not what the lock names.
         offline: Ask no server.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,9 +101,8 @@ def fetch(
     with web.session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
         # The largest first, so that none of them is left to run alone at the end.
         order = sorted(rest, key=lambda item: -(item.size or 0))
-        failed = dict(
-            zip(order, pool.map(lambda item: _download(shared, item, folder), order), strict=True)
-        )
+        ended = pool.map(lambda item: _download(shared, item, folder, progress), order)
+        failed = dict(zip(order, ended, strict=True))
     return [_missing(item, why) for item in rest if (why := failed[item])]
 
 
@@ -127,12 +128,12 @@ def _from_folders(
 def _copy(source: Path, path: Path) -> None:
     if source == path:
         return
-    part = web.partial(path)
+    part = _partial(path.parent) / path.name
     try:
+        part.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, part)
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise ToolError(
             f"cannot copy {source} to {path.parent}",
             evidence=str(error),
@@ -140,15 +141,56 @@ def _copy(source: Path, path: Path) -> None:
         ) from error
 
 
-def _download(shared: Session, item: Wanted, folder: Path) -> str:
+def _partial(folder: Path) -> Path:
+    """Return where files are until they are whole and known to be right."""
+    return folder / ".partial"
+
+
+def _download(shared: Session, item: Wanted, folder: Path, progress: Progress) -> str:
     """Download a file; return why that failed, or ""."""
     try:
-        url = (
-            web.find(shared, item.source, item.project, item.filename)
-            if item.project
-            else str(item.source)
-        )
-        web.download(shared, url, folder / item.filename, item.sha256)
-    except web.UnreachableError as error:
-        return str(error)
+        url = str(item.source) if item.project is None else _find(shared, item)
+        part = download.fetch(shared, url, _partial(folder), item.filename, _ignore)
+    except ToolError as error:
+        return _reason(error)
+    if (digest := sha256_file(part)) != item.sha256:
+        part.unlink()
+        return f"the server gives another file under this name, sha256 {digest}"
+    part.replace(folder / item.filename)
+    progress.step(f"  {item.filename}, {size((folder / item.filename).stat().st_size)}")
     return ""
+
+
+def _ignore(_filename: str, _done: int, _total: int | None) -> None:
+    """Hear of a piece that arrived: several files arrive at once, so only whole ones are told."""
+
+
+def _find(shared: Session, item: Wanted) -> str:
+    """Return the address of a file on a simple index.
+
+    Raises:
+        ToolError: The index does not answer, or does not list the file.
+    """
+    import pypi_simple  # noqa: PLC0415 - only a file that is not here is asked for
+    import requests  # noqa: PLC0415
+
+    asked = pypi_simple.PyPISimple(item.source or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=shared)
+    try:
+        page = asked.get_project_page(str(item.project), timeout=web.TIMEOUT)
+    except pypi_simple.NoSuchProjectError as error:
+        raise ToolError("its index does not know the distribution") from error
+    except (requests.RequestException, pypi_simple.UnsupportedContentTypeError) as error:
+        raise ToolError("its index does not answer") from error
+    for package in page.packages:
+        if package.filename == item.filename:
+            return str(package.url)
+    raise ToolError("its index does not list it")
+
+
+def _reason(error: ToolError) -> str:
+    """Return why a file did not come, without its address, which may hold a password."""
+    cause = error.__cause__
+    reply = getattr(cause, "response", None)
+    if reply is not None:
+        return f"the server answered {reply.status_code} {reply.reason}"
+    return f"{error.what} ({type(cause).__name__})" if cause else error.what

@@ -90,24 +90,37 @@ def read(folder: Path) -> Lock:
     Raises:
         SpecError: It is absent, or a line is not one that ``provision lock`` writes.
     """
-    path = folder / PIP_LAYER
-    remedy = f"make it with `provision lock {folder.name}`"
+    conda = folder / CONDA_LAYER
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        pip = (folder / PIP_LAYER).read_text(encoding="utf-8")
+        return parse(folder, pip, conda.read_text(encoding="utf-8") if conda.is_file() else None)
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"no lock for {folder.name}", evidence=str(error), remedy=remedy) from error
+        raise SpecError(
+            f"no lock for {folder.name}",
+            evidence=str(error),
+            remedy=f"make it with `provision lock {folder.name}`",
+        ) from error
+
+
+def parse(folder: Path, pip: str, conda: str | None) -> Lock:
+    """Return the lock that two texts make up.
+
+    Args:
+        folder: Where they lie, or will lie.
+        pip: Text of the pip layer.
+        conda: Text of the conda layer, where there is one.
+
+    Raises:
+        SpecError: A line of the pip layer is not one that ``provision lock`` writes.
+    """
+    path, lines = folder / PIP_LAYER, pip.splitlines()
     header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
         raise SpecError(
-            f"{path}: its header is not that of a lock of schema {SCHEMA}", remedy=remedy
+            f"{path}: its header is not that of a lock of schema {SCHEMA}",
+            remedy=f"make it with `provision lock {folder.name}`",
         )
-    conda = folder / CONDA_LAYER
-    return Lock(
-        folder=folder,
-        header=header,
-        artifacts=tuple(_entries(path, lines)),
-        conda=conda.read_text(encoding="utf-8") if conda.is_file() else None,
-    )
+    return Lock(folder, header, tuple(_entries(path, lines)), conda)
 
 
 def _entries(path: Path, lines: list[str]) -> list[Artifact]:

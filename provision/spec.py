@@ -103,6 +103,10 @@ class Pip(Table):
     cutoff: Annotated[
         dt.date, Field(description="Packages uploaded on this day or later do not exist.")
     ]
+    cutoffs: Annotated[
+        dict[Distribution, dt.date],
+        Field(description="Distributions with a cut-off of their own, as `lock --upgrade` sets."),
+    ] = {}
     requirements: Annotated[Requirements, Field(min_length=1)]
     overrides: tuple[Override, ...] = ()
     forbid: Annotated[

@@ -153,7 +153,10 @@ def _detection(result: Detection, console: Console) -> None:
 
 @_view("LockResult")
 def _lockresult(result: LockResult, console: Console) -> None:
-    state = "written" if result.rewritten else "unchanged"
+    if result.error:
+        console.error(result.error)
+        return
+    state = "written" if result.differs else "unchanged"
     console.line(f"{result.target}: {plural(result.packages, 'package')} locked, {state}", "green")
     for change in result.changes:
         versions = f"{change.before or ''} -> {change.after or ''}".strip()

@@ -58,6 +58,11 @@ class Expect:
         return name in self.packages
 
     @property
+    def locks_cuda(self) -> bool:
+        """Whether the lock holds CUDA's runtime."""
+        return any(name.startswith("nvidia-cuda-runtime") for name in self.packages)
+
+    @property
     def on_gpu(self) -> bool:
         """Whether the target has a device besides the CPU."""
         return self.accelerator != "cpu"

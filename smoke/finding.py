@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -84,6 +85,12 @@ KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         "upgrade the NVIDIA driver",
     ),
     (
+        ("could not make an engine with allocator",),
+        "driver-too-old",
+        "this torch's oneAPI runtime needs a newer Intel driver",
+        "upgrade the driver, or choose the target whose torch this driver can run",
+    ),
+    (
         ("no kernel image is available",),
         "unsupported-gpu-architecture",
         "the wheel holds no kernels for this generation of GPU",
@@ -128,10 +135,6 @@ KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
 )
 
 
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".strip()
-
-
 def recognise(text: str) -> tuple[str, str, str] | None:
     """Return code, cause and remedy of a known text, or None."""
     for needles, code, cause, remedy in KNOWN:
@@ -149,12 +152,19 @@ def explain(error: BaseException, *, code: str = "op-fails") -> Finding:
     """
     if isinstance(error, CheckFailed):
         return error.finding
-    text = _text(error)
+    text = f"{type(error).__name__}: {error}".strip()
     known = recognise(text)
     code, cause, remedy = known or (
         code,
         "not known; the error below is torch's own",
         "run `provision doctor`, and compare with the last report of this machine",
     )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return Finding(code, lines[0][:300], cause, remedy, tuple(line[:300] for line in lines[:6]))
+    lines = [line.strip()[:300] for line in text.splitlines() if line.strip()]
+    return Finding(code, _telling(lines), cause, remedy, (*lines[:4], *lines[4:][-4:]))
+
+
+def _telling(lines: list[str]) -> str:
+    """Return the line that says what happened; TorchScript puts it below its traceback."""
+    if "TorchScript interpreter" not in lines[0]:
+        return lines[0]
+    return next(line for line in reversed(lines) if re.match(r"\w*(Error|Exception): ", line))

@@ -106,7 +106,7 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
         (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
         # The same main script again, so that whoever wraps the worker wraps its children too.
         main = str(Path(sys.argv[0]).resolve())
-        argv = [sys.executable, "-I", main, "--call", function, name]
+        argv = [sys.executable, "-I", "-u", main, "--call", function, name]
         with (folder / "output.log").open("wb") as output:
             process = start(argv, output)
             try:

@@ -80,7 +80,7 @@ class Run:
         self._limit: float = options.limit
         self._told = 0
         self._argv = [
-            *(sys.executable, "-I", str(worker)),
+            *(sys.executable, "-I", "-u", str(worker)),
             *(str(options.expect), str(self.journal.path)),
             *(["--full"] if options.full else []),
             *(part for name in options.only for part in ("--only", name)),

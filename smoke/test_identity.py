@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smoke import PATH_AT_START
 from smoke.checks import check
 from smoke.finding import fail
 
@@ -73,7 +74,7 @@ def _foreign_paths() -> list[str]:
         inside = any(path.is_relative_to(home) for home in homes)
         return path != ours and (not inside or path.is_relative_to(user))
 
-    return [entry for entry in sys.path if entry and foreign(entry)]
+    return [entry for entry in PATH_AT_START if entry and foreign(entry)]
 
 
 @check("identity.versions", stands_for="a later install replaced the locked torch")
@@ -148,12 +149,8 @@ def test_owners() -> None:
 def test_build(expect: Expect) -> None:
     """The installed torch is the build for the target's kind of device."""
     words = _torch_version_file()
-    builds = {key: words.get(key) not in (None, "None") for key in ("cuda", "xpu", "hip")}
-    builds["xpu"] = builds["xpu"] or "+xpu" in words["__version__"] or expect.locks(IPEX)
-    made_for = next((key for key, value in builds.items() if value), "cpu")
-    if expect.locks(IPEX) and not expect.on_gpu:
-        made_for = "cpu" if not builds["cuda"] else made_for
-    if made_for != expect.accelerator:
+    made_for = _made_for(words, expect)
+    if made_for not in (expect.accelerator, *_unused(expect)):
         code = "cpu-build-of-torch-installed" if made_for == "cpu" else "wrong-index-resolved"
         fail(
             code,
@@ -162,6 +159,24 @@ def test_build(expect: Expect) -> None:
             remedy=REBUILD,
             evidence=[f"{key} = {value}" for key, value in sorted(words.items())],
         )
+
+
+def _made_for(words: dict[str, str], expect: Expect) -> str:
+    """Return the accelerator that this torch, with the IPEX of the lock, has code for."""
+    if words.get("cuda", "None") != "None":
+        return "cuda"
+    if words.get("xpu", "None") != "None" or "+xpu" in words["__version__"]:
+        return "xpu"
+    # The legacy stacks have a torch without XPU code; their IPEX brings it.
+    return "xpu" if "+xpu" in expect.packages.get(IPEX, "") else "cpu"
+
+
+def _unused(expect: Expect) -> list[str]:
+    """Return an accelerator that a CPU target has code for all the same, because its lock says so.
+
+    Old torch on the default index exists for Linux as a CUDA build only.
+    """
+    return ["cuda"] if expect.locks_cuda and not expect.on_gpu else []
 
 
 def _torch_version_file() -> dict[str, str]:
@@ -176,9 +191,12 @@ def _torch_version_file() -> dict[str, str]:
 @check("identity.environment", stands_for="a legacy stack started without its library path")
 def test_environment(expect: Expect) -> None:
     """The variables that the target sets are set."""
+    wanted = {
+        name: value.replace("{prefix}", sys.prefix) for name, value in expect.environment.items()
+    }
     wrong = [
         f"{name} is {os.environ.get(name)!r}, the target sets {value!r}"
-        for name, value in sorted(expect.environment.items())
+        for name, value in sorted(wanted.items())
         if os.environ.get(name) != value
     ]
     if wrong:

@@ -34,7 +34,7 @@ def test_cpu(device: torch.device, numbers: Numbers) -> None:
     import accelerate
 
     model = accelerate.cpu_offload(_model(), execution_device=device)
-    _twice(model, "cpu_offload", numbers)
+    _twice(model, "cpu_offload", device, numbers)
 
 
 @check("offload.disk", stands_for=SEED, when=has_accelerate)
@@ -43,7 +43,7 @@ def test_disk(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     import accelerate
 
     model = accelerate.disk_offload(_model(), str(tmp_path), execution_device=device)
-    _twice(model, "disk_offload", numbers)
+    _twice(model, "disk_offload", device, numbers)
 
 
 @check("offload.tied", stands_for=SEED, when=has_accelerate)
@@ -64,7 +64,7 @@ def test_tied(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
                     offload_dir=str(tmp_path / f"{place}-{name}"),
                     force_hooks=True,
                 )
-                _twice(model, f"{place} to {name!r}", numbers)
+                _twice(model, f"{place} to {name}", device, numbers)
     numbers.record("tied releases", len(taken), "count")
     if _has_tied_map() and not taken:
         fail(
@@ -80,23 +80,37 @@ def _model() -> TiedTransformer:
     return seeded(TiedTransformer).eval()
 
 
-def _twice(model: torch.nn.Module, name: str, numbers: Numbers) -> None:
+def _twice(model: torch.nn.Module, name: str, device: torch.device, numbers: Numbers) -> None:
     """Prove two forward passes; the second one finds what the first one left behind."""
+    places: list[torch.device] = []
+    model.block.register_forward_hook(lambda _block, _given, found: places.append(found.device))
     with torch.no_grad():
         right = _model().double()(TOKENS)
         for turn in (1, 2):
             numbers.step(f"{name}, pass {turn}")
-            try:
-                found = model(TOKENS)
-            except KeyError as error:
-                fail(
-                    "accelerate-offload-keyerror",
-                    f"{name}: KeyError {error} in the {'first' if turn == 1 else 'second'} pass",
-                    cause="Accelerate filed a tied weight under another name of the device",
-                    remedy="use Accelerate 1.6 or later, or give the device by name",
-                    evidence=[f"KeyError: {error}", f"torch {torch.__version__}"],
-                )
+            found = _forward(model, f"{name}, pass {turn}")
             numbers.within(f"{name}, pass {turn}", reference.error(found, right), 1e-5)
+    if any(place.type != device.type for place in places):
+        fail(
+            "tensors-elsewhere",
+            f"{name}: the model computed on {places[0]}, not on {device}",
+            cause="Accelerate did not bring the weights to the device",
+            remedy="give the device as torch.device, not as text",
+            evidence=[str(place) for place in places],
+        )
+
+
+def _forward(model: torch.nn.Module, name: str) -> torch.Tensor:
+    try:
+        return model(TOKENS)
+    except KeyError as error:
+        fail(
+            "accelerate-offload-keyerror",
+            f"{name}: KeyError {error}",
+            cause="Accelerate filed a tied weight under another name of the device",
+            remedy="use Accelerate 1.6 or later, or give the device by name",
+            evidence=[f"KeyError: {error}", f"torch {torch.__version__}"],
+        )
 
 
 @contextmanager

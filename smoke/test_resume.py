@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from smoke import process, training
+from smoke import process, reference, training
 from smoke.checks import check
 from smoke.finding import CheckFailed, fail
 
@@ -45,10 +45,17 @@ def test_fresh(expect: Expect, device: torch.device, numbers: Numbers, tmp_path:
         _same(name, losses, unbroken[name], numbers)
 
 
-def _same(name: str, resumed: list[float], unbroken: list[float], numbers: Numbers) -> None:
+def _same(
+    name: str,
+    resumed: list[float],
+    unbroken: list[float],
+    numbers: Numbers,
+    *,
+    limit: float = 1e-5,
+) -> None:
     off = max(abs(a - b) for a, b in zip(resumed, unbroken, strict=True))
     numbers.record(name, off, "nats")
-    if not off <= 1e-5:
+    if not off <= limit:
         fail(
             "resume-differs",
             f"{name}: resumed losses differ by {off:.2g} from the unbroken run",
@@ -63,10 +70,10 @@ def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     """After a resume in the right order all state is on the device, and training goes on."""
     path = _checkpoint(device, tmp_path)
     model, update = training.resume(path, "AdamW", device)
-    if lost := training.strays(update):
+    if lost := training.mismatches(model, update):
         fail(
             "mixed-devices-on-resume",
-            f"optimizer state is not on the device: {lost[0]}",
+            f"the optimizer does not go with its model: {lost[0]}",
             cause="the optimizer's state was loaded before the model was on the device",
             remedy="load weights, move the model to the device, then load the optimizer's state",
             evidence=lost,
@@ -84,10 +91,7 @@ def test_order(device: torch.device, tmp_path: Path) -> None:
     update.load_state_dict(state["optimizer"])
     # On a CPU target the meta device is the elsewhere to move to.
     model.to(device if device.type != "cpu" else "meta")
-    moved = {id(parameter) for parameter in model.parameters()} == {
-        id(parameter) for parameter in update.param_groups[0]["params"]
-    }
-    if moved and not training.strays(update):
+    if not training.mismatches(model, update):
         fail(
             "wrong-order-unnoticed",
             "the optimizer's state was left behind, and nothing tells",
@@ -124,4 +128,65 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
             cause="moving the model replaced its parameters; the optimizer holds the old ones",
             remedy="build the optimizer after the model is on the device",
             evidence=idle,
+        )
+
+
+@check(
+    "resume.portable",
+    stands_for="a checkpoint made on a GPU can't be read where there is none",
+    when=lambda expect: expect.on_gpu,
+    full=True,
+)
+def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
+    """A checkpoint made on the device trains on the CPU, and one made there on the device."""
+    cpu = torch.device("cpu")
+    model = training.network(seed=0).to(device)
+    update = training.optimizer("AdamW", model.parameters())
+    training.steps(model, update, BEFORE, device)
+    losses = {}
+    for here, there in ((device, cpu), (cpu, device)):
+        numbers.step(f"from {here} to {there}")
+        path = str(tmp_path / f"{here.type}.pt")
+        # As programs save: with the tensors where they are.
+        torch.save({"model": model.state_dict(), "optimizer": update.state_dict()}, path)
+        unbroken = training.steps(model, update, AFTER, here)
+        model, update = training.resume(path, "AdamW", there)
+        losses[there.type] = (unbroken, training.steps(model, update, AFTER, there))
+    for place, (unbroken, resumed) in losses.items():
+        _same(f"on {place}", resumed, unbroken, numbers, limit=1e-4)
+
+
+def has_scaler(expect: Expect) -> bool:
+    """Apply where torch has a gradient scaler for every device: 2.3 and later."""
+    major, minor = expect.packages.get("torch", "0.0").split(".")[:2]
+    return (int(major), int(minor)) >= (2, 3)
+
+
+@check(
+    "resume.scaler",
+    stands_for="after a resume the loss scale starts over, and the first steps are lost",
+    when=has_scaler,
+    full=True,
+)
+def test_scaler(device: torch.device, numbers: Numbers) -> None:
+    """A gradient scaler skips an infinite step, and a resumed one knows its scale."""
+    scaler = torch.amp.GradScaler(device.type, init_scale=1024.0)
+    weight = torch.nn.Parameter(torch.ones(3, device=device))
+    update = torch.optim.SGD([weight], lr=0.1)
+    for factor in (1.0, float("inf")):
+        update.zero_grad()
+        scaler.scale((weight * factor).sum()).backward()
+        scaler.step(update)
+        scaler.update()
+    resumed = torch.amp.GradScaler(device.type)
+    resumed.load_state_dict(scaler.state_dict())
+    numbers.record("scale", resumed.get_scale(), "1")
+    numbers.within("weight", reference.error(weight, torch.full((3,), 0.9).double()), 1e-6)
+    if resumed.get_scale() != 512.0:
+        fail(
+            "resume-differs",
+            f"the resumed loss scale is {resumed.get_scale():.0f}, it was 512",
+            cause="the scaler did not see the infinite step, or its state did not come back",
+            remedy="save and load the scaler's state beside the optimizer's",
+            evidence=[f"saved {scaler.state_dict()}", f"resumed {resumed.state_dict()}"],
         )

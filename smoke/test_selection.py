@@ -79,8 +79,9 @@ def _libraries(expect: Expect) -> list[str]:
     if not maps.exists():
         return []
     text = maps.read_text(encoding="utf-8")
+    ours = {expect.accelerator, "cuda" if expect.locks_cuda else ""}
     return [
         f"library {found[0]}"
         for name, pattern in LIBRARIES.items()
-        if name != expect.accelerator and (found := pattern.search(text))
+        if name not in ours and (found := pattern.search(text))
     ]

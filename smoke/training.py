@@ -73,17 +73,24 @@ def resume(path: str, name: str, device: torch.device) -> tuple[nn.Module, torch
     return model, update
 
 
-def strays(update: torch.optim.Optimizer) -> list[str]:
-    """Name the optimizer's state that is not where its parameter is.
+def mismatches(model: nn.Module, update: torch.optim.Optimizer) -> list[str]:
+    """Name what of an optimizer does not go with its model.
 
-    Step counters stay on the CPU by design.
+    That is state which is not where its parameter is (step counters stay on the CPU by design),
+    and parameters that are not the model's any more: moving a model can replace them.
     """
-    return sorted(
+    ours = {id(parameter) for parameter in model.parameters()}
+    held = [parameter for group in update.param_groups for parameter in group["params"]]
+    foreign = [
+        f"a parameter on {each.device} is not the model's" for each in held if id(each) not in ours
+    ]
+    strays = [
         f"{key} on {value.device}, parameter on {parameter.device}"
         for parameter, state in update.state.items()
         for key, value in state.items()
         if isinstance(value, torch.Tensor) and key != "step" and value.device != parameter.device
-    )
+    ]
+    return sorted(foreign + strays)
 
 
 def resumed_losses(paths: dict[str, str], accelerator: str, count: int) -> dict[str, list[float]]:

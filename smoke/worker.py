@@ -22,6 +22,7 @@ if str(HERE.parent) not in sys.path:
 sys.dont_write_bytecode = True  # not into this folder; see written()
 
 from smoke import expect as expectation  # noqa: E402 - the path comes first
+from smoke import stack  # noqa: E402
 from smoke.finding import explain  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
 
@@ -38,9 +39,16 @@ AREAS = (
     "selection",
     "fused",
     "rotary",
+    "libraries",
     "resume",
     "offload",
     "throughput",
+    "autocast",
+    "compile",
+    "memory",
+    "transfer",
+    "collective",
+    "noise",
 )
 
 
@@ -150,17 +158,11 @@ def _import_stack(expect: expectation.Expect, journal: Journal) -> bool:
 
 
 def _imports(expect: expectation.Expect, journal: Journal) -> None:
-    """Import what the target's programs import first; ipex-llm brings IPEX in itself."""
-    journal.write(step="import torch")
-    journal.write(torch=importlib.import_module("torch").__version__)
-    for name, module in (
-        ("ipex-llm", "ipex_llm"),
-        ("intel-extension-for-pytorch", "intel_extension_for_pytorch"),
-    ):
-        if expect.locks(name):
-            journal.write(step=f"import {module}")
-            importlib.import_module(module)
-            return
+    """Import torch and what registers operators with it."""
+    for module in stack.operators(expect):
+        journal.write(step=f"import {module}")
+        stack.load(module)
+    journal.write(torch=sys.modules["torch"].__version__)
 
 
 if __name__ == "__main__":

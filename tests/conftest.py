@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.lab import Lab
 
-REAL = ("machine", "network", "docker", "wine")
+REAL = ("machine", "faults", "network", "docker", "wine")
 
 
 @pytest.fixture(autouse=True)

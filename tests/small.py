@@ -147,6 +147,7 @@ def _send(
 ) -> None:
     request.send_response(status)
     request.send_header("Content-Type", "text/html")
+    request.send_header("ETag", f'"{request.path}"')
     request.send_header("Content-Length", str(len(body) if length is None else length))
     request.end_headers()
     request.wfile.write(body)
@@ -186,7 +187,7 @@ def lock(project: Project, wheels: list[Path]) -> None:
     target = spec.load_named(project.specs, TARGET)
     header = {
         "spec": target.digest(),
-        "catalog": catalog.digest(project.catalog, target.pip.index),
+        "catalog": catalog.digest(project.catalog, target),
         "platform": target.platform,
         "python": target.python,
     }

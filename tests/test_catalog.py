@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 
 from provision import catalog
 from provision.errors import SpecError
+from provision.spec import Conda, Pip, Target
 
 COMMITTED = Path(__file__).parents[1] / "envs" / "catalog"
 TORCH = {
@@ -16,6 +19,17 @@ TORCH = {
     "sha256": "a" * 64,
     "requires_dist": ["filelock"],
 }
+
+
+CONDA = Conda(channels=("forge",), dependencies=("python",))
+
+
+def target(*names: str) -> Target:
+    index = {"vendor": names} if names else {}
+    pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",), index=index)
+    return Target(
+        name="t", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
+    )
 
 
 def write(folder: Path, *files: dict[str, Any], url: str = "https://example.org/") -> Path:
@@ -27,7 +41,7 @@ def write(folder: Path, *files: dict[str, Any], url: str = "https://example.org/
 
 def test_a_wheel_knows_its_name_and_version(tmp_path: Path) -> None:
     (wheel,) = catalog.load(write(tmp_path, TORCH), "vendor").of("torch")
-    assert (wheel.name, wheel.version, wheel.lockable) == ("torch", "2.13.0+cpu", True)
+    assert (wheel.name, wheel.version, wheel.lacks) == ("torch", "2.13.0+cpu", "")
 
 
 def test_all_faults_are_told_at_once_with_their_place(tmp_path: Path) -> None:
@@ -53,38 +67,59 @@ def test_an_unknown_index_names_the_known(tmp_path: Path) -> None:
         ({"requires_dist": ["filelock>=4"]}, True),
         ({"requires_python": ">=3.10"}, True),
         ({"confirmed": True, "note": "seen again"}, False),
+        ({"url": "https://mirror.example.org/torch.whl"}, False),
     ],
 )
 def test_only_what_decides_a_lock_counts_in_the_digest(
     tmp_path: Path, change: dict[str, Any], *, counts: bool
 ) -> None:
-    assigned = {"vendor": ("torch",)}
-    before = catalog.digest(write(tmp_path, TORCH), assigned)
-    after = catalog.digest(write(tmp_path, TORCH | change), assigned)
+    before = catalog.digest(write(tmp_path, TORCH), target("torch"))
+    after = catalog.digest(write(tmp_path, TORCH | change), target("torch"))
     assert (before != after) is counts
 
 
 def test_names_of_other_targets_do_not_count_in_the_digest(tmp_path: Path) -> None:
     other = TORCH | {"filename": "triton_xpu-3.7.1-cp311-cp311-win_amd64.whl"}
-    before = catalog.digest(write(tmp_path, TORCH), {"vendor": ("torch",)})
+    before = catalog.digest(write(tmp_path, TORCH), target("torch"))
     write(tmp_path, TORCH, other)
-    assert catalog.digest(tmp_path, {"vendor": ("torch",)}) == before
-    assert catalog.digest(tmp_path, {"vendor": ("torch", "triton-xpu")}) != before
+    assert catalog.digest(tmp_path, target("torch")) == before
+    assert catalog.digest(tmp_path, target("torch", "triton-xpu")) != before
 
 
 def test_a_broken_snapshot_is_told_when_only_its_digest_is_wanted(tmp_path: Path) -> None:
     (write(tmp_path) / "vendor.json").write_text("{")
     with pytest.raises(SpecError, match=r"vendor\.json"):
-        catalog.digest(tmp_path, {"vendor": ("torch",)})
+        catalog.digest(tmp_path, target("torch"))
 
 
-@pytest.mark.parametrize("path", sorted(COMMITTED.glob("pytorch-*.json")), ids=lambda p: p.stem)
-def test_committed_snapshots_are_sound(path: Path) -> None:
-    index = catalog.load(COMMITTED, path.stem)
-    names = [wheel.filename for wheel in index.files]
-    assert len(names) == len(set(names))
-    assert index.url.startswith("https://")
+def test_records_of_another_platform_do_not_count_in_the_digest(tmp_path: Path) -> None:
+    wish = target().model_copy(update={"conda": CONDA, "platform": "linux-64"})
+    digests = set()
+    for subdir in ("linux-64", "noarch", "win-64"):
+        text = json.dumps({"packages": [{"name": "zlib", "subdir": subdir}]})
+        (tmp_path / "forge.json").write_text(text)
+        digests.add(catalog.digest(tmp_path, wish))
+    (tmp_path / "forge.json").write_text('{"packages": []}')
+    assert len(digests) == 3
+    assert catalog.digest(tmp_path, wish) in digests
 
 
-def test_the_committed_schema_is_that_of_the_model() -> None:
-    assert json.loads((COMMITTED / "index.schema.json").read_text()) == catalog.schema()
+SNAPSHOTS = sorted(path for path in COMMITTED.glob("*.json") if "." not in path.stem)
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.stem)
+def test_a_committed_snapshot_is_sound_and_written_as_update_writes_it(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    load = catalog.load if '"files"' in text else catalog.load_channel
+    snapshot = load(COMMITTED, path.stem)
+    names = re.findall(r'"filename": "(.+)"|"url": "(.+(?:bz2|conda))"', text)
+    assert len(names) == len(set(names)) > 0
+    assert catalog.render(snapshot) == text
+
+
+@pytest.mark.parametrize("model", [catalog.Index, catalog.Channel])
+def test_the_committed_schema_is_that_of_the_model(
+    model: type[catalog.Index | catalog.Channel],
+) -> None:
+    schema = COMMITTED / f"{model.__name__.lower()}.schema.json"
+    assert json.loads(schema.read_text()) == catalog.schema(model)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lock, lockfile
+from provision import catalog, changes, lock, lockfile, resolve, upgrade
 from provision.catalog import Wheel
 from provision.engines import loopback
-from provision.errors import SpecError
+from provision.errors import SpecError, UsageError
 from provision.project import Project
 from provision.run import run
 from provision.sources import Sources
-from provision.spec import Pip, Target
+from provision.spec import Conda, Pip, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,11 +38,13 @@ def wheel(filename: str, *needs: str, **more: object) -> Wheel:
 DEFAULT = (
     wheel("torch-99.0-py3-none-any.whl"),
     wheel("filelock-3.0-py3-none-any.whl"),
+    wheel("numpy-1.26-cp311-cp311-manylinux2014_x86_64.whl"),
     wheel("numpy-2.0-cp311-cp311-manylinux2014_x86_64.whl"),
     wheel("numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"),
     wheel("numpy-2.0-cp311-cp311-win_amd64.whl"),
     wheel("helper-1.0-py3-none-any.whl", "colorama; sys_platform == 'win32'", "numpy"),
     wheel("colorama-0.4-py3-none-any.whl"),
+    wheel("picky-1.0-py3-none-any.whl", "numpy<2"),
 )
 VENDOR = (
     wheel("torch-2.0+xpu-cp311-cp311-linux_x86_64.whl", "filelock"),
@@ -79,8 +81,17 @@ def sources() -> Iterator[Sources]:
         yield Sources(index_url=urls["simple"])
 
 
-def make(target: Target, project: Project, sources: Sources) -> lock.LockResult:
-    return lock.lock(target, project, sources=sources, run=run, progress=Silent())
+def resolver(project: Project, sources: Sources, engine: str = "uv") -> resolve.Resolver:
+    return resolve.Resolver(project.catalog, sources, run, Silent(), engine)
+
+
+def make(
+    target: Target, project: Project, sources: Sources, *, write: bool = True
+) -> lock.LockResult:
+    (result,) = lock.lock([target], project, resolver(project, sources), write=write)
+    if result.error:
+        raise result.error
+    return result
 
 
 @pytest.mark.machine
@@ -120,9 +131,11 @@ def test_the_callers_extra_indexes_are_never_contacted(
     asked: list[str] = []
     real = loopback.answer
 
-    def answer(indexes: Mapping[str, Sequence[Wheel]], path: str) -> loopback.Answer:
+    def answer(
+        indexes: Mapping[str, Sequence[Wheel]], path: str, elsewhere: str | None
+    ) -> loopback.Answer:
         asked.append(path)
-        return real(indexes, path)
+        return real(indexes, path, elsewhere)
 
     monkeypatch.setattr(loopback, "answer", answer)
     decoy = (wheel("torch-99.0+xpu-py3-none-any.whl"), wheel("nunpy-9-py3-none-any.whl"))
@@ -131,7 +144,7 @@ def test_the_callers_extra_indexes_are_never_contacted(
                      "PIP_INDEX_URL", "UV_FIND_LINKS"):  # fmt: skip
             monkeypatch.setenv(name, urls["decoy"])
         result = make(target(), project, sources)
-    assert not result.rewritten
+    assert not result.differs
     assert (project.lock("thing") / lockfile.PIP_LAYER).read_bytes() == expected
     assert asked
     assert not [path for path in asked if "decoy" in path]
@@ -150,7 +163,7 @@ def test_the_same_wish_gives_the_same_bytes_anywhere(
                         "PYTHONHASHSEED": "7"}.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
-    assert make(target(), project, sources).rewritten
+    assert make(target(), project, sources).differs
     assert path.read_bytes() == expected
     assert b"127.0.0.1" not in expected
 
@@ -164,10 +177,147 @@ def test_a_proxy_does_not_come_between(
 
 
 @pytest.mark.machine
-def test_an_unsatisfiable_wish_writes_nothing(project: Project, sources: Sources) -> None:
-    with pytest.raises(SpecError, match="thing"):
-        make(target("torch==2.1+xpu"), project, sources)
+def test_a_clash_is_told_in_the_specs_words_and_writes_nothing(
+    project: Project, sources: Sources
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        make(target("torch", "numpy>=2", "helper", "picky"), project, sources)
+    assert caught.value.what == "thing: numpy>=2 and picky cannot be installed together"
+    assert caught.value.cause == "every picky needs numpy<2"
+    assert "envs/thing.toml asks for picky" in caught.value.evidence
+    assert "torch" not in caught.value.evidence
+    assert "we can conclude" in caught.value.__cause__.evidence  # kept for --debug
     assert not project.lock("thing").exists()
+
+
+@pytest.mark.machine
+def test_a_version_that_its_catalog_cannot_serve_is_told(
+    project: Project, sources: Sources
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        make(target("torch==2.1+xpu", "numpy"), project, sources)
+    assert caught.value.what == "thing: torch==2.1+xpu cannot be had"
+    assert "its SHA-256 is unknown" in caught.value.cause
+    assert "provision update" in caught.value.remedy
+
+
+@pytest.mark.machine
+def test_a_source_only_package_is_told_by_name(project: Project) -> None:
+    sdist = wheel("old-1.0-py3-none-any.whl")
+    with loopback.serve({"simple": (sdist,)}, "5" * 64) as urls:
+        real = loopback.page
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loopback, "page", lambda name, wheels: as_sdist(real(name, wheels)))
+            with pytest.raises(SpecError) as caught:
+                make(target("old", index={}), project, Sources(index_url=urls["simple"]))
+    assert caught.value.what == "thing: old cannot be had"
+    assert "source" in caught.value.cause
+
+
+def as_sdist(page: dict[str, object]) -> dict[str, object]:
+    (file,) = page["files"]
+    return page | {"files": [file | {"filename": "old-1.0.tar.gz"}]}
+
+
+@pytest.mark.machine
+def test_one_targets_failure_leaves_the_others(project: Project, sources: Sources) -> None:
+    good, bad = target(), target("nowhere").model_copy(update={"name": "other"})
+    results = lock.lock([bad, good], project, resolver(project, sources))
+    assert [bool(result.error) for result in results] == [True, False]
+    assert project.lock("thing").is_dir()
+    assert not project.lock("other").exists()
+
+
+@pytest.mark.machine
+def test_without_writing_it_tells_what_would_change(project: Project, sources: Sources) -> None:
+    make(target(), project, sources)
+    path = project.lock("thing") / lockfile.PIP_LAYER
+    before = path.read_bytes()
+    result = make(target("torch", "numpy"), project, sources, write=False)
+    assert result.differs
+    assert [(c.kind, c.name, c.via) for c in result.changes] == [
+        ("removed", "helper", ("the spec",))
+    ]
+    assert path.read_bytes() == before
+
+
+@pytest.mark.machine
+def test_a_failed_upgrade_leaves_the_spec_as_it_was(project: Project, sources: Sources) -> None:
+    make(target(), project, sources)
+    path = project.specs / "thing.toml"
+    path.write_text(SPEC)
+    later = dt.date(2026, 11, 20)
+    with upgrade.upgrade(target(), project, "Helper", later) as moved:
+        assert moved.pip.cutoffs == {"helper": later}
+    with (
+        pytest.raises(SpecError, match="nowhere"),
+        upgrade.upgrade(target(), project, None, later) as moved,
+    ):
+        make(moved.model_copy(update={"pip": target("nowhere").pip}), project, sources)
+    assert "2026-11-01 # why" in path.read_text()
+    for name in ("flask", "torch"):
+        with (
+            pytest.raises(UsageError, match=name),
+            upgrade.upgrade(target(), project, name, later),
+        ):
+            pass
+
+
+SPEC = """\
+summary = "a target"
+accelerator = "cpu"
+platform = "linux-64"
+python = "3.11"
+[pip]
+cutoff = 2026-11-01 # why
+requirements = ["torch", "helper"]
+[pip.index]
+vendor = ["torch"]
+"""
+
+
+@pytest.mark.machine
+def test_pip_tools_accepts_the_lock_and_notices_a_wrong_one(
+    project: Project, sources: Sources
+) -> None:
+    pytest.importorskip("piptools", reason="the group pip-tools is not installed")
+    wish = target("torch", "filelock")
+    make(wish, project, sources)
+    asked = resolver(project, sources)
+    assert lock.confirm(wish, project, asked) == ()
+    path = project.lock("thing") / lockfile.PIP_LAYER
+    kept = path.read_text()
+    path.write_text(kept[: kept.index("filelock==")] + kept[kept.index("torch==") :])
+    (change,) = lock.confirm(wish, project, asked)
+    assert (change.name, change.before, change.after) == ("filelock", None, "3.0")
+    path.write_text(kept.replace("torch==2.0+xpu", "torch==99.0"))
+    with pytest.raises(SpecError, match="no solution"):
+        lock.confirm(wish, project, asked)
+
+
+@pytest.mark.machine
+def test_pip_tools_locks_the_same_wish_to_the_same_versions(
+    project: Project, sources: Sources
+) -> None:
+    pytest.importorskip("piptools", reason="the group pip-tools is not installed")
+    wish = target("torch", "filelock")
+    make(wish, project, sources)
+    with_uv = lockfile.read(project.lock("thing"))
+    (result,) = lock.lock([wish], project, resolver(project, sources, "pip-tools"))
+    assert result.error is None
+    with_piptools = lockfile.read(project.lock("thing"))
+    assert with_piptools.digest == with_uv.digest
+    assert with_piptools.header["engine"].startswith("pip-tools ")
+
+
+def test_pip_tools_says_what_it_cannot_do(project: Project) -> None:
+    pytest.importorskip("piptools", reason="the group pip-tools is not installed")
+    for wish in (
+        target(platform="win-64"),
+        target(overrides=({"requirement": "torch==2", "reason": "because"},)),
+    ):
+        (result,) = lock.lock([wish], project, resolver(project, Sources(), "pip-tools"))
+        assert isinstance(result.error, UsageError)
 
 
 def test_a_name_that_its_catalog_cannot_serve_is_refused_before_resolving(
@@ -175,7 +325,7 @@ def test_a_name_that_its_catalog_cannot_serve_is_refused_before_resolving(
 ) -> None:
     wish = target(index={"vendor": ("torch", "pytorch-triton-xpu")})
     with pytest.raises(SpecError, match="no usable file of pytorch-triton-xpu"):
-        lock.offered(wish, project.catalog)
+        resolve.offered(wish, project.catalog)
 
 
 def artifact(name: str, version: str, sha256: str = "a" * 64) -> lockfile.Artifact:
@@ -189,14 +339,14 @@ def test_changes_are_told_by_kind_and_asker() -> None:
              artifact("e", "1", "b" * 64)]  # fmt: skip
     after = [a if a.name != "b" else artifact("b", "1.10", "c" * 64) for a in after]
     after = [a if a.name != "c" else artifact("c", "1.0", "c" * 64) for a in after]
-    found = {change.name: change.kind for change in lock.changes(before, after)}
+    found = {change.name: change.kind for change in changes.changes(before, after)}
     assert found == {"a": "removed", "b": "up", "c": "down", "d": "added", "e": "file"}
 
 
 def test_a_lock_is_stale_when_its_wish_or_its_catalog_changed(project: Project) -> None:
     wish = target()
     text = lockfile.render(
-        lock.header(wish, lock.catalog.digest(project.catalog, wish.pip.index)),
+        resolve.header(wish, catalog.digest(project.catalog, wish), None, "uv"),
         [artifact("torch", "2.0+xpu")],
     )
     folder = project.lock("thing")
@@ -208,3 +358,21 @@ def test_a_lock_is_stale_when_its_wish_or_its_catalog_changed(project: Project) 
     path = project.catalog / "vendor.json"
     path.write_text(path.read_text().replace('"filelock"', '"filelock>=3"'))
     assert "catalog" in str(lock.staleness(wish, project.catalog, fixed))
+
+
+@pytest.mark.parametrize("text", ["", "# conda: 0\n"])
+def test_a_conda_layer_that_is_not_the_locked_one_is_stale(project: Project, text: str) -> None:
+    (project.catalog / "forge.json").write_text('{"url": "https://example.org/", "packages": []}')
+    wish = target().model_copy(update={"conda": Conda(channels=("forge",), dependencies=("x",))})
+    header = resolve.header(wish, catalog.digest(project.catalog, wish), "the conda layer", "uv")
+    pip = lockfile.render(header, [artifact("torch", "2.0+xpu")])
+    folder = project.lock("thing")
+    fresh = lockfile.parse(folder, pip, "the conda layer")
+    assert lock.staleness(wish, project.catalog, fresh) is None
+    edited = lockfile.parse(folder, pip, text or None)
+    assert "conda-lock.yml" in str(lock.staleness(wish, project.catalog, edited))
+
+
+def test_an_absent_lock_is_stale_and_nothing_runs(project: Project) -> None:
+    (freshness,) = lock.check([target()], project)
+    assert "no lock for thing" in str(freshness.stale)

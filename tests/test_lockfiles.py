@@ -6,10 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
+from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from provision import lock, lockfile, spec
+from provision import lock, lockfile, sources, spec, web
+from provision.download import fetch
+from provision.engines import simple_index
+from provision.files import sha256_file
 from provision.platforms import best_wheel
 from provision.project import Project
+from provision.resolve import Resolver
+from provision.run import run
 
 PROJECT = Project(Path(__file__).parents[1])
 NAMES = spec.names(PROJECT.specs)
@@ -49,7 +55,97 @@ def test_takes_assigned_names_from_their_index_only(name: str) -> None:
         assert artifact.index == target.pip.index_of(artifact.name)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "cpu" in name])
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("cpu-")])
 def test_a_cpu_lock_holds_no_gpu_library(name: str) -> None:
     locked = lockfile.read(PROJECT.lock(name)).versions
     assert not [n for n in locked if n.startswith(("nvidia-", "triton", "intel-sycl", "dpcpp"))]
+
+
+@each
+def test_every_conda_package_is_hashed_and_of_its_platform(name: str) -> None:
+    target = spec.load_named(PROJECT.specs, name)
+    conda = lockfile.read(PROJECT.lock(name)).conda
+    assert (conda is None) == (target.conda is None)
+    if conda:
+        packages = conda.split("\n- name: ")[1:]
+        assert len(packages) > 10
+        for package in packages:
+            assert re.search(r"sha256: [0-9a-f]{64}", package)
+            assert re.search(rf"/({target.platform}|noarch)/", package)
+
+
+def test_the_targets_of_the_mission_are_all_here() -> None:
+    assert len(NAMES) >= 11
+    assert all(not re.search("manylinux|linux_x86", text) for text in map(_text, _of("win-64")))
+    assert all("win_amd64" not in text for text in map(_text, _of("linux-64")))
+
+
+def _text(name: str) -> str:
+    return (PROJECT.lock(name) / lockfile.PIP_LAYER).read_text(encoding="utf-8")
+
+
+def _of(platform: str) -> list[str]:
+    return [n for n in NAMES if spec.load_named(PROJECT.specs, n).platform == platform]
+
+
+@pytest.mark.network
+def test_a_lock_is_compiled_again_to_the_same_bytes_in_another_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("conda_lock", reason="the group conda is not installed")
+    for key, value in {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"),
+                       "TZ": "Pacific/Kiritimati", "LC_ALL": "C"}.items():  # fmt: skip
+        monkeypatch.setenv(key, value)
+    monkeypatch.chdir(tmp_path)
+    wished = [spec.load_named(PROJECT.specs, name) for name in ("cpu-linux", "arc-windows")]
+    resolver = Resolver(PROJECT.catalog, sources.read(), run, Silent())
+    for result in lock.lock(wished, PROJECT, resolver, write=False):
+        assert result.error is None
+        assert not result.differs, result.changes
+
+
+class Silent:
+    def step(self, text: str) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+SAMPLES = ("arc-windows", "cpu-windows", "cpu-linux", "cuda-linux")
+BUDGET = 300_000_000  # bytes to download; of the larger files only the size is asked
+
+
+@pytest.mark.network
+def test_what_is_locked_can_be_had(tmp_path: Path) -> None:
+    """The files of two Windows and two Linux locks from the default index, by hash."""
+    wanted = {
+        artifact.sha256: artifact
+        for name in SAMPLES
+        for artifact in lockfile.read(PROJECT.lock(name)).artifacts
+        if artifact.index == "default"
+    }
+    urls = _addresses(sorted({artifact.name for artifact in wanted.values()}))
+    sized = web.sizes(urls[artifact.filename] for artifact in wanted.values())
+    spent = 0
+    with web.session() as session:
+        for artifact in sorted(wanted.values(), key=lambda artifact: artifact.size or 0):
+            assert sized[urls[artifact.filename]] == artifact.size, artifact.filename
+            spent += artifact.size or 0
+            if spent < BUDGET:
+                url = urls[artifact.filename]
+                path = fetch(session, url, tmp_path, artifact.filename, _ignore)
+                assert sha256_file(path) == artifact.sha256, artifact.filename
+                path.unlink()
+    assert len(wanted) > 80
+
+
+def _ignore(_filename: str, _done: int, _total: int | None) -> None:
+    pass
+
+
+def _addresses(names: list[str]) -> dict[str, str]:
+    index = sources.read().index_url or PYPI_SIMPLE_ENDPOINT
+    with web.session() as session:
+        pages = [simple_index.listing(session, index, name) for name in names]
+    return {package.filename: package.url for page in pages for package in page}

@@ -65,15 +65,24 @@ def page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
     }
 
 
-def answer(indexes: Mapping[str, Sequence[Wheel]], path: str) -> Answer:
-    """Return the answer to a request: ``/…/<index>/<name>/`` or ``/…/<index>/files/<file>``."""
+def answer(
+    indexes: Mapping[str, Sequence[Wheel]], path: str, elsewhere: str | None = None
+) -> Answer:
+    """Return the answer to a request: ``/…/<index>/<name>/`` or ``/…/<index>/files/<file>``.
+
+    Args:
+        indexes: Index -> the files that it may offer.
+        path: What is asked for.
+        elsewhere: Address of an index to which names lead that none of the files has.
+    """
     *_, index, place, leaf = ["", "", *unquote(path).strip("/").split("/")]
     if place == "files":
         return _file(indexes.get(index, ()), leaf)
-    wheels = [wheel for wheel in indexes.get(place, ()) if wheel.name == leaf]
-    if not wheels:
-        return Answer(404)
-    return Answer(200, _PAGE, json.dumps(page(leaf, wheels)).encode())
+    if wheels := [wheel for wheel in indexes.get(place, ()) if wheel.name == leaf]:
+        return Answer(200, _PAGE, json.dumps(page(leaf, wheels)).encode())
+    if elsewhere and place in indexes:
+        return Answer(302, location=f"{elsewhere.rstrip('/')}/{leaf}/")
+    return Answer(404)
 
 
 def _file(wheels: Sequence[Wheel], leaf: str) -> Answer:
@@ -86,13 +95,17 @@ def _file(wheels: Sequence[Wheel], leaf: str) -> Answer:
 
 
 @contextlib.contextmanager
-def serve(indexes: Mapping[str, Sequence[Wheel]], digest: str) -> Iterator[dict[str, str]]:
+def serve(
+    indexes: Mapping[str, Sequence[Wheel]], digest: str, elsewhere: str | None = None
+) -> Iterator[dict[str, str]]:
     """Serve some indexes while the context lasts; give their addresses.
 
     Args:
         indexes: Index -> the files that it may offer.
         digest: Names this content in every address, because resolvers remember pages and
             metadata by address, and a port may come back with another content.
+        elsewhere: Address of an index for all names that the files do not have, for resolvers
+            that cannot tell one index from another.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -100,7 +113,7 @@ def serve(indexes: Mapping[str, Sequence[Wheel]], digest: str) -> Iterator[dict[
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
-            reply = answer(indexes, self.path)
+            reply = answer(indexes, self.path, elsewhere)
             self.send_response(reply.status)
             self.send_header("Content-Type", reply.content_type)
             self.send_header("Content-Length", str(len(reply.body)))

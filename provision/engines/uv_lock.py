@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import tempfile
 import tomllib
@@ -18,12 +19,14 @@ from provision.run import clean_environment
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from provision.run import Completed, Run
     from provision.spec import Target
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
+# Distribution -> its version, and who asked for it.
+Pins = dict[str, tuple[str, tuple[str, ...]]]
 WISH, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
 
 
@@ -70,6 +73,8 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
             "--exclude-newer", _moment(target.pip.cutoff)]  # fmt: skip
     for index, url in indexes.items():
         argv += ["--index", f"{index}={url}"]
+    for name, day in target.pip.cutoffs.items():
+        argv += ["--exclude-newer-package", f"{name}={_moment(day)}"]
     return argv
 
 
@@ -78,9 +83,9 @@ def _moment(day: dt.date) -> str:
     return f"{day.isoformat()}T00:00:00Z"
 
 
-def parse_pins(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+def parse_pins(text: str) -> Pins:
     """Return version and askers by name, from requirements with annotations in line style."""
-    found: dict[str, tuple[str, tuple[str, ...]]] = {}
+    found: Pins = {}
     for line in text.splitlines():
         if match := _PIN.fullmatch(line.strip()):
             askers = (match["via"] or WISH).split(", ")
@@ -92,9 +97,7 @@ def _asker(text: str) -> str:
     return "the spec" if WISH in text or OVERRIDES in text else text
 
 
-def parse_pylock(
-    text: str, pins: Mapping[str, tuple[str, tuple[str, ...]]], platform: str, python: str
-) -> list[Pick]:
+def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[Pick]:
     """Return the one wheel of each distribution in a PEP 751 lock.
 
     Raises:
@@ -128,43 +131,56 @@ def _filename(wheel: dict[str, str]) -> str:
     return wheel.get("name") or unquote(urlsplit(wheel["url"]).path.rpartition("/")[2])
 
 
-def resolve(
-    target: Target, indexes: Mapping[str, str], default_index: str | None, run: Run
-) -> list[Pick] | Completed:
-    """Resolve a target's pip layer; give the failed process where there is no solution.
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """uv, set up to answer questions about one target.
 
-    Args:
-        target: The wish.
+    Attributes:
         indexes: Address of each catalog index.
         default_index: A mirror of the default index; None for uv's own default.
         run: The door.
-
-    Raises:
-        ToolError: A distribution of the solution cannot be locked.
     """
-    import uv  # noqa: PLC0415 - only finds the program
 
-    argv = compile_argv(uv.find_uv_bin(), target, indexes)
-    # The mirror goes by the environment: its address may hold a password, and commands are echoed.
-    extra = {"UV_DEFAULT_INDEX": default_index} if default_index else {}
-    env = clean_environment(extra=extra | direct(clean_environment()))
-    with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
-        folder = Path(temporary)
-        write_atomic(folder / WISH, "\n".join(target.pip.requirements) + "\n")
-        overrides = [override.requirement for override in target.pip.overrides]
-        write_atomic(folder / OVERRIDES, "\n".join(overrides) + "\n")
-        found = run(
-            [*argv, "--overrides", OVERRIDES, "--annotation-style", "line", WISH],
-            env=env,
-            cwd=folder,
+    indexes: Mapping[str, str]
+    default_index: str | None
+    run: Run
+
+    def pins(self, target: Target) -> Pins | Completed:
+        """Resolve a target's requirements; give the failed process where there is no solution."""
+        files = {
+            WISH: target.pip.requirements,
+            OVERRIDES: [override.requirement for override in target.pip.overrides],
+        }
+        done = self._compile(
+            target, files, ["--overrides", OVERRIDES, "--annotation-style", "line", WISH]
         )
-        if found.returncode:
-            return found
-        pins = parse_pins(found.stdout)
-        write_atomic(folder / PINS, "".join(f"{n}=={v}\n" for n, (v, _) in pins.items()))
-        pylock = run([*argv, "--no-deps", "--format", "pylock.toml", PINS], env=env, cwd=folder)
-    pylock.require(f"could not find the files of {target.name}")
-    return parse_pylock(pylock.stdout, pins, target.platform, target.python)
+        return done if done.returncode else parse_pins(done.stdout)
+
+    def files(self, target: Target, pins: Pins) -> list[Pick]:
+        """Look up the wheels of a resolution.
+
+        Raises:
+            ToolError: A distribution has none that can be locked, or the index does not answer.
+        """
+        lines = [f"{name}=={version}" for name, (version, _) in pins.items()]
+        done = self._compile(
+            target, {PINS: lines}, ["--no-deps", "--format", "pylock.toml", PINS]
+        ).require(f"could not find the files of {target.name}")
+        return parse_pylock(done.stdout, pins, target.platform, target.python)
+
+    def _compile(
+        self, target: Target, files: Mapping[str, Sequence[str]], more: Sequence[str]
+    ) -> Completed:
+        import uv  # noqa: PLC0415 - only finds the program
+
+        # A mirror's address may hold a password, and commands are echoed: not on the command line.
+        mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
+        env = clean_environment(extra=mirror | direct(os.environ))
+        with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
+            for name, lines in files.items():
+                write_atomic(Path(temporary) / name, "".join(f"{line}\n" for line in lines))
+            argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *more]
+            return self.run(argv, env=env, cwd=Path(temporary))
 
 
 def direct(env: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,58 @@
+"""What differs between two locks, and who asked for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provision.lockfile import Artifact
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What locking did to one distribution.
+
+    Attributes:
+        name: Distribution.
+        before: Version in the old lock; None where it is new.
+        after: Version in the new lock; None where it is gone.
+        via: Who asks for it, or asked.
+    """
+
+    name: str
+    before: str | None
+    after: str | None
+    via: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """``added``, ``removed``, ``up``, ``down``, or ``file`` where only the wheel changed."""
+        if self.before is None or self.after is None:
+            return "added" if self.before is None else "removed"
+        if self.before == self.after:
+            return "file"
+        return "up" if Version(self.after) > Version(self.before) else "down"
+
+
+def changes(before: Sequence[Artifact], after: Sequence[Artifact]) -> list[Change]:
+    """Return what differs between two locks, by name."""
+    old, new = ({artifact.name: artifact for artifact in side} for side in (before, after))
+    differing = [
+        name
+        for name in sorted(old | new)
+        if name not in old or name not in new or old[name].sha256 != new[name].sha256
+    ]
+    return [
+        Change(
+            name,
+            before=old[name].version if name in old else None,
+            after=new[name].version if name in new else None,
+            via=(new if name in new else old)[name].via,
+        )
+        for name in differing
+    ]

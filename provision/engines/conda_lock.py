@@ -1,0 +1,140 @@
+"""Lock the conda layer with conda-lock, solved from the catalog: no conda and no network."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from provision.engines.conda_adapter import CHANNELS
+from provision.errors import SpecError, ToolError
+from provision.files import write_atomic
+from provision.run import clean_environment
+
+if TYPE_CHECKING:
+    from provision.catalog import Channel
+    from provision.run import Completed, Run
+    from provision.spec import Target
+
+ADAPTER = "provision-conda"
+_ENGINES = ("conda-lock", "py-rattler")
+_LOCK = "conda-lock.yml"
+# What a machine of each platform has at least; conda-lock's own defaults would add a CUDA.
+_VIRTUAL = {
+    "linux-64": {"__unix": "0", "__linux": "5.10", "__glibc": "2.28", "__archspec": "1 x86_64"},
+    "win-64": {"__win": "0", "__archspec": "1 x86_64"},
+}
+
+
+def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
+    """Return one platform of a channel as conda's ``repodata.json``.
+
+    ``base_url`` makes the solver tell the channel's real addresses, wherever the file lies.
+    """
+    packages: dict[str, dict[str, Any]] = {}
+    conda: dict[str, dict[str, Any]] = {}
+    for package in channel.packages:
+        if package.subdir == subdir:
+            place = conda if package.filename.endswith(".conda") else packages
+            place[package.filename] = package.model_dump(
+                mode="json", exclude={"url", "sources"}, exclude_none=True
+            )
+    return {
+        "info": {"subdir": subdir, "base_url": f"{channel.url}{subdir}/"},
+        "packages": packages,
+        "packages.conda": conda,
+        "repodata_version": 2,
+    }
+
+
+def lock_argv(adapter: str, platform: str) -> list[str]:
+    """Return the command that locks the files which :func:`lay_out` wrote."""
+    return [sys.executable, "-m", "conda_lock", "lock", "--conda", adapter,
+            "--file", "environment.yml", "--virtual-package-spec", "virtual-packages.yml",
+            "--platform", platform, "--lockfile", _LOCK]  # fmt: skip
+
+
+def lay_out(target: Target, channels: dict[str, Channel], folder: Path) -> None:
+    """Write conda-lock's input into a folder. JSON is YAML too, so no YAML writer is needed."""
+    if not target.conda:
+        return
+    wish = {
+        "channels": list(target.conda.channels),
+        "dependencies": list(target.conda.dependencies),
+        "platforms": [target.platform],
+    }
+    machine = {"subdirs": {target.platform: {"packages": _VIRTUAL[target.platform]}}}
+    write_atomic(folder / "environment.yml", json.dumps(wish))
+    write_atomic(folder / "virtual-packages.yml", json.dumps(machine))
+    for name, channel in channels.items():
+        for subdir in (target.platform, "noarch"):
+            path = folder / "channels" / name / subdir / "repodata.json"
+            write_atomic(path, json.dumps(repodata(channel, subdir)))
+
+
+def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
+    """Return the text of a target's ``conda-lock.yml``.
+
+    Raises:
+        SpecError: No choice of packages in the catalog meets the spec.
+        ToolError: conda-lock is not installed, or failed in another way.
+    """
+    adapter = find_adapter()
+    with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
+        folder = Path(temporary)
+        lay_out(target, channels, folder)
+        env = clean_environment(extra={CHANNELS: str(folder / "channels")})
+        done = run(lock_argv(adapter, target.platform), env=env, cwd=folder)
+        if done.returncode:
+            raise _failure(target, done)
+        return _with_own_header(target, (folder / _LOCK).read_text(encoding="utf-8"))
+
+
+def _with_own_header(target: Target, text: str) -> str:
+    # conda-lock's header names commands that do not know of the catalog.
+    engines = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _ENGINES)
+    body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+    return f"# engine: {engines}\n# command: provision lock {target.name}\n{body}"
+
+
+def find_adapter() -> str:
+    """Return the program that answers conda-lock in conda's place.
+
+    Raises:
+        ToolError: It or conda-lock is absent. Given a path that does not exist, conda-lock would
+            go and download a conda, with growing pauses and without a word.
+    """
+    here = Path(sys.executable).parent
+    if importlib.util.find_spec("conda_lock") and (path := shutil.which(ADAPTER, path=str(here))):
+        return path
+    raise ToolError(
+        "cannot lock the conda layer",
+        cause=f"conda-lock or {ADAPTER} is not installed beside {sys.executable}",
+        remedy="`uv pip install --group conda` in the clone, or lock through nox",
+    )
+
+
+def _failure(target: Target, done: Completed) -> Exception:
+    """Return the error that conda-lock's output tells; the solver's words are in its JSON."""
+    for line in (done.stdout + done.stderr).splitlines():
+        start = line.find('{"error"')
+        if start >= 0:
+            try:
+                message = json.JSONDecoder().raw_decode(line[start:])[0]["message"]
+            except (ValueError, KeyError):
+                continue
+            return SpecError(
+                f"the conda layer of {target.name} cannot be met",
+                evidence=message.strip(),
+                cause="no choice among the packages of the catalog meets all of [conda]",
+                remedy=f"change [conda] in envs/{target.name}.toml, or add records to the catalog",
+            )
+    return ToolError(
+        f"conda-lock failed for {target.name}",
+        evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
+    )

@@ -1,0 +1,130 @@
+"""Resolve the pip layer with pip-tools: a second opinion, for this machine's own platform."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision.engines import loopback
+from provision.engines.uv_lock import PINS, WISH, direct, parse_pins
+from provision.errors import SpecError, ToolError, UsageError
+from provision.files import write_atomic
+from provision.run import clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from provision.catalog import Wheel
+    from provision.engines.uv_lock import Pins
+    from provision.run import Run
+    from provision.spec import Target
+
+_HOST = {"linux": "linux-64", "win32": "win-64"}
+_ONE = "one"
+
+
+def version() -> str:
+    """Return name and version of the engine."""
+    return f"pip-tools {importlib.metadata.version('pip-tools')}"
+
+
+def compile_argv(target: Target, index_url: str, *, constrained: bool) -> list[str]:
+    """Return the pip-compile command.
+
+    Args:
+        target: Its cut-off decides, unless versions are given.
+        index_url: The only index.
+        constrained: Whether the versions are given, in the file ``pins.txt``.
+    """
+    # pip can obey a cut-off only where the index tells upload times; given versions need none.
+    limit = ["--constraint", PINS] if constrained else ["--uploaded-prior-to", _cutoff(target)]
+    return [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
+            "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
+            "--no-emit-options", "--index-url", index_url, *limit, "--output-file", "out.txt",
+            WISH]  # fmt: skip
+
+
+def _cutoff(target: Target) -> str:
+    return f"{target.pip.cutoff.isoformat()}T00:00:00Z"
+
+
+def pins(
+    target: Target,
+    wheels: Mapping[str, Sequence[Wheel]],
+    default_index: str | None,
+    run: Run,
+    *,
+    given: Mapping[str, str] | None = None,
+) -> Pins:
+    """Resolve a target's requirements.
+
+    pip merges all indexes that it is given, so it gets one: a name that the catalog serves has no
+    other files there, and every other name leads to the default index.
+
+    Args:
+        target: The wish.
+        wheels: What each catalog index may offer.
+        default_index: A mirror of the default index; None for the default itself.
+        run: The door.
+        given: Versions that it must not leave, by name; without them the cut-off decides.
+
+    Raises:
+        UsageError: pip-tools cannot resolve this target on this machine.
+        SpecError: It finds no solution.
+        ToolError: It is not installed.
+    """
+    _require_ability(target)
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - the default index's address
+
+    served = {_ONE: [wheel for files in wheels.values() for wheel in files]}
+    elsewhere = default_index or PYPI_SIMPLE_ENDPOINT
+    with (
+        loopback.serve(served, "pip-tools", elsewhere) as urls,
+        tempfile.TemporaryDirectory(prefix="provision-") as temporary,
+    ):
+        folder = Path(temporary)
+        write_atomic(folder / WISH, "".join(f"{line}\n" for line in target.pip.requirements))
+        fixed = (given or {}).items()
+        write_atomic(folder / PINS, "".join(f"{name}=={version}\n" for name, version in fixed))
+        argv = compile_argv(target, urls[_ONE], constrained=given is not None)
+        done = run(argv, env=_environment(), cwd=folder)
+    if done.returncode:
+        raise SpecError(
+            f"pip-tools finds no solution for {target.name}",
+            evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
+        )
+    return parse_pins(done.stdout + done.stderr)
+
+
+def _environment() -> dict[str, str]:
+    env = clean_environment(extra=direct(os.environ))
+    more = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1"}
+    if "SSL_CERT_FILE" in env:
+        more["PIP_CERT"] = env["SSL_CERT_FILE"]
+    return env | more
+
+
+def _require_ability(target: Target) -> None:
+    if not importlib.util.find_spec("piptools"):
+        raise ToolError(
+            "pip-tools is not installed",
+            remedy="`uv pip install --group pip-tools` in the clone, or lock through nox",
+        )
+    here = (_HOST.get(sys.platform), f"{sys.version_info.major}.{sys.version_info.minor}")
+    if here != (target.platform, target.python):
+        raise UsageError(
+            f"pip-tools cannot resolve {target.name} here",
+            cause=f"it resolves for its own Python and platform, {here[1]} on {here[0]}",
+            remedy="use uv, or run this on such a machine",
+        )
+    if target.pip.overrides or target.pip.cutoffs:
+        raise UsageError(
+            f"pip-tools cannot resolve {target.name}",
+            cause="it knows no overrides and no cut-off for a single package",
+            remedy="use uv",
+        )

@@ -1,0 +1,178 @@
+"""Spec and catalog -> the text of a lock; touches no file of the project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision import catalog, clash, lockfile, web
+from provision.engines import conda_lock, loopback, piptools, uv_lock
+from provision.errors import SpecError
+from provision.files import sha256_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from provision.catalog import Wheel
+    from provision.engines.uv_lock import Pick, Pins
+    from provision.lockfile import Artifact
+    from provision.progress import Progress
+    from provision.run import Completed, Run
+    from provision.sources import Sources
+    from provision.spec import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """All that resolving needs besides the target.
+
+    Attributes:
+        folder: The catalog.
+        sources: Where the default index's packages come from.
+        engine: ``uv`` or ``pip-tools``.
+        run: The door.
+        progress: Told about the steps.
+    """
+
+    folder: Path
+    sources: Sources
+    run: Run
+    progress: Progress
+    engine: str = "uv"
+
+    def layers(self, target: Target, known: Iterable[Artifact]) -> tuple[str, str | None]:
+        """Return the text of the pip layer, and of the conda layer where the spec has one.
+
+        Args:
+            target: The wish.
+            known: Artifacts whose sizes need not be asked for again.
+
+        Raises:
+            SpecError: The spec cannot be met.
+            ToolError: A resolver or the network failed.
+        """
+        conda = self._conda(target)
+        return self._pip(target, {a.sha256: a.size for a in known}, conda), conda
+
+    def _pip(self, target: Target, known: Mapping[str, int | None], conda: str | None) -> str:
+        wheels = offered(target, self.folder)
+        digest = catalog.digest(self.folder, target)
+        self.progress.step(f"{target.name}: resolving")
+        with loopback.serve(wheels, digest) as indexes:
+            desk = uv_lock.Desk(indexes, self.sources.index_url, self.run)
+            pins = self._pins(target, wheels, desk)
+            picks = desk.files(target, pins)
+        self.progress.step(f"{target.name}: sizes of files")
+        artifacts = _artifacts(target, picks, wheels, known)
+        return lockfile.render(header(target, digest, conda, self.engine), artifacts)
+
+    def _pins(
+        self, target: Target, wheels: Mapping[str, Sequence[Wheel]], desk: uv_lock.Desk
+    ) -> Pins:
+        if self.engine == "pip-tools":
+            return piptools.pins(target, wheels, self.sources.index_url, self.run)
+        found = desk.pins(target)
+        if isinstance(found, dict):
+            return found
+        self.progress.step(f"{target.name}: finding out which requirements clash")
+
+        def again(requirements: Sequence[str]) -> Completed | None:
+            part = target.pip.model_copy(update={"requirements": tuple(requirements)})
+            said = desk.pins(target.model_copy(update={"pip": part}))
+            return None if isinstance(said, dict) else said
+
+        raise clash.explain(target, found, again, self._unusable(target))
+
+    def _unusable(self, target: Target) -> list[Wheel]:
+        snapshots = [catalog.load(self.folder, index) for index in target.pip.index]
+        return [wheel for snapshot in snapshots for wheel in snapshot.files if wheel.lacks]
+
+    def second_opinion(self, target: Target, locked: Mapping[str, str]) -> Pins:
+        """Return what pip-tools installs when it must keep to the locked versions."""
+        self.progress.step(f"{target.name}: asking pip-tools")
+        wheels = offered(target, self.folder)
+        return piptools.pins(target, wheels, self.sources.index_url, self.run, given=locked)
+
+    def _conda(self, target: Target) -> str | None:
+        if not target.conda:
+            return None
+        self.progress.step(f"{target.name}: conda layer")
+        channels = {name: catalog.load_channel(self.folder, name) for name in target.conda.channels}
+        return conda_lock.resolve(target, channels, self.run)
+
+
+def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
+    """Return the files that each catalog index may offer to a target.
+
+    Raises:
+        SpecError: A name is assigned to an index whose catalog cannot serve it. Without this a
+            resolver would go on to the default index, and take a stranger's package there.
+    """
+    found = {}
+    for index, names in target.pip.index.items():
+        snapshot = catalog.load(folder, index)
+        lists = [_usable(target, index, name, snapshot.of(name)) for name in names]
+        found[index] = tuple(wheel for wheels in lists for wheel in wheels)
+    return found
+
+
+def _usable(target: Target, index: str, name: str, listed: Sequence[Wheel]) -> list[Wheel]:
+    if wheels := [wheel for wheel in listed if not wheel.lacks]:
+        return wheels
+    raise SpecError(
+        f"{target.name}: the catalog of {index} has no usable file of {name}",
+        evidence="\n".join(f"{wheel.filename}: {wheel.lacks}" for wheel in listed),
+        cause=f"[pip.index] says that {name} comes from {index} and nowhere else",
+        remedy="`provision update` asks the index; or correct [pip.index]",
+    )
+
+
+def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[str, str]:
+    """Return what the first lines of a lock tell.
+
+    Args:
+        target: The spec.
+        digest: Of the catalog, as far as the target uses it.
+        conda: Text of the conda layer.
+        engine: Which resolver made the pip layer.
+    """
+    layer = {"conda": sha256_bytes(conda.encode())} if conda else {}
+    return {
+        "spec": target.digest(),
+        "catalog": digest,
+        **layer,
+        "cutoff": target.pip.cutoff.isoformat(),
+        "engine": piptools.version() if engine == "pip-tools" else uv_lock.version(),
+        "platform": target.platform,
+        "python": target.python,
+        "command": f"provision lock {target.name}",
+    }
+
+
+def _artifacts(
+    target: Target,
+    picks: Sequence[Pick],
+    wheels: Mapping[str, Sequence[Wheel]],
+    known: Mapping[str, int | None],
+) -> list[Artifact]:
+    listed = {wheel.sha256 for files in wheels.values() for wheel in files}
+    # A catalog's file has the size that the catalog tells, or none: its vendor is never asked.
+    unsized = [p.url for p in picks if _size(p, known) is None and p.sha256 not in listed]
+    asked = web.sizes(unsized)
+    return [
+        lockfile.Artifact(
+            name=pick.name,
+            version=pick.version,
+            filename=pick.filename,
+            sha256=pick.sha256,
+            size=_size(pick, known) or asked.get(pick.url),
+            index=target.pip.index_of(pick.name),
+            via=pick.via,
+        )
+        for pick in picks
+    ]
+
+
+def _size(pick: Pick, known: Mapping[str, int | None]) -> int | None:
+    return pick.size or known.get(pick.sha256)

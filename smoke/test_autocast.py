@@ -1,0 +1,49 @@
+"""Autocast: mixed precision is really mixed, and right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from smoke import reference
+from smoke.checks import check
+from smoke.finding import fail
+
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+
+
+@check("autocast.forward", stands_for="AMP set up for CUDA has no effect on XPU", full=True)
+def test_forward(device: torch.device, numbers: Numbers) -> None:
+    """Under autocast products are made in half precision, losses in float32, both right."""
+    torch.manual_seed(0)
+    layer, x = nn.Linear(48, 10), reference.noise(6, 48)
+    right = (x @ layer.weight.T + layer.bias).detach().double()
+    layer, x, text = layer.to(device), x.to(device), torch.arange(6).to(device)
+    for dtype in _half_types(device):
+        numbers.step(f"autocast {reference.short(dtype)}")
+        with torch.autocast(device.type, dtype=dtype):
+            product = layer(x)
+            loss = nn.functional.cross_entropy(product, text)
+        _made_in(dtype, product, loss)
+        name = reference.short(dtype)
+        numbers.within(name, reference.error(product, right), reference.LIMITS[dtype])
+
+
+def _half_types(device: torch.device) -> list[torch.dtype]:
+    """Return what autocast can use there; the CPU's had only bfloat16 for a long time."""
+    bfloat = [torch.bfloat16]
+    return bfloat if device.type == "cpu" else [*bfloat, torch.float16]
+
+
+def _made_in(dtype: torch.dtype, product: torch.Tensor, loss: torch.Tensor) -> None:
+    if (product.dtype, loss.dtype) != (dtype, torch.float32):
+        fail(
+            "autocast-has-no-effect",
+            f"a product is {product.dtype}, a loss {loss.dtype} under autocast to {dtype}",
+            cause="autocast is not wired up for this device",
+            remedy="build the environment again from its lock; ask autocast for this device type",
+            evidence=[f"product {product.dtype}", f"loss {loss.dtype}"],
+        )

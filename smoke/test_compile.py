@@ -1,0 +1,73 @@
+"""Compile: Inductor and its back end make a fused kernel that is right."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import torch
+
+from smoke import reference
+from smoke.checks import check
+from smoke.finding import fail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from smoke.checks import Numbers
+    from smoke.expect import Expect
+
+TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "triton-windows", "triton-rocm")
+
+
+def can_compile(expect: Expect) -> bool:
+    """Apply where a back end is promised: Triton in the lock, or a C++ compiler beside the CPU."""
+    if expect.on_gpu:
+        return any(expect.locks(name) for name in TRITON)
+    compilers = ("g++", "clang++")
+    return os.name == "posix" and any(map(shutil.which, compilers))
+
+
+def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """Compute what torch_ipex::mul_add computes; Inductor makes one kernel of it."""
+    return a * b + 0.5 * c
+
+
+@check(
+    "compile.mul_add",
+    stands_for="torch.compile fails: no C++ compiler, no Triton, or one of another version",
+    when=can_compile,
+    full=True,
+)
+def test_mul_add(
+    device: torch.device, numbers: Numbers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiled multiply-add is made of one graph, without falling back, and right."""
+    # An empty cache, so that the compiler really works.
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    from torch._dynamo.utils import counters
+
+    given = [reference.noise(33, 65, seed=seed) for seed in range(3)]
+    graphs = counters["stats"]["unique_graphs"]
+    began = time.monotonic()
+    numbers.step("compile and run")
+    found = torch.compile(mul_add, fullgraph=True)(*(part.to(device) for part in given))
+    numbers.record("compile", time.monotonic() - began, "s")
+    if counters["stats"]["unique_graphs"] == graphs:
+        fail(
+            "compile-falls-back",
+            "torch.compile returned without compiling",
+            cause="compilation is switched off (TORCH_COMPILE_DISABLE, TORCHDYNAMO_DISABLE)",
+            remedy="unset what switches it off; `provision run` starts programs without it",
+            evidence=[
+                f"{name}={os.environ[name]}" for name in sorted(os.environ) if "TORCH" in name
+            ]
+            or ["no variable of torch is set"],
+        )
+    right = mul_add(*(part.double() for part in given))
+    numbers.within("error", reference.error(found, right), 1e-5)

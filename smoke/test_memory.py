@@ -1,0 +1,113 @@
+"""Memory: what is given up comes back, and too much is refused without harm."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from smoke import device as devices
+from smoke import training
+from smoke.checks import check
+from smoke.finding import fail
+
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+    from smoke.expect import Expect
+
+MEBI = 2**20
+
+
+def countable(expect: Expect) -> bool:
+    """Apply where memory in use can be read: on a device, or from Linux' procfs."""
+    return expect.on_gpu or sys.platform == "linux"
+
+
+def in_use(device: torch.device) -> int:
+    """Return the bytes that live tensors (on the CPU: the whole process) take."""
+    gc.collect()
+    module = devices.backend(device)
+    if module is None:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * 4096
+    devices.synchronize(device)
+    return int(module.memory_allocated())
+
+
+@check(
+    "memory.leak",
+    stands_for="training dies after hours: each step keeps a little",
+    when=countable,
+    full=True,
+)
+def test_leak(device: torch.device, numbers: Numbers) -> None:
+    """Training does not keep memory: forty steps later as much is in use as after ten."""
+    model = training.network(seed=0).to(device)
+    update = training.optimizer("AdamW", model.parameters())
+    training.steps(model, update, 10, device)
+    before = in_use(device)
+    training.steps(model, update, 40, device)
+    grown = (in_use(device) - before) / MEBI
+    numbers.record("grown", grown, "MiB")
+    # The CPU's number is the process's: allocator and interpreter breathe by some pages.
+    allowed = 8.0 if device.type == "cpu" else 0.0
+    if grown > allowed:
+        fail(
+            "memory-leak",
+            f"forty steps of training kept {grown:.2f} MiB",
+            cause="the driver, the runtime or an operator does not give memory back",
+            remedy="compare driver and runtime with the last good report of this machine",
+            evidence=[f"{before / MEBI:.1f} MiB before", f"at most {allowed} MiB may be kept"],
+        )
+
+
+@check(
+    "memory.release",
+    stands_for="memory is not free after a model was deleted",
+    when=countable,
+    full=True,
+)
+def test_release(device: torch.device, numbers: Numbers) -> None:
+    """A deleted tensor of 64 MiB gives its memory back."""
+    before = in_use(device)
+    tensor = torch.ones(64 * MEBI // 4, device=device)
+    held = (in_use(device) - before) / MEBI
+    del tensor
+    kept = (in_use(device) - before) / MEBI
+    numbers.record("held", held, "MiB")
+    numbers.record("kept", kept, "MiB")
+    if not (held > 60 and kept < 4):
+        fail(
+            "memory-not-released",
+            f"a tensor of 64 MiB took {held:.1f} MiB, and {kept:.1f} MiB after it was deleted",
+            cause="the allocator does not follow the tensors",
+            remedy="compare driver and runtime with the last good report of this machine",
+            evidence=[f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"],
+        )
+
+
+@check(
+    "memory.exhausted", stands_for="out of memory takes the driver or the process down", full=True
+)
+def test_exhausted(device: torch.device, numbers: Numbers) -> None:
+    """More memory than there is is refused with an error, and the device works afterwards."""
+    numbers.step("ask for a pebibyte")
+    try:
+        torch.empty(2**50, dtype=torch.uint8, device=device)
+    except RuntimeError as error:
+        refusal = str(error).splitlines()[0]
+    else:
+        refusal = ""
+    numbers.step("work on after the refusal")
+    total = float(torch.ones(1000, device=device).sum())
+    if not refusal or total != 1000.0:
+        fail(
+            "out-of-memory-not-refused",
+            "a pebibyte was granted" if not refusal else f"afterwards 1000 ones add to {total}",
+            cause="the allocator promises what it has not",
+            remedy="compare driver and runtime with the last good report of this machine",
+            evidence=[refusal or "no error"],
+        )

@@ -1,0 +1,78 @@
+"""Transfer: what goes to the device comes back bit for bit, and as fast as the bus should be."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import torch
+
+from smoke import device as devices
+from smoke.checks import check
+from smoke.finding import fail
+from smoke.test_device import on_gpu
+
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+
+TYPES = (
+    *(torch.float32, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool),
+)
+
+
+@check(
+    "transfer.roundtrip", stands_for="tensors arrive damaged on the device", when=on_gpu, full=True
+)
+def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
+    """Tensors of every type come back unchanged, contiguous or not."""
+    raw = torch.randint(0, 120, (130, 70), generator=torch.Generator().manual_seed(0))
+    for dtype in TYPES:
+        for layout, tensor in (("contiguous", raw.to(dtype)), ("strided", raw.to(dtype).t())):
+            numbers.step(f"{dtype} {layout}")
+            if not torch.equal(tensor.to(device).cpu(), tensor):
+                fail(
+                    "transfer-corrupts",
+                    f"a {layout} tensor of {dtype} comes back changed",
+                    cause="the copy engine, the driver or the link damages data",
+                    remedy="look for errors of the link or of memory in the system log",
+                    evidence=[f"{dtype} {layout}", f"device {device}"],
+                )
+    numbers.record("types", len(TYPES), "count")
+
+
+@check(
+    "transfer.speed",
+    stands_for="a card in a slow slot, or without resizable BAR",
+    when=on_gpu,
+    full=True,
+)
+def test_speed(device: torch.device, numbers: Numbers) -> None:
+    """Copies between pinned memory and the device move data at all, and how fast is recorded."""
+    host = _pinned(64 * 2**20)
+    there = torch.empty_like(host, device=device)
+    for name, target, source in (("to device", there, host), ("to host", host, there)):
+        numbers.step(name)
+        speeds = [_copy(target, source, device) for _ in range(5)]
+        speed = numbers.sample(name, speeds[1:], "GiB/s")
+        if speed < 0.5:
+            fail(
+                "slow",
+                f"copies {name} at {speed:.2f} GiB/s; half a GiB/s is less than any slot gives",
+                cause="the link of the card runs at a fraction of its width or speed",
+                remedy="seat the card again; look at the link's width and at resizable BAR",
+                evidence=[f"{each:.2f} GiB/s" for each in speeds],
+            )
+
+
+def _pinned(size: int) -> torch.Tensor:
+    return torch.zeros(size, dtype=torch.uint8).pin_memory()
+
+
+def _copy(target: torch.Tensor, source: torch.Tensor, device: torch.device) -> float:
+    """Return the speed of one copy in GiB/s."""
+    devices.synchronize(device)
+    began = time.perf_counter()
+    target.copy_(source, non_blocking=True)
+    devices.synchronize(device)
+    return source.numel() / 2**30 / (time.perf_counter() - began)

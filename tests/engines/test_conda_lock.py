@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import catalog
+from provision.engines import conda_adapter, conda_lock
+from provision.errors import SpecError, ToolError
+from provision.run import run
+from provision.spec import Conda, Pip, Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORGE = "https://forge.example/forge/"
+
+
+def package(
+    name: str, version: str, subdir: str, *depends: str, **more: object
+) -> dict[str, object]:
+    return {
+        "name": name,
+        "version": version,
+        "build": "h0_0",
+        "build_number": 0,
+        "subdir": subdir,
+        "url": f"{FORGE}{subdir}/{name}-{version}-h0_0.conda",
+        "sha256": (name[0].encode().hex() * 32)[:64],
+        "md5": "0" * 32,
+        "size": 1,
+        "depends": depends,
+        "timestamp": 0,
+    } | more
+
+
+PACKAGES = (
+    package("python", "3.11.9", "linux-64", "zlib >=1.2", "tzdata", "__glibc >=2.17"),
+    package("python", "3.11.9", "win-64", "zlib >=1.2", "tzdata", "ucrt"),
+    package("zlib", "1.2.13", "linux-64"),
+    package("zlib", "1.3.1", "linux-64"),
+    package("zlib", "1.3.1", "win-64", url=f"{FORGE}win-64/zlib-1.3.1-h0_0.tar.bz2"),
+    package("ucrt", "10.0", "win-64"),
+    package("tzdata", "2024a", "noarch", noarch="generic"),
+    package("cudatool", "12.0", "linux-64", "__cuda"),
+)
+CHANNEL = catalog.Channel.model_validate_json(
+    json.dumps({"$schema": "channel.schema.json", "url": FORGE, "packages": PACKAGES})
+)
+
+
+def target(platform: str, *dependencies: str) -> Target:
+    return Target(
+        name="thing",
+        summary="s",
+        accelerator="cpu",
+        platform=platform,
+        python="3.11",
+        pip=Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",)),
+        conda=Conda(channels=("forge",), dependencies=dependencies or ("python 3.11.*",)),
+    )
+
+
+@pytest.fixture
+def tools() -> None:
+    pytest.importorskip("conda_lock", reason="the group conda is not installed")
+    conda_lock.find_adapter()
+
+
+def lock(wish: Target) -> str:
+    return conda_lock.resolve(wish, {"forge": CHANNEL}, run)
+
+
+def urls(text: str) -> list[str]:
+    return [line.split("url: ")[1] for line in text.splitlines() if f"url: {FORGE}" in line]
+
+
+def test_repodata_tells_real_addresses_and_one_platform() -> None:
+    data = conda_lock.repodata(CHANNEL, "win-64")
+    assert data["info"] == {"subdir": "win-64", "base_url": f"{FORGE}win-64/"}
+    assert set(data["packages"]) == {"zlib-1.3.1-h0_0.tar.bz2"}
+    assert set(data["packages.conda"]) == {"python-3.11.9-h0_0.conda", "ucrt-10.0-h0_0.conda"}
+
+
+def test_the_adapter_reads_condas_command_line() -> None:
+    line = ["--prefix", "/x", "--dry-run", "--json", "--override-channels", "--channel", "forge",
+            "--channel", "file:///tmp/conda-lock-fake-repodata-1", "python 3.11.*"]  # fmt: skip
+    channels, specs = conda_adapter.parse(line)
+    assert channels == ["forge", "file:///tmp/conda-lock-fake-repodata-1"]
+    assert specs == ["python 3.11.*"]
+    with pytest.raises(ValueError, match="--solver"):
+        conda_adapter.parse(["--solver", "classic"])
+
+
+def test_the_adapter_answers_like_conda_also_when_it_fails() -> None:
+    assert conda_adapter.answer(["--version"]) == (0, "conda 25.0.0")
+    code, text = conda_adapter.answer(["install", "x"])
+    assert (code, json.loads(text)["message"]) == (2, "unknown command install x")
+    code, text = conda_adapter.answer(["create", "--solver", "classic"])
+    assert (code, json.loads(text)["error"]) == (1, "ValueError")
+
+
+def test_without_its_tools_it_says_so_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(conda_lock.sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(ToolError, match="conda layer") as caught:
+        conda_lock.find_adapter()
+    assert "--group conda" in caught.value.remedy
+
+
+@pytest.mark.machine
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("platform", "names"),
+    [("linux-64", ["python", "tzdata", "zlib"]), ("win-64", ["python", "tzdata", "ucrt", "zlib"])],
+)
+def test_each_platform_is_locked_from_here_with_real_addresses(
+    platform: str, names: list[str]
+) -> None:
+    text = lock(target(platform))
+    assert [url.rpartition("/")[2].partition("-")[0] for url in urls(text)] == names
+    assert "zlib-1.2" not in text
+    assert "file://" not in text
+    assert text.startswith("# engine: conda-lock 4.0.3, py-rattler 0.28.0\n# command: provision")
+
+
+@pytest.mark.machine
+@pytest.mark.usefixtures("tools")
+def test_the_same_wish_gives_the_same_bytes_anywhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    expected = lock(target("linux-64"))
+    for name, value in {"HOME": str(tmp_path), "TZ": "Asia/Kolkata", "LC_ALL": "C",
+                        "PYTHONHASHSEED": "7", "CONDA_PREFIX": "/else"}.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    assert lock(target("linux-64")) == expected
+
+
+@pytest.mark.machine
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize("wish", ["python 3.12.*", "cudatool", "nowhere"])
+def test_what_the_catalog_cannot_give_is_told_in_the_solvers_words(wish: str) -> None:
+    with pytest.raises(SpecError, match="conda layer of thing") as caught:
+        lock(target("linux-64", wish))
+    assert wish.split(maxsplit=1)[0] in caught.value.evidence
+    assert "Traceback" not in caught.value.evidence

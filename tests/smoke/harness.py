@@ -1,0 +1,126 @@
+"""Runs inside an environment: applies faults, and runs the suite under each.
+
+``harness.py WORLD EXPECT OUT``      every fault of a world, one after the other, in this process
+``harness.py --supervise NAME EXPECT REPORT``   the whole suite as a user starts it, under one fault
+Anything else is the worker's own command line, run under the fault that SMOKE_FAULT names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+HERE = Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.append(str(HERE.parents[1]))
+
+from smoke import expect as expectation  # noqa: E402 - the path comes first
+from smoke import run, worker  # noqa: E402
+from smoke.journal import Journal  # noqa: E402
+
+sys.path.append(str(HERE))  # after the suite has looked at the path
+
+from faults import FAULTS, Fault, check_ids  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BY_NAME = {fault.name: fault for fault in FAULTS}
+# Each needs a process or seconds of its own: they run where a fault aims at them.
+SLOW = frozenset(
+    {
+        "resume.fresh",
+        "throughput.training",
+        "compile.mul_add",
+        "collective.sum",
+        "noise.imports",
+        "rotary.transformers",
+        "memory.leak",
+        "memory.release",
+        "transfer.speed",
+        "resume.portable",
+    }
+)
+# The pretend accelerator has no autocast and no compiler, and is not what torch would select.
+NOT_ON_PRETEND = ("identity", "selection", "autocast", "compile", "collective", "noise")
+PRETEND = {"accelerator": "xpu", "families": ["dg2"], "driver": ">=1.6.33578"}
+
+
+def main(argv: list[str]) -> int:
+    """Choose by the command line; see the module."""
+    if argv[0] == "--supervise":
+        os.environ["SMOKE_FAULT"] = argv[1]
+        return run.main(argv[2:], worker=Path(__file__))
+    if argv[0] in ("cpu", "pretend"):
+        return every(argv[0], Path(argv[1]), Path(argv[2]))
+    os.environ["SMOKE_CHILD"] = "1"
+    fault = BY_NAME.get(os.environ.get("SMOKE_FAULT", ""))
+    world = os.environ.get("SMOKE_WORLD", "cpu")
+    if fault and fault.world == "process" and fault.expect.get("accelerator"):
+        world = "pretend"
+    with inhabit(world), fault.apply() if fault else nullcontext():
+        return worker.main(argv)
+
+
+@contextmanager
+def inhabit(world: str) -> Iterator[None]:
+    """Let the pretend accelerator be the target's device, where the world is its."""
+    if world == "pretend":
+        import pretend
+        import torch
+
+        from smoke import device
+
+        device.of = lambda _accelerator: pretend.DEVICE
+        device.compiled = lambda _accelerator: True
+        # Its memory is the host's.
+        torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
+    yield
+
+
+def every(world: str, base: Path, out: Path) -> int:
+    """Run the suite under each fault of a world, and once under none; write the results."""
+    os.environ["SMOKE_WORLD"] = world
+    sound = Fault("none", "none", "", nullcontext, world)  # type: ignore[arg-type]
+    data = json.loads(base.read_text(encoding="utf-8"))
+    with inhabit(world):
+        found = {
+            fault.name: under(fault, data) for fault in (sound, *FAULTS) if fault.world == world
+        }
+    out.write_text(json.dumps(found), encoding="utf-8")
+    return 0
+
+
+def under(fault: Fault, base: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the results of the suite under one fault."""
+    os.environ["SMOKE_FAULT"] = fault.name if fault.children else ""
+    data = {**base, **(PRETEND if fault.world == "pretend" else {}), **fault.expect}
+    data["packages"] = {**base["packages"], **fault.expect.get("packages", {})}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "expect.json")
+        path.write_text(json.dumps(data), encoding="utf-8")
+        journal = Journal(Path(folder, "journal.jsonl"))
+        aimed = (fault.check,) if fault.code else ()
+        only = (*aimed, *(fault.only or beside(fault)))
+        with fault.apply():
+            worker.run_checks(
+                expectation.read(path), journal, areas=worker.AREAS, full=True, only=only
+            )
+        if reason := journal.last("broken"):
+            raise SystemExit(f"{fault.name}: {reason}")
+        return journal.results()
+
+
+def beside(fault: Fault) -> tuple[str, ...]:
+    """Return the checks that must pass beside the one that a fault is for."""
+    unfit = NOT_ON_PRETEND if fault.world == "pretend" else ("identity.import",)
+    return tuple(sorted(name for name in check_ids() - SLOW if not name.startswith(unfit)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,207 @@
+"""Promise 6 by force: kills at a hundred moments, a full disk, a read-only folder, a dead server.
+
+Takes minutes, so ``nox -s faults`` runs it, and prints how many moments were tried and survived.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import lockfile, record
+from provision.errors import ToolError
+from provision.run import environment_python, run
+from tests.lab import open_lab
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.lab import Lab
+
+pytestmark = pytest.mark.faults
+ROOT = Path(__file__).parents[1]
+MOMENTS = 100
+REAL_MOMENTS = 6
+
+
+def _start(lab: Lab) -> subprocess.Popen[bytes]:
+    """Start a build from the command line, in a process group of its own."""
+    environment = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/"}
+    argv = [sys.executable, "-I", "-m", "provision", "build", TARGET, "--project"]
+    return subprocess.Popen(
+        [*argv, lab.project.root],
+        env=environment,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _kill_everything(child: subprocess.Popen[bytes]) -> None:
+    """Kill a build and whatever it started, in whichever group that runs."""
+    family = [child.pid, *_descendants(child.pid)]
+    for pid in family:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    child.wait()
+
+
+def _descendants(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        return [found for child in map(int, children) for found in (child, *_descendants(child))]
+    return []
+
+
+def test_killed_at_a_hundred_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_lab(tmp_path) as lab:
+        lab.build()
+        old = lab.wheels
+        new = (lab.wheel("alpha", "2.0"), lab.wheels[1])
+        whole = min(_seconds_of_a_build(lab, old, new) for _ in range(3))
+        survived = finished = 0
+        for number in range(MOMENTS):
+            finished += _one_kill(lab, new, whole * number / MOMENTS)
+            survived += 1
+            _reset(lab, old)
+    with capsys.disabled():
+        print(f"\nkill -9 over {whole:.2f} s: {MOMENTS} moments, {survived} survived "
+              f"({finished} of them had already ended)")  # fmt: skip
+    assert finished < MOMENTS / 2  # or the kills came too late to mean anything
+
+
+def _seconds_of_a_build(lab: Lab, old: list[Path], new: tuple[Path, ...]) -> float:
+    lab.relock(*new)
+    started = time.monotonic()
+    assert _start(lab).wait() == 0
+    seconds = time.monotonic() - started
+    _reset(lab, old)
+    return seconds
+
+
+def _reset(lab: Lab, wheels: list[Path]) -> None:
+    """Go back to the old lock, and forget the new one's generation and downloads."""
+    lab.relock(*wheels)
+    keep = lockfile.read(lab.project.lock(TARGET)).digest[:16]
+    lab.build()
+    for path in lab.home.iterdir():
+        if path.is_dir() and not path.is_symlink() and path.name not in {keep, "reports"}:
+            shutil.rmtree(path)
+
+
+def _one_kill(lab: Lab, wheels: tuple[Path, ...], moment: float) -> bool:
+    lab.relock(*wheels)
+    child = _start(lab)
+    time.sleep(moment)
+    ended = child.poll() is not None
+    _kill_everything(child)
+    assert lab.says("import alpha, beta; print('works')") == "works", f"at {moment:.3f} s"
+    assert lab.build().generation is not None, f"at {moment:.3f} s"
+    assert lab.says("import alpha; print(alpha.version)") == "2.0", f"at {moment:.3f} s"
+    assert record.unfinished(lab.home) == [], f"at {moment:.3f} s"
+    return ended
+
+
+def test_killed_while_building_the_real_thing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for part in ("envs", "lockfiles", "smoke"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    argv = [sys.executable, "-I", "-m", "provision", "build", "cpu-linux", "--no-smoke"]
+    command = [*argv, "--project", str(tmp_path)]
+    home = tmp_path / ".envs" / "cpu-linux"
+    started = time.monotonic()
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    whole = time.monotonic() - started
+    for number in range(REAL_MOMENTS):
+        current = (home / "current").resolve()
+        _make_drift(current)
+        child = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(whole * (number + 0.5) / REAL_MOMENTS)
+        _kill_everything(child)
+        python = environment_python(home / "current")
+        code = "import torch; print(torch.ones(2).sum().item())"
+        assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        assert record.unfinished(home) == []
+        shutil.rmtree(current)
+    with capsys.disabled():
+        print(f"\nkill -9 over {whole:.1f} s of cpu-linux: {REAL_MOMENTS} moments, all survived")
+
+
+def _make_drift(generation: Path) -> None:
+    """Rename one package's metadata, so that the next build has to make a fresh generation."""
+    (info,) = generation.rglob("iniconfig-*.dist-info")
+    info.rename(info.with_name("iniconfig-0.dist-info"))
+
+
+@contextlib.contextmanager
+def _mounted(folder: Path, *options: str) -> Iterator[None]:
+    if os.geteuid() != 0:
+        reason = "mounting needs root"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", *options, str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_leaves_the_old_current(lab: Lab) -> None:
+    with _mounted(lab.home, "-t", "tmpfs", "-o", "size=1m", "tmpfs"):
+        lab.build()
+        noise = os.urandom(3_000_000).hex()
+        lab.relock(lab.wheel("alpha", "2.0", text=f"noise = '{noise}'\n"), lab.wheels[1])
+        with pytest.raises(ToolError) as caught:
+            lab.build()
+        assert "free" in caught.value.what  # found before anything was written
+        _unsize(lab)
+        with pytest.raises(ToolError) as caught:
+            lab.build()
+        assert "No space left" in caught.value.evidence
+        assert lab.says("import alpha; print(alpha.version)") == "1.0"
+        assert len(lab.left()) == 2
+
+
+def _unsize(lab: Lab) -> None:
+    """Make the lock forget sizes, so that the disk's end comes as a surprise."""
+    path = lab.project.lock(TARGET) / lockfile.PIP_LAYER
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if "# size:" not in line), encoding="utf-8")
+
+
+def test_a_read_only_folder_is_said_so(lab: Lab) -> None:
+    with _mounted(lab.home, "-t", "tmpfs", "-o", "ro", "tmpfs"):
+        with pytest.raises(ToolError, match="cannot work in") as caught:
+            lab.build()
+        assert "Read-only file system" in caught.value.evidence
+
+
+def test_a_server_that_stalls_is_given_up(lab: Lab) -> None:
+    lab.build()
+    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
+    lab.index.fault = "stall"
+    with pytest.raises(ToolError, match="could not install from the default index"):
+        lab.build()
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+    assert len(lab.left()) == 2
+
+
+def test_a_server_that_is_gone_is_named(lab: Lab) -> None:
+    lab.build()
+    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
+    indexes = {"default": "http://127.0.0.1:9/default/", "vendor": f"{lab.index.url}/vendor/"}
+    with pytest.raises(ToolError) as caught:
+        lab.build(indexes=indexes)
+    assert "http://127.0.0.1:9/default/" in caught.value.remedy
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"

@@ -1,0 +1,379 @@
+"""``update`` against a real HTTP index on loopback that behaves as badly as real ones do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import http.server
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import catalog, update, web
+from provision.spec import Pip, Target
+from tests.small import make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.machine
+
+
+@dataclass
+class Vendor:
+    """An index and its files; tests change how it answers.
+
+    Attributes:
+        pages: Distribution -> the files on its page.
+        blobs: Path -> content.
+        status: Path -> a status to answer with instead.
+        cut: Path -> offsets at which the connection breaks, one per request.
+        slow: Path -> seconds of silence before the answer.
+        asked: Path and Range header of each request.
+        etag: Whether files carry an ETag.
+    """
+
+    pages: dict[str, list[dict[str, object]]] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    status: dict[str, int] = field(default_factory=dict)
+    cut: dict[str, list[int]] = field(default_factory=dict)
+    slow: dict[str, float] = field(default_factory=dict)
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
+    etag: bool = True
+    url: str = ""
+
+    def offer(self, wheel: Path, *, hashed: bool = True, **more: object) -> str:
+        """List a file and serve it; give its SHA-256."""
+        content = wheel.read_bytes()
+        self.blobs[f"/files/{wheel.name}"] = content
+        digest = hashlib.sha256(content).hexdigest()
+        entry = {"filename": wheel.name, "url": f"{self.url}/files/{wheel.name}",
+                 "hashes": {"sha256": digest} if hashed else {}} | more  # fmt: skip
+        name = wheel.name.partition("-")[0]
+        kept = [f for f in self.pages.get(name, []) if f["filename"] != wheel.name]
+        self.pages[name] = [*kept, entry]
+        return digest
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    shop: Vendor
+
+    def do_GET(self) -> None:
+        shop, path = self.shop, self.path
+        shop.asked.append((path, self.headers.get("Range")))
+        time.sleep(shop.slow.get(path, 0))
+        if path in shop.status:
+            return self.answer(shop.status[path], b"")
+        if path in shop.blobs:
+            return self.file(shop.blobs[path])
+        name = path.strip("/").rpartition("/")[2]
+        if name not in shop.pages:
+            return self.answer(404, b"")
+        page = {"meta": {"api-version": "1.1"}, "name": name, "files": shop.pages[name]}
+        return self.answer(200, json.dumps(page).encode())
+
+    def file(self, content: bytes) -> None:
+        start = 0
+        wanted = self.headers.get("Range", "")
+        tag = f'"{hashlib.sha256(content).hexdigest()[:8]}"'
+        if wanted and self.headers.get("If-Range") == tag:
+            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+        cuts = self.shop.cut.get(self.path, [])
+        end = cuts.pop(0) if cuts else len(content)
+        headers = {"ETag": tag} if self.shop.etag else {}
+        self.answer(206 if start else 200, content[start:], headers, content[start:end])
+
+    def answer(
+        self,
+        status: int,
+        body: bytes,
+        headers: dict[str, str] | None = None,
+        sent: bytes | None = None,
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/vnd.pypi.simple.v1+json")
+        self.send_header("Content-Length", str(len(body)))
+        for key, value in (headers or {}).items():
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(body if sent is None else sent)
+        self.close_connection = sent is not None and len(sent) < len(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    shop = Vendor()
+    handler = type("ShopHandler", (Handler,), {"shop": shop})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        shop.url = f"http://127.0.0.1:{server.server_port}"
+        yield shop
+        server.shutdown()
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.pieces: list[tuple[str, int, int | None]] = []
+
+    def step(self, text: str) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+    def on_bytes(self, filename: str, done: int, total: int | None) -> None:
+        self.pieces.append((filename, done, total))
+
+
+@dataclass
+class Desk:
+    """A catalog with one index, and what is needed to update it."""
+
+    folder: Path
+    listener: Listener
+
+    def snapshot(self, vendor: Vendor, *files: dict[str, object]) -> None:
+        document = {"$schema": "index.schema.json", "url": f"{vendor.url}/simple/", "files": files}
+        (self.folder / "vendor.json").write_text(json.dumps(document))
+
+    def update(self) -> update.IndexUpdate:
+        pip = Pip(
+            cutoff=dt.date(2026, 11, 1), requirements=("alpha",), index={"vendor": ("alpha",)}
+        )
+        target = Target(
+            name="t", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
+        )
+        return update.Updater(
+            self.folder,
+            [target],
+            self.folder / "downloads",
+            self.listener,
+            self.listener.on_bytes,
+        ).update("vendor")
+
+    def wheels(self) -> dict[str, catalog.Wheel]:
+        return {wheel.filename: wheel for wheel in catalog.load(self.folder, "vendor").files}
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.delenv("PIP_CERT", raising=False)
+    (tmp_path / "catalog").mkdir()
+    return Desk(tmp_path / "catalog", Listener())
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    return make_wheel(tmp_path, "alpha", "1.0", {"alpha.py": "x = 1\n" * 50_000})
+
+
+def entry(wheel: Path, **more: object) -> dict[str, object]:
+    return {"filename": wheel.name, "url": f"https://example.org/{wheel.name}"} | more
+
+
+METADATA = b"Metadata-Version: 2.1\nName: alpha\nVersion: 1.0\nRequires-Dist: beta>=2\n"
+
+
+def test_a_new_file_is_added_without_downloading_it(
+    vendor: Vendor, desk: Desk, wheel: Path
+) -> None:
+    desk.snapshot(vendor)
+    promised = {"sha256": hashlib.sha256(METADATA).hexdigest()}
+    digest = vendor.offer(wheel, size=77, **{"core-metadata": promised})
+    vendor.blobs[f"/files/{wheel.name}.metadata"] = METADATA
+    result = desk.update()
+    assert (result.added, result.bad) == ((wheel.name,), False)
+    found = desk.wheels()[wheel.name]
+    assert (found.sha256, found.size, found.requires_dist) == (digest, 77, ("beta>=2",))
+    assert f"/files/{wheel.name}" not in [path for path, _ in vendor.asked]
+
+
+def test_metadata_that_is_not_what_was_promised_is_refused(
+    vendor: Vendor, desk: Desk, wheel: Path
+) -> None:
+    desk.snapshot(vendor)
+    vendor.offer(wheel, **{"core-metadata": {"sha256": "0" * 64}})
+    vendor.blobs[f"/files/{wheel.name}.metadata"] = METADATA
+    result = desk.update()
+    assert "metadata" in result.errors[0].what
+    assert not desk.wheels()
+
+
+def test_a_missing_hash_is_made_by_downloading_with_progress(
+    vendor: Vendor, desk: Desk, wheel: Path
+) -> None:
+    desk.snapshot(vendor, entry(wheel, requires_dist=["beta"]))
+    digest = vendor.offer(wheel, hashed=False)
+    assert desk.update().completed == (wheel.name,)
+    found = desk.wheels()[wheel.name]
+    size = wheel.stat().st_size
+    assert (found.sha256, found.size, found.confirmed) == (digest, size, True)
+    assert desk.listener.pieces[-1] == (wheel.name, size, size)
+    assert list((desk.folder / "downloads").iterdir()) == []
+
+
+def test_a_file_that_changed_under_its_name_is_refused_and_told(
+    vendor: Vendor, desk: Desk, wheel: Path
+) -> None:
+    desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
+    before = (desk.folder / "vendor.json").read_bytes()
+    digest = vendor.offer(wheel)
+    result = desk.update()
+    assert result.bad
+    assert result.reuploads == (update.Reupload(wheel.name, "a" * 64, digest),)
+    assert (desk.folder / "vendor.json").read_bytes() == before
+
+
+def test_a_file_that_is_not_what_its_index_promises_is_refused(
+    vendor: Vendor, desk: Desk, wheel: Path
+) -> None:
+    desk.snapshot(vendor)
+    vendor.offer(wheel)
+    vendor.blobs[f"/files/{wheel.name}"] += b"more"
+    result = desk.update()
+    assert "not the file that its index promises" in result.errors[0].what
+    assert not desk.wheels()
+
+
+def test_an_old_file_is_confirmed_and_a_vanished_one_kept(
+    vendor: Vendor, desk: Desk, wheel: Path, tmp_path: Path
+) -> None:
+    digest = vendor.offer(wheel)
+    gone = make_wheel(tmp_path, "alpha", "1.1", {})
+    desk.snapshot(
+        vendor,
+        entry(wheel, sha256=digest, requires_dist=[]),
+        entry(gone, sha256="b" * 64, requires_dist=[]),
+    )
+    result = desk.update()
+    assert (result.completed, result.vanished) == ((wheel.name,), (gone.name,))
+    assert desk.wheels()[wheel.name].confirmed
+    assert gone.name in desk.wheels()
+    assert not desk.update().completed
+
+
+@pytest.mark.parametrize("name", ["alpha-1.0-cp39-cp39-win_amd64.whl", "alpha-0.9-py3-none-any.whl",
+                                  "alpha-2.0-cp311-cp311-macosx_11_0_arm64.whl", "odd.whl",
+                                  "alpha-2.0.tar.gz"])  # fmt: skip
+def test_files_that_no_target_could_take_are_passed_over(
+    vendor: Vendor, desk: Desk, wheel: Path, name: str
+) -> None:
+    digest = vendor.offer(wheel)
+    desk.snapshot(vendor, entry(wheel, sha256=digest, requires_dist=[]))
+    vendor.pages["alpha"].append(vendor.pages["alpha"][0] | {"filename": name})
+    assert not desk.update().added
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_an_index_that_refuses_changes_nothing(
+    vendor: Vendor, desk: Desk, wheel: Path, status: int
+) -> None:
+    desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
+    before = (desk.folder / "vendor.json").read_bytes()
+    vendor.offer(wheel)
+    vendor.status["/simple/alpha/"] = status
+    result = desk.update()
+    assert "alpha" in result.errors[0].what
+    assert (desk.folder / "vendor.json").read_bytes() == before
+
+
+def test_one_distribution_that_fails_leaves_the_others(
+    vendor: Vendor, desk: Desk, wheel: Path, tmp_path: Path
+) -> None:
+    other = make_wheel(tmp_path, "gamma", "1.0", {})
+    desk.snapshot(vendor, entry(other, requires_dist=[]))
+    vendor.offer(wheel)
+    vendor.offer(other)
+    vendor.status["/simple/gamma/"] = 403
+    result = desk.update()
+    assert (result.added, len(result.errors)) == ((wheel.name,), 1)
+
+
+def test_a_silent_index_is_given_up(
+    vendor: Vendor, desk: Desk, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(update.simple_index, "TIMEOUT", (0.1, 0.1))
+    monkeypatch.setattr(web, "_RETRIES", 0)
+    desk.snapshot(vendor)
+    vendor.offer(wheel)
+    vendor.slow["/simple/alpha/"] = 0.5
+    assert "timed out" in desk.update().errors[0].evidence
+
+
+def test_a_page_that_breaks_off_is_an_error_and_no_empty_page(
+    vendor: Vendor, desk: Desk, wheel: Path
+) -> None:
+    vendor.blobs["/simple/alpha/"] = json.dumps({"files": []}).encode()
+    vendor.cut["/simple/alpha/"] = [5] * 9
+    desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
+    result = desk.update()
+    assert result.errors
+    assert not result.vanished
+
+
+def test_a_download_that_breaks_off_is_gone_on_with(
+    vendor: Vendor, desk: Desk, wheel: Path
+) -> None:
+    desk.snapshot(vendor)
+    digest = vendor.offer(wheel, hashed=False)
+    path = f"/files/{wheel.name}"
+    vendor.cut[path] = [100_000, 150_000]
+    assert desk.update().added == (wheel.name,)
+    assert desk.wheels()[wheel.name].sha256 == digest
+    ranges = [wanted for asked, wanted in vendor.asked if asked == path]
+    assert ranges == [None, "bytes=65536-", "bytes=131072-"]
+
+
+def test_a_part_is_kept_for_the_next_run_and_dropped_when_the_file_changed(
+    vendor: Vendor, desk: Desk, wheel: Path, tmp_path: Path
+) -> None:
+    desk.snapshot(vendor)
+    vendor.offer(wheel, hashed=False)
+    path = f"/files/{wheel.name}"
+    vendor.cut[path] = [70_000, 70_000, 70_000]
+    result = desk.update()
+    assert "65536 bytes arrived and are kept" in result.errors[0].cause
+    digest = vendor.offer(make_wheel(tmp_path, "alpha", "1.0", {"b.py": "y = 2\n" * 999}),
+                          hashed=False)  # fmt: skip
+    assert desk.update().added == (wheel.name,)
+    assert vendor.asked[-1] == (path, "bytes=65536-")
+    assert desk.wheels()[wheel.name].sha256 == digest
+
+
+def test_without_an_etag_a_download_starts_over(vendor: Vendor, desk: Desk, wheel: Path) -> None:
+    desk.snapshot(vendor)
+    vendor.etag = False
+    digest = vendor.offer(wheel, hashed=False)
+    vendor.cut[f"/files/{wheel.name}"] = [70_000]
+    assert desk.update().added == (wheel.name,)
+    assert desk.wheels()[wheel.name].sha256 == digest
+    assert vendor.asked[-1][1] is None
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_a_file_that_is_refused_is_told(
+    vendor: Vendor, desk: Desk, wheel: Path, status: int
+) -> None:
+    desk.snapshot(vendor)
+    vendor.offer(wheel, hashed=False)
+    vendor.status[f"/files/{wheel.name}"] = status
+    result = desk.update()
+    assert result.errors[0].what == f"could not download {wheel.name}"
+    assert str(status) in result.errors[0].evidence
+
+
+def test_a_file_that_is_no_wheel_is_told(vendor: Vendor, desk: Desk, wheel: Path) -> None:
+    desk.snapshot(vendor)
+    wheel.write_bytes(b"not a zip")
+    vendor.offer(wheel, hashed=False)
+    assert desk.update().errors[0].what == f"{wheel.name} is no wheel"

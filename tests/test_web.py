@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import http.server
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import web
+from provision.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(web, "_RETRIES", 0)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            if self.path == "/moved.whl":
+                self.send_response(302)
+                self.send_header("Location", "/a.whl")
+            else:
+                self.send_response(403 if self.path == "/secret.whl" else 200)
+                if self.path == "/a.whl":
+                    self.send_header("Content-Length", "12345")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
+        made.daemon_threads = True
+        threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{made.server_port}"
+        made.shutdown()
+
+
+@pytest.mark.machine
+def test_sizes_are_asked_for_without_downloading(server: str) -> None:
+    urls = [f"{server}/a.whl", f"{server}/moved.whl"]
+    assert web.sizes(urls) == dict.fromkeys(urls, 12345)
+    assert web.sizes([]) == {}
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("name", ["secret.whl", "silent.whl"])
+def test_a_size_that_nobody_tells_is_an_error_that_names_the_file(server: str, name: str) -> None:
+    with pytest.raises(ToolError, match=f"no size known for {name}"):
+        web.sizes([f"{server}/{name}"])
