@@ -161,7 +161,7 @@ def _download(shared: Session, item: Wanted, folder: Path, progress: Progress) -
     return ""
 
 
-def _ignore(filename: str, done: int, total: int | None) -> None:  # noqa: ARG001
+def _ignore(filename: str, done: int, total: int | None) -> None:
     """Hear of a piece that arrived: several files arrive at once, so only whole ones are told."""
 
 
