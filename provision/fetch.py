@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from pypi_simple import DistributionPackage
     from requests import Session
 
     from provision.condalock import Package
     from provision.lockfile import Artifact
     from provision.progress import Progress
 
+PARTIAL = ".partial"  # the folder of files that are not yet whole and known to be right
 _AT_ONCE = 8
 
 
@@ -128,7 +130,7 @@ def _from_folders(
 def _copy(source: Path, path: Path) -> None:
     if source == path:
         return
-    part = _partial(path.parent) / path.name
+    part = path.parent / PARTIAL / path.name
     try:
         part.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, part)
@@ -141,16 +143,11 @@ def _copy(source: Path, path: Path) -> None:
         ) from error
 
 
-def _partial(folder: Path) -> Path:
-    """Return where files are until they are whole and known to be right."""
-    return folder / ".partial"
-
-
 def _download(shared: Session, item: Wanted, folder: Path, progress: Progress) -> str:
     """Download a file; return why that failed, or ""."""
     try:
         url = str(item.source) if item.project is None else _find(shared, item)
-        part = download.fetch(shared, url, _partial(folder), item.filename, _ignore)
+        part = download.fetch(shared, url, folder / PARTIAL, item.filename, _ignore)
     except ToolError as error:
         return _reason(error)
     if (digest := sha256_file(part)) != item.sha256:
@@ -166,25 +163,28 @@ def _ignore(filename: str, done: int, total: int | None) -> None:
 
 
 def _find(shared: Session, item: Wanted) -> str:
-    """Return the address of a file on a simple index.
+    for package in listed(shared, item.source, str(item.project)):
+        if package.filename == item.filename:
+            return str(package.url)
+    raise ToolError("its index does not list it")
+
+
+def listed(shared: Session, index: str | None, project: str) -> list[DistributionPackage]:
+    """Return the files of a distribution on a simple index; None is the default index.
 
     Raises:
-        ToolError: The index does not answer, or does not list the file.
+        ToolError: The index does not answer, or does not know the distribution.
     """
     import pypi_simple  # noqa: PLC0415 - only a file that is not here is asked for
     import requests  # noqa: PLC0415
 
-    asked = pypi_simple.PyPISimple(item.source or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=shared)
+    asked = pypi_simple.PyPISimple(index or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=shared)
     try:
-        page = asked.get_project_page(str(item.project), timeout=web.TIMEOUT)
+        return asked.get_project_page(project, timeout=web.TIMEOUT).packages
     except pypi_simple.NoSuchProjectError as error:
         raise ToolError("its index does not know the distribution") from error
     except (requests.RequestException, pypi_simple.UnsupportedContentTypeError) as error:
         raise ToolError("its index does not answer") from error
-    for package in page.packages:
-        if package.filename == item.filename:
-            return str(package.url)
-    raise ToolError("its index does not list it")
 
 
 def _reason(error: ToolError) -> str:
