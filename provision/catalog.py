@@ -151,6 +151,15 @@ class Channel(Table):
     packages: tuple[Package, ...]
 
 
+def names(folder: Path) -> list[str]:
+    """Return the names of the vendor indexes that a catalog holds, sorted."""
+    return sorted(
+        path.stem
+        for path in folder.glob("*.json")
+        if "index.schema.json" in path.read_text(encoding="utf-8")[:200]
+    )
+
+
 def load(folder: Path, index: str) -> Index:
     """Read the snapshot of a wheel index.
 
@@ -174,7 +183,7 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:
-        known = sorted(p.stem for p in folder.glob("*.json") if "." not in p.stem)
+        known = names(folder)
         raise SpecError(
             f"there is no catalog of {name!r}",
             evidence=str(error),

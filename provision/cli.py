@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from provision.build import Order
     from provision.console import Console
     from provision.detect import Detection
+    from provision.lock import LockResult
     from provision.lockfile import Lock
     from provision.project import Project
     from provision.record import Generation
+    from provision.resolve import Resolver
     from provision.spec import Target
     from provision.verify import Verification
 
@@ -107,6 +109,8 @@ def parser() -> argparse.ArgumentParser:
     verb("detect", _detect, "this machine: devices, drivers, and which target fits")
     _add_build(verb("build", _build, "lock -> a verified, proven, current environment"))
     _add_lock(verb("lock", _lock, "spec and catalog -> lock; prints what changed"))
+    update = verb("update", _update, "refresh the catalogs of vendor indexes from the network")
+    update.add_argument("indexes", nargs="*", metavar="INDEX", help="all of them if none is named")
     check = verb("verify", _verify, "is what is installed what is locked?")
     check.add_argument("target")
     check.add_argument("--deep", action="store_true", help="compare the hash of every file")
@@ -149,6 +153,18 @@ def _add_clean(clean: argparse.ArgumentParser) -> None:
 
 def _add_lock(lock: argparse.ArgumentParser) -> None:
     lock.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+    lock.add_argument("--check", action="store_true", help="only say whether the locks are fresh")
+    lock.add_argument(
+        "--resolve", action="store_true", help="with --check: resolve again, compare the bytes"
+    )
+    lock.add_argument(
+        "--upgrade", nargs="?", const="", metavar="PKG",
+        help="move the cut-off to today, for one package or (without PKG, last) for all",
+    )  # fmt: skip
+    lock.add_argument(
+        "--engine", choices=["uv", "pip-tools"], default="uv",
+        help="the resolver; pip-tools only for this platform; with --check a second opinion",
+    )  # fmt: skip
 
 
 def _targets(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, int]:
@@ -187,8 +203,52 @@ def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> 
 
     names = arguments.targets or spec.names(project.specs)
     wished = [spec.load_named(project.specs, name) for name in names]
-    results = lock.lock(wished, project, Resolver(project.catalog, sources.read(), run, console))
-    return results, max((r.error.exit_code for r in results if r.error), default=Exit.OK)
+    second = arguments.engine == "pip-tools"
+    if arguments.resolve and not arguments.check:
+        raise UsageError("--resolve goes with --check")
+    if arguments.check and not (arguments.resolve or second):
+        fresh = lock.check(wished, project)
+        return fresh, Exit.FINDINGS if any(f.stale for f in fresh) else Exit.OK
+    found = sources.read()
+    resolver = Resolver(project.catalog, found, run, console, engine=arguments.engine)
+    if arguments.check and second:
+        opinions = [lock.confirm(target, project, resolver) for target in wished]
+        return opinions, Exit.FINDINGS if any(o.differences for o in opinions) else Exit.OK
+    if arguments.upgrade is not None:
+        return [_upgrade(target, project, resolver, arguments.upgrade) for target in wished], 0
+    results = lock.lock(wished, project, resolver, write=not arguments.check)
+    differs = arguments.check and any(result.differs for result in results)
+    failed = [int(result.error.exit_code) for result in results if result.error]
+    return results, max([*failed, int(Exit.FINDINGS if differs else Exit.OK)])
+
+
+def _upgrade(target: Target, project: Project, resolver: Resolver, package: str) -> LockResult:
+    import datetime as dt
+
+    from provision.lock import lock
+    from provision.upgrade import upgrade
+
+    today = dt.datetime.now(dt.UTC).date()
+    with upgrade(target, project, package or None, today) as newer:
+        (result,) = lock([newer], project, resolver)
+        if result.error:
+            raise result.error
+    return result
+
+
+def _update(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
+    from provision import catalog, spec
+    from provision.update import Updater
+
+    wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
+    indexes = arguments.indexes or catalog.names(project.catalog)
+    downloads = project.root / ".cache" / "update"
+    with console.downloads() as on_bytes:
+        updater = Updater(project.catalog, wished, downloads, console, on_bytes)
+        results = [updater.update(index) for index in indexes]
+    return results, Exit.FINDINGS if any(result.bad for result in results) else Exit.OK
 
 
 def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +14,19 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from provision.finding import Finding, Level
+from provision.words import size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.table import Table
 
+    from provision.download import OnBytes
     from provision.errors import ProvisionError
 
 _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 SCHEMA = 1
+_EVERY = 5.0  # seconds between two lines about one download
 
 
 class Console:
@@ -30,6 +37,7 @@ class Console:
 
     def __init__(self, program: str) -> None:
         self.program = program
+        self._told = 0.0
         self._rich = RichConsole(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
     def line(self, text: str = "", style: str | None = None) -> None:
@@ -47,6 +55,35 @@ class Console:
     def note(self, text: str) -> None:
         """Say something that should stay readable afterwards."""
         self.line(f"! {text}", "yellow")
+
+    @contextlib.contextmanager
+    def downloads(self) -> Iterator[OnBytes]:
+        """Show bytes and rate of downloads; without a terminal, a line every few seconds."""
+        if not self._rich.is_terminal:
+            yield self._told_in_lines
+            return
+        from rich import progress  # noqa: PLC0415 - most verbs download nothing
+
+        columns = (
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.DownloadColumn(),
+            progress.TransferSpeedColumn(),
+        )
+        with progress.Progress(*columns, console=self._rich, transient=True) as bars:
+            tasks: dict[str, progress.TaskID] = {}
+
+            def on_bytes(filename: str, done: int, total: int | None) -> None:
+                if filename not in tasks:
+                    tasks[filename] = bars.add_task(filename, total=total)
+                bars.update(tasks[filename], completed=done, visible=done != total)
+
+            yield on_bytes
+
+    def _told_in_lines(self, filename: str, done: int, total: int | None) -> None:
+        if done == total or time.monotonic() - self._told > _EVERY:
+            self._told = time.monotonic()
+            self.step(f"{filename}: {size(done)} of {size(total) if total else 'unknown'}")
 
     def error(self, error: ProvisionError) -> None:
         """Print an error: what failed, the evidence, the cause, the remedy."""

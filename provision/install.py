@@ -27,7 +27,7 @@ class Supply:
     Attributes:
         wheelhouses: Folders that are looked into before any index.
         indexes: URL by index name, ``default`` being the user's mirror; None is uv's own default.
-        offline: Ask no index at all.
+        offline: Ask no network.
     """
 
     wheelhouses: tuple[Path, ...]
@@ -146,7 +146,8 @@ def _call(python: Path, group: _Group, run: Run) -> Completed:
         run,
         index_url=group.supply.indexes.get(group.index),
         wheelhouses=[folder for folder in group.supply.wheelhouses if folder in used],
-        offline=group.supply.offline or len(group.found) == len(group.artifacts),
+        offline=group.supply.offline,
+        complete=len(group.found) == len(group.artifacts),
     )
 
 

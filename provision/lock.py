@@ -55,6 +55,19 @@ class Freshness:
     stale: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What a second resolver says of a target's lock.
+
+    Attributes:
+        target: Its name.
+        differences: What it would install otherwise; none, if the lock is right.
+    """
+
+    target: str
+    differences: tuple[Change, ...]
+
+
 def lock(
     targets: Sequence[Target], project: Project, resolver: Resolver, *, write: bool = True
 ) -> list[LockResult]:
@@ -117,10 +130,8 @@ def check(targets: Sequence[Target], project: Project) -> list[Freshness]:
     return [Freshness(target.name, stale(target)) for target in targets]
 
 
-def confirm(target: Target, project: Project, resolver: Resolver) -> tuple[Change, ...]:
-    """Return what pip-tools would install differently if it must keep to the locked versions.
-
-    Nothing, if the lock is right: a second resolver accepts it.
+def confirm(target: Target, project: Project, resolver: Resolver) -> Confirmation:
+    """Ask pip-tools to resolve a target anew while it must keep to the locked versions.
 
     Raises:
         SpecError: There is no lock, or pip-tools finds that its versions clash.
@@ -128,10 +139,13 @@ def confirm(target: Target, project: Project, resolver: Resolver) -> tuple[Chang
     """
     locked = lockfile.read(project.lock(target.name)).versions
     found = resolver.second_opinion(target, locked)
-    return tuple(
-        Change(name, locked.get(name), *found.get(name, (None, ())))
-        for name in sorted(locked.keys() | found.keys())
-        if name not in found or found[name][0] != locked.get(name)
+    return Confirmation(
+        target.name,
+        tuple(
+            Change(name, locked.get(name), *found.get(name, (None, ())))
+            for name in sorted(locked.keys() | found.keys())
+            if name not in found or found[name][0] != locked.get(name)
+        ),
     )
 
 

@@ -15,15 +15,17 @@ from provision.finding import Finding, Level
 from provision.words import plural, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from provision.build import Built
+    from provision.changes import Change
     from provision.console import Console
     from provision.detect import Detection
     from provision.generations import Cleaned, RolledBack
-    from provision.lock import LockResult
+    from provision.lock import Confirmation, Freshness, LockResult
     from provision.report import Check, Report
     from provision.targets import Overview
+    from provision.update import IndexUpdate
     from provision.verify import Verification
 
 _VIEWS: dict[str, Callable[[Any, Console], None]] = {}
@@ -152,15 +154,48 @@ def _detection(result: Detection, console: Console) -> None:
 
 
 @_view("LockResult")
-def _lockresult(result: LockResult, console: Console) -> None:
+def _locked(result: LockResult, console: Console) -> None:
     if result.error:
         console.error(result.error)
         return
-    state = "written" if result.differs else "unchanged"
-    console.line(f"{result.target}: {plural(result.packages, 'package')} locked, {state}", "green")
-    for change in result.changes:
+    state = "changed" if result.differs else "unchanged"
+    console.line(f"{result.target}: {plural(result.packages, 'package')}, {state}", "green")
+    _changes(result.changes, console)
+
+
+def _changes(changes: Iterable[Change], console: Console) -> None:
+    for change in changes:
         versions = f"{change.before or ''} -> {change.after or ''}".strip()
         console.line(f"  {change.kind:<8}{change.name} {versions} (via {', '.join(change.via)})")
+
+
+@_view("Confirmation")
+def _confirmed(result: Confirmation, console: Console) -> None:
+    if result.differences:
+        console.line(f"{result.target}: pip-tools would install something else", "bold red")
+        _changes(result.differences, console)
+    else:
+        console.line(f"{result.target}: pip-tools accepts the lock", "green")
+
+
+@_view("Freshness")
+def _freshness(result: Freshness, console: Console) -> None:
+    style = "bold red" if result.stale else "green"
+    console.line(f"{result.target}: {result.stale or 'fresh'}", style)
+
+
+@_view("IndexUpdate")
+def _updated(result: IndexUpdate, console: Console) -> None:
+    console.line(f"{result.index}: {len(result.added)} added, {len(result.completed)} completed")
+    for name in (*result.added, *result.completed):
+        console.line(f"  {name}")
+    for name in result.vanished:
+        console.note(f"{name} is not listed any more; the catalog keeps it")
+    for changed in result.reuploads:
+        console.line(f"refused: {changed.filename} is another file now", "bold red")
+        console.line(f"  known sha256 {changed.known}, offered {changed.offered}")
+    for error in result.errors:
+        console.error(error)
 
 
 @_view("RolledBack")
@@ -181,8 +216,9 @@ def _cleaned(result: Cleaned, console: Console) -> None:
 @_view("Overview")
 def _overview(result: Overview, console: Console) -> None:
     table = Table(box=None, pad_edge=False)
-    for column in ("target", "platform", "lock", "built", "last checks", "what it is"):
-        table.add_column(column, overflow="fold")
+    for column in ("target", "platform", "lock", "built", "last checks"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("what it is")
     for row in result.rows:
         table.add_row(row.name, row.platform, row.lock, row.built, row.smoke, row.summary)
     console.table(table)

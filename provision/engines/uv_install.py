@@ -48,7 +48,13 @@ def venv_argv(uv: str, prefix: Path, python: str) -> list[str]:
 
 
 def install_argv(
-    uv: str, python: Path, *, index_url: str | None, wheelhouses: Sequence[Path], offline: bool
+    uv: str,
+    python: Path,
+    *,
+    index_url: str | None,
+    wheelhouses: Sequence[Path],
+    offline: bool,
+    complete: bool,
 ) -> list[str]:
     """Return the command that installs locked wheels, read from standard input, and nothing else.
 
@@ -57,17 +63,18 @@ def install_argv(
         python: The environment's interpreter.
         index_url: The one index to ask; None for uv's default.
         wheelhouses: Folders to look into first.
-        offline: Ask no index at all.
+        offline: Ask no network; what uv's cache holds of the index serves.
+        complete: The wheelhouses hold all of it, so that there is nothing to ask an index for.
     """
     argv = [uv, "pip", "install", "--no-config", "--python", str(python), "--no-deps",
             "--require-hashes", "--no-build", "--requirements", "-"]  # fmt: skip
     for folder in wheelhouses:
         argv += ["--find-links", str(folder)]
-    if offline:
-        argv += ["--no-index", "--offline"]
+    if complete:
+        argv += ["--no-index"]
     elif index_url:
         argv += ["--default-index", index_url]
-    return argv
+    return [*argv, *(["--offline"] if offline else [])]
 
 
 def requirements(artifacts: Sequence[Artifact]) -> str:
@@ -102,10 +109,16 @@ def install(
     index_url: str | None = None,
     wheelhouses: Sequence[Path] = (),
     offline: bool = False,
+    complete: bool = False,
 ) -> Completed:
     """Install locked wheels into an environment; the caller judges how it ended."""
     argv = install_argv(
-        program(), python, index_url=index_url, wheelhouses=wheelhouses, offline=offline
+        program(),
+        python,
+        index_url=index_url,
+        wheelhouses=wheelhouses,
+        offline=offline,
+        complete=complete,
     )
     return run(argv, stdin=requirements(artifacts), to_terminal=True)
 
