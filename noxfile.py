@@ -117,6 +117,7 @@ VERBS = {
     "verify": "Compare with its lock",
     "smoke": "Run the checks of",
     "rollback": "Go back to the previous generation of",
+    "bundle": "Collect (-- -o DIR) for a machine without a network",
     "run": "Run a command (after --) in",
 }
 for spec in sorted((HERE / "envs").glob("*.toml")):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from provision.build import Built
+    from provision.bundle import Bundle
     from provision.changes import Change
     from provision.console import Console
     from provision.detect import Detection
@@ -87,6 +88,19 @@ def _activation(result: Built) -> str:
     if sys.platform == "win32":
         return str(current / "Scripts" / "activate")
     return f"source {current / 'bin' / 'activate'}"
+
+
+@_view("Bundle")
+def _bundle(result: Bundle, console: Console) -> None:
+    for item in result.missing:
+        console.line(f"missing: {item}", "bold red")
+    words = f"{plural(result.files, 'file')}, {size(result.size)} in {result.folder}"
+    if result.missing:
+        console.line(f"{result.target} is not complete: {words}", "bold red")
+        console.line("put what is missing into a folder and name it with --wheelhouse DIR")
+        return
+    console.line(f"{result.target} is complete: {words}", "bold green")
+    console.line(f"Copy the folder; on the other machine run {result.command} in it")
 
 
 @_view("Verification")
