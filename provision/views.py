@@ -86,7 +86,9 @@ def _activation(result: Built) -> str:
     if (result.generation.folder / "conda-meta").is_dir():
         return ""
     if sys.platform == "win32":
-        return str(current / "Scripts" / "activate")
+        # Not every drive of Windows knows links.
+        folder = current if current.exists() else result.generation.folder
+        return str(folder / "Scripts" / "activate")
     return f"source {current / 'bin' / 'activate'}"
 
 
