@@ -10,6 +10,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import venv
 from pathlib import Path
@@ -49,6 +50,10 @@ def ensure_tools(*, dev: bool = False) -> None:
     subprocess.run([*install, "--require-hashes", "-r", str(wanted)], env=settings, check=True)
     # uv is also the backend that pyproject.toml names, so this needs no network.
     subprocess.run([*install, "--offline", "-e", str(HERE)], check=True)
+    # The absolute path that uv wrote is UTF-8, which Python 3.11 and 3.12 read in the encoding of
+    # the locale; a relative one is the same in both, whatever letters lead to this clone.
+    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(TOOLS)}))
+    (site / "provision.pth").write_text(os.path.relpath(HERE, site) + "\n", encoding="utf-8")
     stamp.write_text(hashlib.sha256(wanted.read_bytes()).hexdigest(), encoding="utf-8")
 
 

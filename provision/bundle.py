@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import __version__, condalock, fetch, files, install, toolset
@@ -20,6 +19,7 @@ from provision.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from provision.fetch import Missing, Wanted
     from provision.install import Supply
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MANIFEST = "manifest.json"
 ARTIFACTS, TOOLS, TOOLKIT = "artifacts", "tools", "toolkit"
-_CHECKOUT = Path(__file__).resolve().parents[1]
 # What runs the toolkit elsewhere; the rest of a clone is for its developers.
 _OF_TOOLKIT = ("noxfile.py", "pyproject.toml", "README.md", "LICENSE", "provision",
                "lockfiles/tools")  # fmt: skip
@@ -102,7 +101,7 @@ def bundle(
     """
     _open(folder)
     missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
-    missing += _tools(target, supply, folder / TOOLS, progress)
+    missing += _tools(project, target, supply, folder / TOOLS, progress)
     progress.step("copying the toolkit")
     _copy_toolkit(project, target, folder / TOOLKIT)
     command = _write_command(target, folder)
@@ -112,13 +111,15 @@ def bundle(
 
 
 def _open(folder: Path) -> None:
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
     if not folder.exists():
         files.make_tagged(folder)
     elif not files.is_tagged(folder):
         raise UsageError(
             f"{folder} exists and is no bundle",
             cause="files that are not of this bundle would be removed from it",
-            remedy="name a folder that does not exist",
+            remedy="name a folder that is empty or does not exist",
         )
 
 
@@ -132,9 +133,10 @@ def _artifacts(lock: Lock, supply: Supply, folder: Path, progress: Progress) -> 
     return _bring(wanted, folder, supply, progress)
 
 
-def _tools(target: Target, supply: Supply, folder: Path, progress: Progress) -> list[Missing]:
-    locks = _CHECKOUT / "lockfiles" / "tools"
-    tools = toolset.read(locks, target.platform, target.python)
+def _tools(
+    project: Project, target: Target, supply: Supply, folder: Path, progress: Progress
+) -> list[Missing]:
+    tools = toolset.read(project.lock("tools"), target.platform, target.python)
     progress.step(f"bringing {plural(len(tools), 'tool')} for {target.platform}")
     houses, index = supply.wheelhouses, supply.indexes.get("default")
     wanted, missing = toolset.choose(
@@ -154,16 +156,11 @@ def _bring(wanted: list[Wanted], folder: Path, supply: Supply, progress: Progres
 
 
 def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
-    """Copy what runs there: the toolkit from its clone, the target from the project."""
-    if not (_CHECKOUT / "noxfile.py").is_file():
-        raise UsageError(
-            f"{_CHECKOUT} is no clone of Provision", remedy="make the bundle in a clone"
-        )
-    own = [(_CHECKOUT / path, folder / path) for path in _OF_TOOLKIT]
     spec = project.specs / f"{target.name}.toml"
     places = (spec, project.catalog, project.lock(target.name), project.smoke)
     try:
-        for source, path in (*own, *((p, folder / p.relative_to(project.root)) for p in places)):
+        for source in (*(project.root / name for name in _OF_TOOLKIT), *places):
+            path = folder / source.relative_to(project.root)
             path.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -174,7 +171,7 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
         raise ToolError(
             f"cannot copy the toolkit to {folder}",
             evidence=str(error),
-            remedy="check the folder and the free space",
+            remedy="bundles are made in a clone; check it, and the free space",
         ) from error
 
 

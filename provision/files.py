@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TAG = "provision.tag"  # not CACHEDIR.TAG: uv writes its own into every environment
 _NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
+_MAKING = ".making-"  # so is a folder called until it carries the tag
 _TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
 
 
@@ -121,9 +122,11 @@ def make_tagged(folder: Path) -> None:
     Raises:
         ToolError: It exists, or its parent cannot be written.
     """
+    fresh = folder.with_name(f"{_MAKING}{os.getpid()}-{folder.name}")
     try:
-        folder.mkdir(parents=True)
-        (folder / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
+        fresh.mkdir(parents=True)
+        (fresh / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
+        fresh.rename(folder)
     except OSError as error:
         raise ToolError(
             f"cannot make {folder}", evidence=str(error), remedy="check the folder above it"
@@ -131,13 +134,13 @@ def make_tagged(folder: Path) -> None:
 
 
 def is_tagged(folder: Path) -> bool:
-    """Whether a folder carries our tag and is no link."""
+    """Whether a folder carries our tag and is no link, or is one that never got that far."""
     if is_link(folder):
         return False
     try:
         return (folder / _TAG).read_text(encoding="utf-8") == _TAG_TEXT
     except (OSError, UnicodeDecodeError):
-        return False
+        return folder.name.startswith(_MAKING) and folder.is_dir()
 
 
 def remove_tagged(folder: Path) -> None:

@@ -119,9 +119,14 @@ def _answer(index: Index, request: BaseHTTPRequestHandler) -> None:
         return
     folder, name = path.parent, path.name
     wheels = sorted(folder.glob(f"{name.replace('-', '_')}-*.whl"))
-    links = "".join(f'<a href="/{folder.name}/{w.name}">{w.name}</a>' for w in wheels)
+    links = "".join(f'<a href="{_address(w)}">{w.name}</a>' for w in wheels)
     body = f"<html><body>{links}</body></html>".encode()
     _send(request, body if wheels else b"", 200 if wheels else 404)
+
+
+def _address(wheel: Path) -> str:
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return f"/{wheel.parent.name}/{wheel.name}#sha256={digest}"
 
 
 def _send_file(index: Index, request: BaseHTTPRequestHandler, body: bytes) -> None:
