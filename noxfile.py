@@ -158,6 +158,12 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session
+def wine(session: nox.Session) -> None:
+    """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
+    tool(session, "pytest", "-m", "wine", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style, types, the floors of the architecture, and every spec against its schema."""
     tool(session, "ruff", "format", "--check", ".")

@@ -11,13 +11,13 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from provision.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 log = logging.getLogger(__name__)
 
@@ -146,12 +146,27 @@ def attach(argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path | No
     """Run a command on the caller's terminal and return its exit code; Ctrl-C is the command's."""
     words = [str(word) for word in argv]
     log.info("+ %s", shlex.join(words))
+    words[0] = _found(words[0], env)
     with subprocess.Popen(words, env=dict(env), cwd=cwd) as process:
         while True:
             try:
                 return process.wait()
             except KeyboardInterrupt:
                 continue
+
+
+def _found(program: str, env: Mapping[str, str]) -> str:
+    """Return a program by the PATH of the environment that it is to run in.
+
+    Windows would look beside this process's own program first, so that `python` would be the
+    toolkit's; elsewhere the system does it right.
+    """
+    if sys.platform != "win32" or Path(program).name != program:
+        return program
+    folders = [Path(folder) for folder in env.get("PATH", "").split(os.pathsep) if folder]
+    suffixes = [*env.get("PATHEXT", ".EXE").split(";"), ""]
+    found = (folder / f"{program}{suffix}" for folder in folders for suffix in suffixes)
+    return next((str(path) for path in found if path.is_file()), program)
 
 
 def kill_group(process: subprocess.Popen[str]) -> None:

@@ -159,7 +159,9 @@ def _send(
     request.wfile.flush()
 
 
-def make_project(root: Path, index: Index, *, extra: str = "") -> Project:
+def make_project(
+    root: Path, index: Index, *, platform: str | None = None, extra: str = ""
+) -> Project:
     """Make a project with one target, whose ``beta`` comes from the index ``vendor``."""
     project = Project(root)
     project.smoke.mkdir(parents=True, exist_ok=True)
@@ -173,7 +175,7 @@ def make_project(root: Path, index: Index, *, extra: str = "") -> Project:
         f"""
 summary = "A target in miniature"
 accelerator = "cpu"
-platform = "{this_platform()}"
+platform = "{platform or this_platform()}"
 python = "{PYTHON}"
 [pip]
 cutoff = 2026-11-01
