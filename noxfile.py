@@ -135,6 +135,8 @@ add("targets", "List every target: lock, environment, last verdict.", "targets")
 add("detect", "This machine: devices, drivers, and which target fits.", "detect")
 add("build-auto", "Build the target that fits this machine.", "build", "auto")
 add("lock", "Lock every target.", "lock")
+add("doctor", "This machine, or after --: --python PATH, --log FILE, --target T.", "doctor")
+add("update", "Refresh the catalogs from the network; the only verb that changes them.", "update")
 add("clean", "Remove the generations that are not in use.", "clean")
 
 
@@ -161,6 +163,13 @@ def faults(session: nox.Session) -> None:
 def wine(session: nox.Session) -> None:
     """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
     tool(session, "pytest", "-m", "wine", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Time a build against bare uv and pip; prints ratios."""
+    (HERE / ".cache").mkdir(exist_ok=True)
+    tool(session, "benchmarks.build")
 
 
 @nox.session

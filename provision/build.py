@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision import __version__, files, inventory, record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from provision.install import Plan, Supply
@@ -33,6 +35,7 @@ class Order:
     Attributes:
         smoke: Run the quick checks.
         absent: Why the target's device is not on this machine; empty where it is.
+        stack: Reads the layers of this host; see :func:`provision.facts.stack`.
         fresh: Build even where a generation of this lock is there.
     """
 
@@ -42,6 +45,7 @@ class Order:
     supply: Supply
     smoke: bool
     absent: str
+    stack: Callable[[], dict[str, str]]
     fresh: bool = False
 
 
@@ -74,7 +78,9 @@ def build(order: Order, run: Run, progress: Progress) -> Built:
     if ready := _ready(home, order):
         return Built(order.target.name, ready)
     waiting = f"another build of {order.target.name} is running; waiting for it to end"
-    with files.folder_lock(home, lambda: progress.note(waiting)):
+    with files.folder_lock(home, lambda: progress.note(waiting)) as held:
+        # Whatever this starts holds the lock too, so that nobody sweeps a folder in use.
+        run = functools.partial(run, pass_fds=(held,))
         if ready := _ready(home, order):
             return Built(order.target.name, ready)
         for folder in record.unfinished(home):
@@ -125,7 +131,7 @@ def _build_new(home: Path, order: Order, run: Run, progress: Progress) -> Built:
     folder = _free_folder(home, order.lock)
     files.make_tagged(folder)
     try:
-        built = _fill(folder, order, run, progress)
+        built = fill(folder, order, run, progress)
         if built.generation:
             files.swap_link(home / record.CURRENT, folder)
     except BaseException:
@@ -143,7 +149,12 @@ def _free_folder(home: Path, lock: Lock) -> Path:
     return next(path for path in (first, *others) if not path.exists())
 
 
-def _fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
+def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
+    """Make the environment of an order in a tagged folder: install, verify, prove, record.
+
+    Raises:
+        ToolError: As :func:`build`; the folder is left as it is then.
+    """
     from provision import install
     from provision.run import environment_python
 
@@ -199,12 +210,13 @@ def _verify(folder: Path, order: Order, progress: Progress) -> Verification:
 
 
 def _prove(folder: Path, order: Order, run: Run, progress: Progress) -> Report | None:
-    from provision.smoke import smoke
+    from provision import smoke
 
     if not order.smoke or order.absent:
         return None
     progress.step("running the quick checks")
-    return smoke(order.project, order.target, order.lock, folder, run)
+    subject = smoke.built(folder, order.lock)
+    return smoke.smoke(order.project, order.target, subject, order.stack(), run)
 
 
 def _proof(order: Order) -> Proof:

@@ -152,12 +152,14 @@ class Channel(Table):
 
 
 def names(folder: Path) -> list[str]:
-    """Return the names of the vendor indexes that a catalog holds, sorted."""
-    return sorted(
-        path.stem
-        for path in folder.glob("*.json")
-        if "index.schema.json" in path.read_text(encoding="utf-8")[:200]
-    )
+    """Return the names of all indexes and channels that a catalog holds, sorted."""
+    return sorted(path.stem for path in folder.glob("*.json") if "." not in path.stem)
+
+
+def is_channel(folder: Path, name: str) -> bool:
+    """Whether a snapshot is that of a conda channel."""
+    path = folder / f"{name}.json"
+    return path.is_file() and "channel.schema.json" in path.read_text(encoding="utf-8")[:200]
 
 
 def load(folder: Path, index: str) -> Index:
@@ -183,11 +185,10 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:
-        known = names(folder)
         raise SpecError(
             f"there is no catalog of {name!r}",
             evidence=str(error),
-            cause=f"{folder} holds: {', '.join(known)}",
+            cause=f"{folder} holds: {', '.join(names(folder))}",
             remedy="name one of these in the spec",
         ) from error
     except ValidationError as error:

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from provision.build import Order
     from provision.console import Console
     from provision.detect import Detection
+    from provision.finding import Diagnosis, Finding
     from provision.install import Supply
     from provision.lock import LockResult
     from provision.lockfile import Lock
     from provision.project import Project
     from provision.record import Generation
+    from provision.report import Report
     from provision.resolve import Resolver
+    from provision.smoke import Subject
     from provision.spec import Target
     from provision.verify import Verification
 
@@ -71,8 +74,7 @@ def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
     from provision.console import Console, print_json
 
     if arguments.json:
-        fields = ("what", "evidence", "cause", "remedy")
-        print_json(arguments.verb, {"error": {name: getattr(error, name) for name in fields}})
+        print_json(arguments.verb, {"error": error})
     Console(_program()).error(error)
     return int(error.exit_code)
 
@@ -110,19 +112,25 @@ def parser() -> argparse.ArgumentParser:
     verb("detect", _detect, "this machine: devices, drivers, and which target fits")
     _add_build(verb("build", _build, "lock -> a verified, proven, current environment"))
     _add_lock(verb("lock", _lock, "spec and catalog -> lock; prints what changed"))
-    update = verb("update", _update, "refresh the catalogs of vendor indexes from the network")
-    update.add_argument("indexes", nargs="*", metavar="INDEX", help="all of them if none is named")
+    update = verb("update", _update, "refresh the catalogs from the network")
+    update.add_argument(
+        "names", nargs="*", metavar="NAME", help="an index or channel; all of them if none is named"
+    )
     check = verb("verify", _verify, "is what is installed what is locked?")
     check.add_argument("target")
     check.add_argument("--deep", action="store_true", help="compare the hash of every file")
     check.add_argument("--repair", action="store_true", help="replace what drifted; implies --deep")
     _add_making(check)
-    smoke = verb("smoke", _smoke, "run the checks in the environment and keep the report")
-    smoke.add_argument("target")
-    smoke.add_argument("--full", action="store_true", help="all checks, not only the quick ones")
+    _add_smoke(verb("smoke", _smoke, "run the checks, compare with the last good report"))
+    page = verb("report", _report, "one HTML page of a target's reports on this host")
+    page.add_argument("target")
+    page.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: TARGET.html")
     run = verb("run", _run, "run a command in the clean environment")
     run.add_argument("target")
     run.add_argument("command", nargs="+", metavar="-- CMD", help="the command and its arguments")
+    _add_docker(verb("docker", _docker, "lock -> the image of a Linux target"))
+    listed = verb("sbom", _sbom, "print what is in a target, as CycloneDX JSON")
+    listed.add_argument("target")
     back = verb("rollback", _rollback, "go back to the generation before the current one")
     back.add_argument("target")
     _add_clean(verb("clean", _clean, "remove generations that are not in use"))
@@ -133,6 +141,7 @@ def parser() -> argparse.ArgumentParser:
         help="a folder that does not exist, or an earlier bundle to go on with",
     )  # fmt: skip
     _add_wheelhouse(bundle)
+    _add_doctor(verb("doctor", _doctor, "what is wrong with an environment, a log, this machine"))
     verb("schema", _schema, "print the JSON Schema of a spec")
     return top
 
@@ -155,12 +164,52 @@ def _add_making(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
 
 
+def _add_smoke(smoke: argparse.ArgumentParser) -> None:
+    smoke.add_argument("target")
+    suites = smoke.add_mutually_exclusive_group()
+    suites.add_argument("--quick", action="store_true", help="what gates a build; the default")
+    suites.add_argument("--full", action="store_true", help="all checks: minutes")
+    whose = smoke.add_mutually_exclusive_group()
+    whose.add_argument(
+        "--if-driver-changed", action="store_true",
+        help="only where driver, kernel, runtime or lock differ from the last report",
+    )  # fmt: skip
+    whose.add_argument(
+        "--against", type=Path, metavar="PYTHON", help="check another environment; keeps no report"
+    )
+    smoke.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
+
+
+def _add_doctor(doctor: argparse.ArgumentParser) -> None:
+    patient = doctor.add_mutually_exclusive_group()
+    patient.add_argument(
+        "--python", type=Path, metavar="PATH", help="an interpreter, or its folder"
+    )
+    patient.add_argument("--log", metavar="FILE", help="what a program printed; - reads it here")
+    doctor.add_argument("--target", help="what the environment is meant to be; ours without PATH")
+
+
 def _add_clean(clean: argparse.ArgumentParser) -> None:
     clean.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
     clean.add_argument(
         "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
     )
     clean.add_argument("--all", action="store_true", help="remove the current one too")
+
+
+def _add_docker(docker: argparse.ArgumentParser) -> None:
+    docker.add_argument("target")
+    docker.add_argument(
+        "--print", action="store_true", help="prepare the build's folder and print its command"
+    )
+    docker.add_argument("--base-image", metavar="IMAGE", help="instead of the pinned Debian")
+    docker.add_argument(
+        "--wheelhouse", type=Path, action="append", default=[], metavar="DIR",
+        help="a folder of wheels to take from first; may be given again",
+    )  # fmt: skip
+    docker.add_argument("--offline", action="store_true", help="give the build no network at all")
+    docker.add_argument("--dev", action="store_true", help="with a C++ compiler and headers")
+    docker.add_argument("--oci", type=Path, metavar="FILE", help="also write an OCI layout")
 
 
 def _add_lock(lock: argparse.ArgumentParser) -> None:
@@ -209,9 +258,7 @@ def _detection(project: Project) -> Detection:
 
 
 def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import lock, sources, spec
-    from provision.resolve import Resolver
-    from provision.run import run
+    from provision import lock, spec
 
     names = arguments.targets or spec.names(project.specs)
     wished = [spec.load_named(project.specs, name) for name in names]
@@ -221,6 +268,10 @@ def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> 
     if arguments.check and not (arguments.resolve or second):
         fresh = lock.check(wished, project)
         return fresh, Exit.FINDINGS if any(f.stale for f in fresh) else Exit.OK
+    from provision import sources
+    from provision.resolve import Resolver
+    from provision.run import run
+
     found = sources.read()
     resolver = Resolver(project.catalog, found, run, console, engine=arguments.engine)
     if arguments.check and second:
@@ -251,16 +302,19 @@ def _upgrade(target: Target, project: Project, resolver: Resolver, package: str)
 def _update(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import catalog, spec
-    from provision.update import Updater
+    from provision import spec
+    from provision.run import run
+    from provision.update import update
 
     wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
-    indexes = arguments.indexes or catalog.names(project.catalog)
     downloads = project.root / ".cache" / "update"
     with console.downloads() as on_bytes:
-        updater = Updater(project.catalog, wished, downloads, console, on_bytes)
-        results = [updater.update(index) for index in indexes]
-    return results, Exit.FINDINGS if any(result.bad for result in results) else Exit.OK
+        results = update(
+            project, wished, downloads,
+            progress=console, on_bytes=on_bytes, run=run, only=arguments.names,
+        )  # fmt: skip
+    failed = [int(error.exit_code) for result in results for error in result.errors]
+    return results, max([*failed, int(any(result.bad for result in results))])
 
 
 def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
@@ -290,8 +344,9 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
         target,
         lock,
         supply,
-        smoke=not getattr(arguments, "no_smoke", False),
+        smoke=not arguments.no_smoke,
         absent=absent,
+        stack=lambda: _stack(project),
     )
 
 
@@ -381,6 +436,47 @@ def _absent(project: Project, target: Target) -> str:
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
 
 
+def _doctor(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+    from provision.finding import Diagnosis
+
+    if arguments.log:
+        result = Diagnosis(arguments.log, _of_log(arguments.log))
+    else:
+        result = _of_environment(arguments, project)
+    return result, Exit.FINDINGS if result.bad else Exit.OK
+
+
+def _of_log(name: str) -> tuple[Finding, ...]:
+    from provision.doctor import diagnose_log
+
+    if name == "-":
+        return tuple(diagnose_log(sys.stdin.buffer))
+    try:
+        with Path(name).open("rb") as stream:
+            return tuple(diagnose_log(stream))
+    except OSError as error:
+        raise UsageError(f"cannot read {name}", evidence=str(error)) from error
+
+
+def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosis:
+    from provision import lockfile, spec
+    from provision.devices import read_devices
+    from provision.doctor import diagnose_environment, diagnose_machine
+    from provision.finding import Diagnosis
+    from provision.host import read_host
+
+    devices = read_devices(project.catalog)
+    host = read_host(devices)
+    target = spec.load_named(project.specs, arguments.target) if arguments.target else None
+    ours = _current(project, target.name).folder if target and not arguments.python else None
+    python = arguments.python or ours
+    if python is None:
+        return Diagnosis("this machine", tuple(diagnose_machine(host, devices)))
+    lock = lockfile.read(project.lock(target.name)) if target else None
+    found = diagnose_environment(python, host, devices, target=target, lock=lock, home=Path.home())
+    return Diagnosis(str(python), tuple(found))
+
+
 def _verify(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
@@ -443,24 +539,77 @@ def _current(project: Project, target: str) -> Generation:
 
 
 def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import lockfile, record, spec
+    from provision import compare, lockfile, record, smoke, spec
+
+    target = spec.load_named(project.specs, arguments.target)
+    stack = _stack(project)
+    console.step(f"the {'full' if arguments.full else 'quick'} checks of {target.name}")
+    if arguments.against:
+        return _smoke_foreign(arguments, project, target, stack)
+    now = _current(project, target.name)
+    lock = lockfile.read(project.lock(target.name))
+    last = smoke.last_report(project, target.name)
+    if arguments.if_driver_changed and last and not compare.moves(last, stack, lock.digest):
+        unchanged = compare.Unchanged(target.name, last.started, len(last.failed))
+        return unchanged, Exit.FINDINGS if last.failed else Exit.OK
+    subject = smoke.built(now.folder, lock)
+    report = _checked(arguments, project, target, subject, stack)
+    if not report.failed:
+        record.prove(now)
+    before = smoke.baseline(project, target.name, report)
+    comparison = compare.compare(before, report) if before else None
+    bad = report.failed or (comparison and comparison.bad)
+    return compare.Smoked(report, comparison), Exit.FINDINGS if bad else Exit.OK
+
+
+def _smoke_foreign(
+    arguments: argparse.Namespace, project: Project, target: Target, stack: dict[str, str]
+) -> tuple[object, int]:
+    from provision import compare, smoke
+    from provision.run import run
+
+    subject = smoke.foreign(arguments.against, run)
+    report = _checked(arguments, project, target, subject, stack)
+    return compare.Smoked(report, None), Exit.FINDINGS if report.failed else Exit.OK
+
+
+def _checked(
+    arguments: argparse.Namespace,
+    project: Project,
+    target: Target,
+    subject: Subject,
+    stack: dict[str, str],
+) -> Report:
     from provision.run import run
     from provision.smoke import smoke
 
+    return smoke(project, target, subject, stack, run, full=arguments.full, junit=arguments.junit)
+
+
+def _stack(project: Project) -> dict[str, str]:
+    from provision.devices import read_devices
+    from provision.facts import stack
+    from provision.host import read_host
+
+    return stack(read_host(read_devices(project.catalog)))
+
+
+def _report(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
+    from provision import files, page, report, smoke, spec
+
     target = spec.load_named(project.specs, arguments.target)
-    now = _current(project, target.name)
-    console.step(f"running the {'full' if arguments.full else 'quick'} checks of {target.name}")
-    report = smoke(
-        project,
-        target,
-        lockfile.read(project.lock(target.name)),
-        now.folder,
-        run,
-        full=arguments.full,
-    )
-    if not report.failed:
-        record.prove(now)
-    return report, Exit.FINDINGS if report.failed else Exit.OK
+    kept = smoke.history(project, target.name)
+    if not kept:
+        raise UsageError(
+            f"{target.name} has no report on this host",
+            remedy=f"`{_program()} smoke {target.name}` makes one",
+        )
+    out = arguments.output or Path(f"{target.name}.html")
+    files.write_atomic(out, page.render([report.read(path) for path in kept]))
+    console.line(f"{out}: {len(kept)} reports")
+    return None, Exit.OK
 
 
 def _run(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
@@ -475,3 +624,36 @@ def _run(arguments: argparse.Namespace, project: Project, console: Console) -> t
         console.step(f"left behind: {', '.join(dropped)}")
     environment = clean_environment(prefix=now.folder, extra=target.variables(now.folder))
     return None, attach(arguments.command, env=environment)
+
+
+def _docker(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
+    import shlex
+
+    from provision import context, docker, spec
+    from provision.run import run
+
+    target = spec.load_named(project.specs, arguments.target)
+    order = context.Order(
+        project,
+        target,
+        _fresh_lock(project, target),
+        _supply(arguments, project, target),
+        base_image=arguments.base_image,
+        dev=arguments.dev,
+    )
+    if arguments.print:
+        context.prepare(order, run, console)
+        command = docker.build_argv(order, docker.find_engine(run), os.environ)
+        sys.stdout.write(f"DOCKER_BUILDKIT=1 {shlex.join(command)}\n")
+        return None, Exit.OK
+    return docker.docker(order, run, console, layout=arguments.oci), Exit.OK
+
+
+def _sbom(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
+    from provision import lockfile, sbom, spec
+
+    target = spec.load_named(project.specs, arguments.target)
+    sys.stdout.write(sbom.sbom(target, lockfile.read(project.lock(target.name))))
+    return None, Exit.OK

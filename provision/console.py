@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console as RichConsole
 from rich.text import Text
 
+from provision.errors import ProvisionError
 from provision.finding import Finding, Level
 from provision.words import size
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from provision.download import OnBytes
-    from provision.errors import ProvisionError
 
 _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 SCHEMA = 1
@@ -114,6 +114,8 @@ def print_json(verb: str, result: object) -> None:
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
     """Return a result as JSON knows it."""
+    if isinstance(value, ProvisionError):
+        return {name: getattr(value, name) for name in ("what", "evidence", "cause", "remedy")}
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

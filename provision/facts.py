@@ -133,3 +133,22 @@ class Host:
     user: User | None = None
     variables: dict[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+
+def stack(host: Host) -> dict[str, str]:
+    """Return what an upgrade can change on a machine: layer to version, comparable as it is.
+
+    Layers are the kernel, each GPU with its driver, and the runtime libraries of the system.
+    """
+    found = {"platform": host.platform, "kernel": host.kernel}
+    for gpu in host.gpus:
+        found[f"GPU {gpu.address}"] = gpu.name
+        if gpu.driver:
+            found[f"driver {gpu.driver.name}"] = gpu.driver.version or host.kernel
+    runtimes = {
+        "Level Zero loader": host.runtimes.level_zero,
+        "compute-runtime": host.runtimes.compute_runtime,
+        "OpenCL": ", ".join(host.runtimes.opencl) or None,
+        "CUDA driver library": host.runtimes.cuda,
+    }
+    return found | {name: version for name, version in runtimes.items() if version is not None}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from provision.errors import ToolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+_POLL = 0.1  # seconds between two tries for a lock
 _TAG = "provision.tag"  # not CACHEDIR.TAG: uv writes its own into every environment
 _NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
 _MAKING = ".making-"  # so is a folder called until it carries the tag
@@ -89,31 +92,52 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold the one lock of a folder; the system drops it when its holder dies, however it dies.
+def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
+    """Hold the one lock of a folder; the system drops it when its holders die, however they die.
+
+    Yields the lock's file descriptor. A child that inherits it (``pass_fds`` of
+    :func:`provision.run.run`) holds the lock too: if this process is killed, nobody else starts
+    before the child, which may still be writing, has ended. (Not on Windows.)
 
     Args:
         folder: The folder to work in; made if it is absent.
         on_wait: Called once if another process holds the lock.
-    """
-    from filelock import FileLock, Timeout  # noqa: PLC0415 - a no-op build need not load it
 
+    Raises:
+        ToolError: The folder cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            on_wait()
-            lock.acquire()
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise ToolError(
             f"cannot work in {folder}", evidence=str(error), remedy="check its owner and its rights"
         ) from error
     try:
-        yield
+        if not _try_lock(handle):
+            on_wait()
+            while not _try_lock(handle):
+                time.sleep(_POLL)
+        yield handle
     finally:
-        lock.release()
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt  # noqa: PLC0415 - Windows only
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl  # noqa: PLC0415 - absent on Windows
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EACCES, errno.EAGAIN, errno.EDEADLK}:
+            return False
+        raise
+    return True
 
 
 def make_tagged(folder: Path) -> None:

@@ -40,6 +40,24 @@ class Finding:
         return self.level is not Level.NOTE
 
 
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The findings about an environment, a log or a machine; worst first.
+
+    Attributes:
+        patient: What was looked at.
+        findings: Nothing means that nothing is wrong that the doctor knows of.
+    """
+
+    patient: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def bad(self) -> bool:
+        """Whether anything is worse than a note."""
+        return any(finding.bad for finding in self.findings)
+
+
 def worst_first(findings: list[Finding]) -> list[Finding]:
     """Return the findings ordered by level, keeping their order within a level."""
     order = list(Level)

@@ -57,16 +57,23 @@ class Check(_Part):
     numbers: dict[str, Number]
     finding: Problem | None
 
+    @property
+    def blocked(self) -> bool:
+        """Whether it could not run because a check before it failed; that counts as failed."""
+        return self.finding is not None and self.finding.level == "note"
+
 
 class Report(_Part):
     """One run of the suite in one environment.
 
     Attributes:
-        schema: 1.
+        schema_version: 1; ``schema`` in the file.
         suite: ``quick`` or ``full``.
         device: What the environment's torch says about the device.
         started: ISO 8601, UTC.
         seconds: Duration of the whole run.
+        stack: Layers of the host and their versions; see :func:`provision.facts.stack`.
+        lock: Digest of the lock that the environment was built from; None for a foreign one.
     """
 
     schema_version: Literal[1]
@@ -78,11 +85,24 @@ class Report(_Part):
     started: str
     seconds: float
     checks: tuple[Check, ...]
+    stack: dict[str, str] = {}
+    lock: str | None = None
 
     @property
     def failed(self) -> tuple[Check, ...]:
         """The checks that failed."""
         return tuple(check for check in self.checks if check.outcome == "failed")
+
+
+def complete(path: Path, stack: dict[str, str], lock: str | None) -> str:
+    """Return the text of a report that the suite wrote, with what only the toolkit knows.
+
+    Raises:
+        ToolError: The suite's file is no report.
+    """
+    read(path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return json.dumps(document | {"stack": stack, "lock": lock}, indent=1) + "\n"
 
 
 def read(path: Path) -> Report:

@@ -30,9 +30,9 @@ class Resolver:
     Attributes:
         folder: The catalog.
         sources: Where the default index's packages come from.
-        engine: ``uv`` or ``pip-tools``.
         run: The door.
         progress: Told about the steps.
+        engine: ``uv`` or ``pip-tools``.
     """
 
     folder: Path
@@ -53,9 +53,10 @@ class Resolver:
             ToolError: A resolver or the network failed.
         """
         conda = self._conda(target)
-        return self._pip(target, {a.sha256: a.size for a in known}, conda), conda
+        sizes = {a.sha256: a.size for a in known if a.size}
+        return self._pip(target, sizes, conda), conda
 
-    def _pip(self, target: Target, known: Mapping[str, int | None], conda: str | None) -> str:
+    def _pip(self, target: Target, known: Mapping[str, int], conda: str | None) -> str:
         wheels = offered(target, self.folder)
         digest = catalog.digest(self.folder, target)
         self.progress.step(f"{target.name}: resolving")
@@ -64,8 +65,22 @@ class Resolver:
             pins = self._pins(target, wheels, desk)
             picks = desk.files(target, pins)
         self.progress.step(f"{target.name}: sizes of files")
-        artifacts = _artifacts(target, picks, wheels, known)
+        listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
+        sizes = self._sizes(picks, dict(known) | listed)
+        artifacts = [_artifact(target, pick, sizes[pick.sha256]) for pick in picks]
         return lockfile.render(header(target, digest, conda, self.engine), artifacts)
+
+    def _sizes(
+        self, picks: Sequence[Pick], known: Mapping[str, int | None]
+    ) -> dict[str, int | None]:
+        """Return the size of each file by its SHA-256.
+
+        A catalog's file has the size that the catalog tells, or none: its vendor is never asked.
+        """
+        sizes = {p.sha256: known.get(p.sha256, p.size) for p in picks}
+        unknown = {p.sha256: p.url for p in picks if p.sha256 not in known and not p.size}
+        asked = web.sizes(unknown.values(), self.sources.index_url)
+        return sizes | {sha256: asked[url] for sha256, url in unknown.items()}
 
     def _pins(
         self, target: Target, wheels: Mapping[str, Sequence[Wheel]], desk: uv_lock.Desk
@@ -150,29 +165,13 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
     }
 
 
-def _artifacts(
-    target: Target,
-    picks: Sequence[Pick],
-    wheels: Mapping[str, Sequence[Wheel]],
-    known: Mapping[str, int | None],
-) -> list[Artifact]:
-    listed = {wheel.sha256 for files in wheels.values() for wheel in files}
-    # A catalog's file has the size that the catalog tells, or none: its vendor is never asked.
-    unsized = [p.url for p in picks if _size(p, known) is None and p.sha256 not in listed]
-    asked = web.sizes(unsized)
-    return [
-        lockfile.Artifact(
-            name=pick.name,
-            version=pick.version,
-            filename=pick.filename,
-            sha256=pick.sha256,
-            size=_size(pick, known) or asked.get(pick.url),
-            index=target.pip.index_of(pick.name),
-            via=pick.via,
-        )
-        for pick in picks
-    ]
-
-
-def _size(pick: Pick, known: Mapping[str, int | None]) -> int | None:
-    return pick.size or known.get(pick.sha256)
+def _artifact(target: Target, pick: Pick, size: int | None) -> Artifact:
+    return lockfile.Artifact(
+        name=pick.name,
+        version=pick.version,
+        filename=pick.filename,
+        sha256=pick.sha256,
+        size=size,
+        index=target.pip.index_of(pick.name),
+        via=pick.via,
+    )

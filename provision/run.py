@@ -77,6 +77,7 @@ class Run(Protocol):
         timeout: float | None = None,
         stdin: str | None = None,
         to_terminal: bool = False,
+        pass_fds: Sequence[int] = (),
     ) -> Completed: ...
 
 
@@ -88,6 +89,7 @@ def run(
     timeout: float | None = None,
     stdin: str | None = None,
     to_terminal: bool = False,
+    pass_fds: Sequence[int] = (),
 ) -> Completed:
     """Run a command to its end and return what it printed.
 
@@ -102,6 +104,7 @@ def run(
         stdin: Text for standard input, which is empty otherwise.
         to_terminal: Let standard error through where it is a terminal, so that the command's own
             progress shows; it is not captured then.
+        pass_fds: File descriptors that the process inherits (not on Windows).
 
     Raises:
         ToolError: The program does not exist or the time-out passed.
@@ -121,6 +124,7 @@ def run(
             encoding="utf-8",
             errors="replace",
             start_new_session=os.name == "posix",
+            pass_fds=pass_fds if os.name == "posix" else (),
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
     except OSError as error:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provision import files, report
-from provision.errors import ToolError
+from provision.errors import ToolError, UsageError
 from provision.run import clean_environment, describe_exit, environment_python
 
 if TYPE_CHECKING:
@@ -21,16 +23,63 @@ if TYPE_CHECKING:
 
 REPORTS = "reports"
 _TIMEOUT = {"quick": 300.0, "full": 1800.0}  # seconds; generous, a hang is what it is for
+_LIST = (
+    "import importlib.metadata as m, json; "
+    "print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
+)
 
 
-def expectation(target: Target, lock: Lock) -> dict[str, Any]:
-    """Return what the suite has to find, from spec and lock."""
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An environment to be checked.
+
+    Attributes:
+        prefix: Its folder, for variables that name it.
+        python: Its interpreter.
+        versions: What must be installed in it, by normalised name.
+        lock: Digest of the lock that it was built from; None for a foreign one.
+    """
+
+    prefix: Path
+    python: Path
+    versions: dict[str, str]
+    lock: str | None
+
+
+def built(prefix: Path, lock: Lock) -> Subject:
+    """Return an environment that Provision built, which must be what is locked."""
+    return Subject(prefix, environment_python(prefix), lock.versions, lock.digest)
+
+
+def foreign(python: Path, run: Run) -> Subject:
+    """Return somebody else's environment, taken as it is.
+
+    Raises:
+        UsageError: ``python`` is no interpreter that runs.
+    """
+    from packaging.utils import canonicalize_name  # noqa: PLC0415
+
+    try:
+        listed = run([python, "-I", "-c", _LIST], timeout=60).require("it does not run")
+        found = json.loads(listed.stdout)
+    except (ToolError, ValueError) as error:
+        raise UsageError(
+            f"{python} is no Python that runs",
+            evidence=str(getattr(error, "evidence", "") or error),
+            remedy="name the interpreter itself, such as venv/bin/python",
+        ) from error
+    versions = {str(canonicalize_name(name)): version for name, version in found.items() if name}
+    return Subject(python.absolute().parent.parent, python.absolute(), versions, None)
+
+
+def expectation(target: Target, versions: dict[str, str]) -> dict[str, Any]:
+    """Return what the suite has to find, from a spec and from what is installed."""
     return {
         "schema": 1,
         "target": target.name,
         "accelerator": target.accelerator,
         "python": target.python,
-        "packages": lock.versions,
+        "packages": versions,
         "forbid": [entry.model_dump() for entry in target.pip.forbid],
         "driver": target.hardware.driver,
         "families": list(target.hardware.families),
@@ -44,29 +93,37 @@ def expectation(target: Target, lock: Lock) -> dict[str, Any]:
 def smoke(
     project: Project,
     target: Target,
-    lock: Lock,
-    prefix: Path,
+    subject: Subject,
+    stack: dict[str, str],
     run: Run,
     *,
     full: bool = False,
+    junit: Path | None = None,
 ) -> Report:
-    """Run the suite in an environment and keep its report below the target's folder.
+    """Run the suite in an environment; the report of one of ours is kept, below its target.
+
+    Args:
+        project: Where the suite lies and the reports go.
+        target: What the environment promises.
+        subject: The environment.
+        stack: Layers of this host; see :func:`provision.facts.stack`.
+        run: The door.
+        full: All checks, not only the quick ones.
+        junit: Where to write JUnit XML as well.
 
     Raises:
         ToolError: The suite itself did not come to an end; a failed check is no error.
     """
     suite = "full" if full else "quick"
-    now = dt.datetime.now(dt.UTC)
-    kept = project.environments(target.name) / REPORTS / f"{now:%Y%m%dT%H%M%S%fZ}-{suite}.json"
     with tempfile.TemporaryDirectory(prefix="provision-smoke-") as folder:
-        expect, written = Path(folder, "expect.json"), Path(folder, "report.json")
-        expect.write_text(json.dumps(expectation(target, lock)), encoding="utf-8")
-        argv = [str(environment_python(prefix)), "-I", str(project.smoke / "run.py")]
-        argv += [str(expect), str(written), *(["--full"] if full else [])]
-        variables = target.variables(prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
+        expect, written, xml = (Path(folder, n) for n in ("expect.json", "report.json", "j.xml"))
+        expect.write_text(json.dumps(expectation(target, subject.versions)), encoding="utf-8")
+        argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
+        argv += [str(written), *(["--full"] if full else []), "--junit", str(xml)]
+        variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
         finished = run(
             argv,
-            env=clean_environment(prefix=prefix, extra=variables),
+            env=clean_environment(prefix=subject.prefix, extra=variables),
             cwd=Path(folder),
             timeout=_TIMEOUT[suite],
         )
@@ -75,17 +132,39 @@ def smoke(
                 f"the smoke suite of {target.name} did not come to an end",
                 evidence=_tail(finished.stderr or finished.stdout),
                 cause=f"its process ended with {describe_exit(finished.returncode)}",
-                remedy=f"`provision doctor --target {target.name}` looks for the cause",
+                remedy=f"`provision doctor --python {subject.python}` looks for the cause",
             )
-        result = report.read(written)
-        files.write_atomic(kept, written.read_text(encoding="utf-8"))
-    return result
+        if junit:
+            shutil.copyfile(xml, junit)
+        path = _kept(project, target.name, suite) if subject.lock else Path(folder, "foreign.json")
+        files.write_atomic(path, report.complete(written, stack, subject.lock))
+        return report.read(path)
+
+
+def _kept(project: Project, target: str, suite: str) -> Path:
+    now = dt.datetime.now(dt.UTC)
+    return project.environments(target) / REPORTS / f"{now:%Y%m%dT%H%M%S%fZ}-{suite}.json"
+
+
+def history(project: Project, target: str) -> list[Path]:
+    """Return the kept reports of a target on this host, oldest first."""
+    return sorted((project.environments(target) / REPORTS).glob("*.json"))
 
 
 def last_report(project: Project, target: str) -> Report | None:
     """Return the newest report of a target on this host, or None."""
-    kept = sorted((project.environments(target) / REPORTS).glob("*.json"))
+    kept = history(project, target)
     return report.read(kept[-1]) if kept else None
+
+
+def baseline(project: Project, target: str, before: Report) -> Report | None:
+    """Return the last good report of the same suite that is older than a report, or None."""
+    for path in reversed(history(project, target)):
+        if path.stem.endswith(before.suite):
+            found = report.read(path)
+            if found.started < before.started and not found.failed:
+                return found
+    return None
 
 
 def _tail(text: str) -> str:

@@ -42,8 +42,12 @@ def _specifier(text: str) -> str:
     return text
 
 
+_TOKEN = re.compile(r"/t/(?!\$)[^/]+/")  # https://…/t/<token>/channel, as anaconda.org writes it
+
+
 def _channel(text: str) -> str:
-    if "$" not in text and urlsplit(text).password:
+    password = urlsplit(text).password or ""
+    if (password and not password.startswith("$")) or _TOKEN.search(text):
         raise ValueError(
             "holds a password, which would end up in the lock; name a $VARIABLE instead"
         )

@@ -10,63 +10,54 @@ from pydantic import ValidationError
 
 from provision import catalog, web
 from provision.download import fetch
-from provision.engines import simple_index
+from provision.engines import conda_lock, simple_index
 from provision.errors import ProvisionError, ToolError
 from provision.files import sha256_file, write_atomic
+from provision.ledger import Ledger, Refreshed, Reupload
 from provision.spec import faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pypi_simple import DistributionPackage
     from requests import Session
 
-    from provision.catalog import Index, Wheel
+    from provision.catalog import Channel, Index, Package, Wheel
     from provision.download import OnBytes
     from provision.progress import Progress
+    from provision.project import Project
+    from provision.run import Run
     from provision.spec import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Reupload:
-    """Another file under a name that the catalog knows; refused, the catalog keeps the old hash.
+def update(
+    project: Project,
+    targets: Sequence[Target],
+    downloads: Path,
+    *,
+    progress: Progress,
+    on_bytes: OnBytes,
+    run: Run,
+    only: Sequence[str] = (),
+) -> list[Refreshed]:
+    """Refresh snapshots of wheel indexes and conda channels.
 
-    Attributes:
-        filename: The name.
-        known: SHA-256 in the catalog.
-        offered: SHA-256 that the index offers now.
+    Args:
+        project: Whose catalog.
+        targets: All targets: their platforms, Pythons and wishes decide which files are of
+            interest.
+        downloads: Where files are put that must be read whole; parts stay there.
+        progress: Told about the steps.
+        on_bytes: Told of each piece of a download.
+        run: The door, for the solver of conda channels.
+        only: Indexes and channels to refresh; all if empty.
+
+    Raises:
+        SpecError: A snapshot is missing or has faults.
     """
-
-    filename: str
-    known: str
-    offered: str
-
-
-@dataclass(frozen=True, slots=True)
-class IndexUpdate:
-    """What an update found in one index.
-
-    Attributes:
-        index: Its name.
-        added: Files that the catalog did not have.
-        completed: Files of which hash, size, requirements or confirmation were learned.
-        reuploads: Files that changed under their name; refused.
-        vanished: Files that the index does not list any more; kept.
-        errors: What failed; the distributions concerned are unchanged.
-    """
-
-    index: str
-    added: tuple[str, ...]
-    completed: tuple[str, ...]
-    reuploads: tuple[Reupload, ...]
-    vanished: tuple[str, ...]
-    errors: tuple[ProvisionError, ...]
-
-    @property
-    def bad(self) -> bool:
-        """Whether something needs a person's attention."""
-        return bool(self.reuploads or self.errors)
+    updater = Updater(project.catalog, targets, downloads, progress, on_bytes, run)
+    return [updater.refresh(name) for name in only or catalog.names(project.catalog)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +70,7 @@ class Updater:
         downloads: Where files are put that must be read whole; parts stay there.
         progress: Told about the steps.
         on_bytes: Told of each piece of a download.
+        run: The door.
     """
 
     folder: Path
@@ -86,36 +78,65 @@ class Updater:
     downloads: Path
     progress: Progress
     on_bytes: OnBytes
+    run: Run
 
-    def update(self, index: str) -> IndexUpdate:
-        """Refresh one index, and write its snapshot if something was learned.
+    def refresh(self, name: str) -> Refreshed:
+        """Refresh one snapshot, and write it if something was learned.
 
         Raises:
             SpecError: The snapshot cannot be read.
         """
+        if catalog.is_channel(self.folder, name):
+            return self._refresh_channel(name)
+        return self._refresh_index(name)
+
+    def _refresh_channel(self, name: str) -> Refreshed:
+        old = catalog.load_channel(self.folder, name)
+        ledger = Ledger({package.filename: package for package in old.packages})
+        for wish in _distinct(self.targets, name):
+            self.progress.step(f"{name}: {wish.name}")
+            try:
+                for package in conda_lock.newest(wish, old.url, self.run):
+                    ledger.note(package.filename, _unchanged(ledger.files, package))
+            except ProvisionError as error:
+                ledger.errors.append(error)
+        if ledger.changed:
+            files = sorted(ledger.files.values(), key=lambda p: (p.subdir, p.name, p.filename))
+            self._write(name, old.model_copy(update={"packages": tuple(files)}))
+        return ledger.result(name)
+
+    def _refresh_index(self, index: str) -> Refreshed:
         old = catalog.load(self.folder, index)
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
-        ledger = _Ledger({wheel.filename: wheel for wheel in old.files})
-        with web.session() as session:
-            for name in sorted(names):
-                self.progress.step(f"{index}: {name}")
-                try:
+        ledger = Ledger({wheel.filename: wheel for wheel in old.files})
+        try:
+            with web.session() as session:
+                for name in sorted(names):
+                    self.progress.step(f"{index}: {name}")
                     self._name(session, old, name, ledger)
-                except ProvisionError as error:
-                    ledger.errors.append(error)
-        self._write(index, old, ledger)
+        finally:  # also on Ctrl-C: what was downloaded and hashed need not be downloaded again
+            if ledger.changed:
+                files = sorted(ledger.files.values(), key=_order)
+                self._write(index, old.model_copy(update={"files": tuple(files)}))
         return ledger.result(index)
 
-    def _name(self, session: Session, old: Index, name: str, ledger: _Ledger) -> None:
-        packages = simple_index.listing(session, old.url, name)
+    def _name(self, session: Session, old: Index, name: str, ledger: Ledger[Wheel]) -> None:
+        try:
+            packages = simple_index.listing(session, old.url, name)
+        except ProvisionError as error:
+            ledger.errors.append(error)
+            return
         known = [parse_wheel_filename(wheel.filename)[1] for wheel in old.of(name)]
         oldest = min(known, default=None)
         platforms = {(target.platform, target.python) for target in self.targets}
         for package in packages:
-            before = ledger.wheels.get(package.filename)
+            before = ledger.files.get(package.filename)
             if before or simple_index.wanted(package.filename, platforms, oldest):
-                ledger.note(package, before, self._learn(session, package, before))
+                try:
+                    ledger.note(package.filename, self._learn(session, package, before))
+                except ProvisionError as error:
+                    ledger.errors.append(error)
         listed = {package.filename for package in packages}
         ledger.vanished += [w.filename for w in old.of(name) if w.filename not in listed]
 
@@ -163,43 +184,23 @@ class Updater:
         finally:
             path.unlink()
 
-    def _write(self, index: str, old: Index, ledger: _Ledger) -> None:
-        if not (ledger.added or ledger.completed):
-            return
-        files = sorted(ledger.wheels.values(), key=_order)
-        new = old.model_copy(update={"files": tuple(files)})
-        write_atomic(self.folder / f"{index}.json", catalog.render(new))
+    def _write(self, name: str, snapshot: Index | Channel) -> None:
+        write_atomic(self.folder / f"{name}.json", catalog.render(snapshot))
 
 
-class _Ledger:
-    """What is being found out about one index."""
+def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
+    """Return one target for each different wish to a channel."""
+    wishing = [t for t in targets if t.conda and channel in t.conda.channels]
+    return list({(t.platform, t.conda): t for t in wishing}.values())
 
-    def __init__(self, wheels: dict[str, Wheel]) -> None:
-        self.wheels = wheels
-        self.added: list[str] = []
-        self.completed: list[str] = []
-        self.reuploads: list[Reupload] = []
-        self.vanished: list[str] = []
-        self.errors: list[ProvisionError] = []
 
-    def note(
-        self, package: DistributionPackage, before: Wheel | None, now: Wheel | Reupload
-    ) -> None:
-        if isinstance(now, Reupload):
-            self.reuploads.append(now)
-        elif now != before:
-            self.wheels[package.filename] = now
-            (self.completed if before else self.added).append(package.filename)
-
-    def result(self, index: str) -> IndexUpdate:
-        return IndexUpdate(
-            index,
-            tuple(self.added),
-            tuple(self.completed),
-            tuple(self.reuploads),
-            tuple(self.vanished),
-            tuple(self.errors),
-        )
+def _unchanged(known: Mapping[str, Package], now: Package) -> Package | Reupload:
+    before = known.get(now.filename)
+    if before is None:
+        return now
+    if before.sha256 != now.sha256:
+        return Reupload(now.filename, before.sha256, now.sha256)
+    return before
 
 
 def _told(needs: simple_index.Needs, basis: str) -> dict[str, object]:

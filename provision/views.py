@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from provision.build import Built
     from provision.bundle import Bundle
     from provision.changes import Change
+    from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
     from provision.detect import Detection
+    from provision.docker import Image
+    from provision.finding import Diagnosis
     from provision.generations import Cleaned, RolledBack
+    from provision.ledger import Refreshed
     from provision.lock import Confirmation, Freshness, LockResult
     from provision.report import Check, Report
     from provision.targets import Overview
-    from provision.update import IndexUpdate
     from provision.verify import Verification
 
 _VIEWS: dict[str, Callable[[Any, Console], None]] = {}
@@ -121,19 +124,51 @@ def _verification(result: Verification, console: Console) -> None:
 @_view("Report")
 def _report(result: Report, console: Console) -> None:
     for check in result.checks:
-        style = "green" if check.outcome == "passed" else "bold red"
-        mark = "ok  " if check.outcome == "passed" else "FAIL"
+        mark, style = _mark(check)
         console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
     for check in result.failed:
-        if check.finding:
+        if check.finding and not check.blocked:
             found = check.finding.model_dump() | {"level": Level(check.finding.level)}
             console.finding(Finding(**found))
+    blocked = sum(check.blocked for check in result.failed)
+    because = f", {blocked} of these not run because of the others" if blocked else ""
     passed = len(result.checks) - len(result.failed)
     console.line(
-        f"{result.suite} suite on {result.device.get('name', result.target)}: "
-        f"{passed} passed, {len(result.failed)} failed in {result.seconds:.1f} s",
+        f"{result.suite} suite on {result.device.get('name', result.target)}: {passed} passed, "
+        f"{len(result.failed)} failed{because}, in {result.seconds:.1f} s",
         "bold red" if result.failed else "bold green",
     )
+
+
+def _mark(check: Check) -> tuple[str, str]:
+    if check.outcome == "passed":
+        return "ok  ", "green"
+    return ("--  ", "dim") if check.blocked else ("FAIL", "bold red")
+
+
+@_view("Smoked")
+def _smoked(result: Smoked, console: Console) -> None:
+    show(result.report, console)
+    if result.comparison:
+        show(result.comparison, console)
+
+
+@_view("Comparison")
+def _comparison(result: Comparison, console: Console) -> None:
+    for move in result.moves:
+        console.note(f"since {result.since}: {move}")
+    for finding in result.findings:
+        console.finding(finding)
+    if not result.findings:
+        console.line(f"as good as on {result.since}", "green")
+
+
+@_view("Unchanged")
+def _unchanged(result: Unchanged, console: Console) -> None:
+    verdict = f"{plural(result.failed, 'check')} failed" if result.failed else "all passed"
+    when = f"no driver, kernel, runtime or lock changed since {result.since}"
+    style = "bold red" if result.failed else "green"
+    console.line(f"{result.target}: {when}; {verdict} then", style)
 
 
 def _numbers(check: Check) -> str:
@@ -200,9 +235,9 @@ def _freshness(result: Freshness, console: Console) -> None:
     console.line(f"{result.target}: {result.stale or 'fresh'}", style)
 
 
-@_view("IndexUpdate")
-def _updated(result: IndexUpdate, console: Console) -> None:
-    console.line(f"{result.index}: {len(result.added)} added, {len(result.completed)} completed")
+@_view("Refreshed")
+def _refreshed(result: Refreshed, console: Console) -> None:
+    console.line(f"{result.name}: {len(result.added)} added, {len(result.completed)} completed")
     for name in (*result.added, *result.completed):
         console.line(f"  {name}")
     for name in result.vanished:
@@ -212,6 +247,14 @@ def _updated(result: IndexUpdate, console: Console) -> None:
         console.line(f"  known sha256 {changed.known}, offered {changed.offered}")
     for error in result.errors:
         console.error(error)
+
+
+@_view("Diagnosis")
+def _diagnosis(result: Diagnosis, console: Console) -> None:
+    for finding in result.findings:
+        console.finding(finding)
+    if not result.findings:
+        console.line(f"{result.patient}: nothing is wrong that the doctor knows of", "green")
 
 
 @_view("RolledBack")
@@ -227,6 +270,17 @@ def _cleaned(result: Cleaned, console: Console) -> None:
         console.line(f"{result.target}: removed {name}, {size(taken)}")
     for name, taken in result.kept:
         console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
+
+
+@_view("Image")
+def _image(result: Image, console: Console) -> None:
+    console.line(
+        f"{result.tag} is built: {size(result.size)}, in {result.seconds:.1f} s", "bold green"
+    )
+    if result.layout:
+        console.line(f"{result.layout}: {result.digest}")
+    console.line("Next: prove it on its device")
+    console.line(f"  docker run --rm {result.tag}")
 
 
 @_view("Overview")

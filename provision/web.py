@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from provision.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from urllib.parse import SplitResult
 
     from requests import Session
 
@@ -34,8 +36,13 @@ def session() -> Session:
     return made
 
 
-def sizes(urls: Iterable[str]) -> dict[str, int]:
+def sizes(urls: Iterable[str], mirror: str | None = None) -> dict[str, int]:
     """Return the size in bytes of each file, asked for without downloading it.
+
+    Args:
+        urls: Addresses of files.
+        mirror: Address of the index that they come from; a user name and password in it are used
+            for files on the same host, and for no other.
 
     Raises:
         ToolError: A server does not tell.
@@ -43,18 +50,26 @@ def sizes(urls: Iterable[str]) -> dict[str, int]:
     wanted = list(urls)
     if not wanted:
         return {}
+    login = urlsplit(mirror or "")
     with session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(wanted, pool.map(lambda url: _size(shared, url), wanted), strict=True))
+        found = pool.map(lambda url: _size(shared, url, _auth(url, login)), wanted)
+        return dict(zip(wanted, found, strict=True))
 
 
-def _size(shared: Session, url: str) -> int:
+def _auth(url: str, login: SplitResult) -> tuple[str, str] | None:
+    if login.username is None or urlsplit(url).hostname != login.hostname:
+        return None
+    return unquote(login.username), unquote(login.password or "")
+
+
+def _size(shared: Session, url: str, auth: tuple[str, str] | None) -> int:
     import requests  # noqa: PLC0415
 
     filename = url.rpartition("/")[2]
     try:
         # Without this header a server may compress, and tell the size of that.
         plain = {"Accept-Encoding": "identity"}
-        reply = shared.head(url, headers=plain, timeout=TIMEOUT, allow_redirects=True)
+        reply = shared.head(url, headers=plain, auth=auth, timeout=TIMEOUT, allow_redirects=True)
         reply.raise_for_status()
         return int(reply.headers["Content-Length"])
     except (requests.RequestException, KeyError, ValueError) as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from typing import Any
 
 import torch
+
+from smoke import hardware
 
 
 def of(accelerator: str) -> torch.device:
@@ -71,35 +72,5 @@ def _cpu_name() -> str:
 def driver(accelerator: str, properties: object = None) -> str | None:
     """Return the version of the driver, None where it can't be told."""
     if accelerator == "cuda":
-        return _nvidia_driver()
+        return hardware.nvidia_driver()
     return getattr(properties, "driver_version", None)
-
-
-def _nvidia_driver() -> str | None:
-    """Ask NVIDIA's management library, which comes with the driver and needs no CUDA context."""
-    name = "nvml.dll" if os.name == "nt" else "libnvidia-ml.so.1"
-    try:
-        library = ctypes.CDLL(name)
-    except OSError:
-        return None
-    text = ctypes.create_string_buffer(96)  # NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE is 80
-    if library.nvmlInit_v2() or library.nvmlSystemGetDriverVersion(text, 96):
-        return None
-    return text.value.decode()
-
-
-# Marketing name -> family, for the GPUs that the Intel stacks support (names as Level Zero and
-# the Windows driver give them).
-FAMILIES: tuple[tuple[str, str], ...] = (
-    (r"Data Center GPU Max", "pvc"),
-    (r"Data Center GPU Flex", "ats-m"),
-    (r"Arc.* Pro A\d|Arc.* A\d{3}", "dg2"),
-    (r"Arc.* Pro B\d|Arc.* B\d{3}", "bmg"),
-    (r"Arc.* 1[34]0V", "lnl"),
-    (r"Arc.* 1[34]0T", "arl-h"),
-)
-
-
-def family(name: str) -> str | None:
-    """Return the Intel family of a device name, None for a name that says nothing."""
-    return next((found for pattern, found in FAMILIES if re.search(pattern, name)), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,11 @@ class Expect:
     def locks(self, name: str) -> bool:
         """Say whether the lock holds a distribution of this normalised name."""
         return name in self.packages
+
+    def release(self, name: str) -> tuple[int, int]:
+        """Return major and minor version of a locked distribution, (0, 0) for others."""
+        major, minor = (*re.findall(r"\d+", self.packages.get(name, "")), "0", "0")[:2]
+        return int(major), int(minor)
 
     @property
     def locks_cuda(self) -> bool:

@@ -54,6 +54,12 @@ KNOWN: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
         "Intel Extension for PyTorch was built for another torch",
         "build the environment again from its lock; let nothing else install torch or IPEX into it",
     ),
+    (  # IPEX 2.6 to 2.8 mean os._exit, and print the text above to stdout before
+        ("module 'os' has no attribute 'exit'",),
+        "ipex-torch-version-mismatch",
+        "Intel Extension for PyTorch was built for another torch",
+        "build the environment again from its lock; let nothing else install torch or IPEX into it",
+    ),
     (
         ("Could not run 'torch_ipex::", "'CPU' backend"),
         "fused-op-on-cpu-backend",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from typing import TYPE_CHECKING
 
 import torch
@@ -56,22 +55,24 @@ def _available(accelerator: str) -> None:
     if module.is_available() and module.device_count() > 0:
         return
     nodes = sorted(glob.glob(NODES[accelerator])) if os.name == "posix" else []  # noqa: PTH207
-    reason = _reason(accelerator, module, nodes)
+    words, driver = _own_words(module), devices.driver(accelerator)
+    code, cause, remedy = _reason(accelerator, words, driver, nodes)
     evidence = [
         f"torch.{accelerator}.is_available() = {module.is_available()}",
         f"torch.{accelerator}.device_count() = {module.device_count()}",
-        f"driver = {devices.driver(accelerator)}",
+        f"driver = {driver}",
         f"device nodes = {' '.join(nodes) or 'none'}",
-        f"torch says: {_own_words(module)}",
+        f"torch says: {words}",
     ]
-    code, cause, remedy = reason
     fail(code, f"no {accelerator} device is usable", cause=cause, remedy=remedy, evidence=evidence)
 
 
-def _reason(accelerator: str, module: object, nodes: list[str]) -> tuple[str, str, str]:
+def _reason(
+    accelerator: str, words: str, driver: str | None, nodes: list[str]
+) -> tuple[str, str, str]:
     """Return code, cause and remedy for a device that does not show."""
-    words = _own_words(module)
-    if "too old" in words:
+    # CUDA's runtime calls a driver insufficient also where there is none.
+    if "too old" in words or ("driver version is insufficient" in words and driver):
         return "driver-too-old", "the driver is older than this build needs", "upgrade the driver"
     closed = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
     if closed and len(closed) == len(nodes):
@@ -80,8 +81,7 @@ def _reason(accelerator: str, module: object, nodes: list[str]) -> tuple[str, st
             f"this user may not open {closed[0]}",
             "add the user to the group that owns it (render or video), then log in again",
         )
-    missing = "no NVIDIA driver" in words or "driver version is insufficient" in words
-    if missing or (accelerator == "cuda" and devices.driver("cuda") is None):
+    if accelerator == "cuda" and driver is None:
         return "driver-missing", "no NVIDIA driver is loaded", "install the NVIDIA driver"
     if accelerator == "xpu" and not nodes and os.name == "posix":
         return (
@@ -101,22 +101,5 @@ def _own_words(module: object) -> str:
     try:
         module.init()  # type: ignore[attr-defined]
     except Exception as error:  # noqa: BLE001 - any refusal is an answer
-        return str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        return (str(error).strip() or repr(error)).splitlines()[0]
     return "nothing"
-
-
-def _parts(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)]
-
-
-def reaches(found: str, floor: str) -> bool:
-    """Say whether a driver version is at least ``>=floor``.
-
-    Level Zero says 1.6.33578 where Intel's packages say 25.18.33578: then the build decides, the
-    one number of both that has five digits.
-    """
-    have, need = _parts(found), _parts(floor)
-    builds = [next((part for part in parts if part >= 10000), None) for parts in (have, need)]
-    if have[:1] != need[:1] and all(builds):
-        return bool(builds[0] >= builds[1])  # type: ignore[operator]
-    return have >= need

@@ -83,7 +83,7 @@ class Attention(nn.Module):
 
 
 class TiedTransformer(nn.Module):
-    """A language model whose output layer is its embedding: one weight under two names."""
+    """A model of text whose output layer is its embedding: one weight under two names."""
 
     def __init__(self, words: int = 29, width: int = 32) -> None:
         super().__init__()

@@ -20,9 +20,17 @@ if TYPE_CHECKING:
     from smoke.journal import Journal
 
 
+def mark_of(item: pytest.Function) -> pytest.Mark:
+    """Return the mark that makes a function a check."""
+    mark = item.get_closest_marker("check")
+    if mark is None:
+        raise pytest.UsageError(f"{item.nodeid} is not marked as a check")
+    return mark
+
+
 def headline(item: pytest.Function) -> dict[str, str]:
     """Return id, title and seed failure of a check."""
-    mark = item.get_closest_marker("check")
+    mark = mark_of(item)
     title = (item.function.__doc__ or "").strip().splitlines()[0]
     return {"id": mark.args[0], "title": title, "stands_for": mark.kwargs["stands_for"]}
 
@@ -43,11 +51,12 @@ class Suite:
         self._journal = journal
         self._around = around
         self._full = full
-        self._only = only
+        self._only = frozenset(only)
         self._numbers = Numbers(journal)
         self._error: BaseException | None = None
         self._started = 0.0
         self.known: set[str] = set()
+        self.unfit: set[str] = set()
 
     @pytest.fixture
     def expect(self) -> Expect:
@@ -80,16 +89,19 @@ class Suite:
         return results.get(identifier, {}).get("finding")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        """Keep the checks that apply and have not run yet."""
+        """Keep the checks that apply and have not run yet; note those asked for in vain."""
         done = {result["id"] for result in self._journal.results()}
-        self.known = {headline(item)["id"] for item in items}
-        items[:] = [item for item in items if self._wanted(item, done)]
+        marks = {item: mark_of(item) for item in items}
+        self.known = {mark.args[0] for mark in marks.values()}
+        chosen = {item: mark for item, mark in marks.items() if self._chosen(mark)}
+        fit = {item for item, mark in chosen.items() if mark.kwargs["when"](self._expect)}
+        self.unfit = {mark.args[0] for item, mark in chosen.items() if item not in fit} & self._only
+        items[:] = [item for item in items if item in fit and marks[item].args[0] not in done]
 
-    def _wanted(self, item: pytest.Function, done: set[str]) -> bool:
-        mark = item.get_closest_marker("check")
-        named = mark.args[0] in self._only
-        chosen = named or (not self._only and (self._full or not mark.kwargs["full"]))
-        return chosen and mark.args[0] not in done and mark.kwargs["when"](self._expect)
+    def _chosen(self, mark: pytest.Mark) -> bool:
+        if self._only:
+            return mark.args[0] in self._only
+        return self._full or not mark.kwargs["full"]
 
     def pytest_runtest_setup(self, item: pytest.Function) -> None:
         """Note that a check begins."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -30,12 +31,12 @@ WINDOWS = {
 
 def describe_exit(code: int) -> str:
     """Say in words how a process ended, from its exit status as `subprocess` gives it."""
-    if code < 0:
-        names = {number.value: number.name for number in signal.Signals}
-        return f"killed by {names.get(-code, f'signal {-code}')}"
     unsigned = code & 0xFFFFFFFF
     if unsigned in WINDOWS:
         return f"Windows exception 0x{unsigned:08X} ({WINDOWS[unsigned]})"
+    if code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        return f"killed by {names.get(-code, f'signal {-code}')}"
     return f"exit code {code}"
 
 
@@ -67,14 +68,28 @@ def hung(seconds: float, *, step: str | None = None) -> Finding:
 
 
 def start(argv: list[str], output: IO[bytes], *, leader: bool = False) -> subprocess.Popen[bytes]:
-    """Start a child whose two streams go to one file; a leader gets its own process group."""
+    """Start a child whose two streams go to one file; a leader gets its own process group.
+
+    Its standard input is a pipe that nothing is written to: it closes when this process ends,
+    however it ends (see `end_with_parent`).
+    """
     return subprocess.Popen(
         argv,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=leader and os.name == "posix",
     )
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that started it is gone."""
+
+    def wait() -> None:
+        os.read(0, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def stop_group(leader: subprocess.Popen[bytes]) -> None:
@@ -115,10 +130,12 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
                 process.kill()
                 process.wait()
                 return Answer(None, hung(timeout, step=function), _log(folder))
-        log, answer = _log(folder), folder / "value.json"
+        log, answer = _log(folder), folder / "answer.json"
         if code != 0 or not answer.exists():
             return Answer(None, died(code, log, step=function), log)
-        return Answer(json.loads(answer.read_text(encoding="utf-8")), None, log)
+        said = json.loads(answer.read_text(encoding="utf-8"))
+        finding = Finding(**said["finding"]) if said["finding"] else None
+        return Answer(said["value"], finding, log)
 
 
 def _log(folder: Path) -> str:

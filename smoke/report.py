@@ -64,7 +64,7 @@ def junit(document: dict[str, Any]) -> str:
     checks = document["checks"]
     bad = sum(entry["outcome"] == "failed" for entry in checks)
     counts = {"tests": str(len(checks)), "failures": str(bad)}
-    suite = ET.Element("testsuite", name=f"smoke {document['target']}", **counts)
+    suite = ET.Element("testsuite", {"name": f"smoke {document['target']}", **counts})
     for entry in checks:
         area, _, name = entry["id"].partition(".")
         seconds = str(entry["seconds"])

@@ -27,6 +27,8 @@ from smoke import process, report  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
 
 WORKER = HERE / "worker.py"
+# Exit codes of pytest: all passed, some failed; none collected, which is well after a death only.
+ENDED_WELL, NOTHING_LEFT = (0, 1), 5
 TICK = 0.05  # seconds between two looks at the worker
 
 
@@ -79,6 +81,7 @@ class Run:
         self._log = folder / "worker.log"
         self._limit: float = options.limit
         self._told = 0
+        self._ended_well: tuple[int, ...] = ENDED_WELL
         self._argv = [
             *(sys.executable, "-I", "-u", str(worker)),
             *(str(options.expect), str(self.journal.path)),
@@ -99,12 +102,13 @@ class Run:
                 else process.died(code, self._output(), step=running.step)
             )
             self.journal.write(result=report.failed(running, finding))
+            self._ended_well = (*ENDED_WELL, NOTHING_LEFT)
             self._tell()
 
     def _broken(self, code: int | None) -> str | None:
         if reason := self.journal.last("broken"):
             return str(reason)
-        if code not in (0, 1):  # pytest: all passed, some failed
+        if code not in self._ended_well:
             return f"the worker ended with {code}:\n{self._output()[-800:]}"
         return None if self.journal.results() else "no check was run"
 

@@ -153,13 +153,12 @@ def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> Non
         model, update = training.resume(path, "AdamW", there)
         losses[there.type] = (unbroken, training.steps(model, update, AFTER, there))
     for place, (unbroken, resumed) in losses.items():
-        _same(f"on {place}", resumed, unbroken, numbers, limit=1e-4)
+        _same(f"on {place}", resumed, unbroken, numbers, limit=1e-3)
 
 
 def has_scaler(expect: Expect) -> bool:
     """Apply where torch has a gradient scaler for every device: 2.3 and later."""
-    major, minor = expect.packages.get("torch", "0.0").split(".")[:2]
-    return (int(major), int(minor)) >= (2, 3)
+    return expect.release("torch") >= (2, 3)
 
 
 @check(

@@ -22,13 +22,13 @@ if str(HERE.parent) not in sys.path:
 sys.dont_write_bytecode = True  # not into this folder; see written()
 
 from smoke import expect as expectation  # noqa: E402 - the path comes first
-from smoke import stack  # noqa: E402
+from smoke import process, stack  # noqa: E402
 from smoke.finding import explain  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
 
 IMPORT = {
     "id": "identity.import",
-    "title": "torch and what the target adds to it can be imported",
+    "title": "torch and what the target adds to it can be imported.",
     "stands_for": "sd-scripts dies while it imports intel_extension_for_pytorch",
 }
 # In this order, so that a cause is met before its symptoms.
@@ -54,6 +54,7 @@ AREAS = (
 
 def main(argv: list[str]) -> int:
     """Run checks, or with ``--call`` one function in this fresh process."""
+    process.end_with_parent()
     if argv[:1] == ["--call"]:
         return _call(argv[1], Path(argv[2]))
     parser = argparse.ArgumentParser()
@@ -83,12 +84,17 @@ def written() -> Iterator[None]:
 def _call(function: str, folder: Path) -> int:
     module, _, name = function.partition(":")
     arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
-    with written():
-        importlib.import_module("torch")
-    home = importlib.import_module(module)
-    with written():
-        value = getattr(home, name)(**arguments)
-    (folder / "value.json").write_text(json.dumps(value), encoding="utf-8")
+    value, finding = None, None
+    try:
+        with written():
+            importlib.import_module("torch")
+        home = importlib.import_module(module)
+        with written():
+            value = getattr(home, name)(**arguments)
+    except Exception as error:  # noqa: BLE001 - the check that asked gets it as its finding
+        finding = explain(error).as_json()
+    answer = json.dumps({"value": value, "finding": finding})
+    (folder / "answer.json").write_text(answer, encoding="utf-8")
     return 0
 
 
@@ -125,30 +131,33 @@ def run_checks(
 
     suite = Suite(expect, journal, written, full=full, only=only)
     files = [str(HERE / f"test_{area}.py") for area in areas]
-    code = int(
-        pytest.main(["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}", *files], plugins=[suite])
-    )
+    ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
+    # Beside the journal, so that what the checks write goes with it.
+    scratch = f"--basetemp={journal.path.parent / 'scratch'}"
+    code = int(pytest.main([*ours, scratch, *files], plugins=[suite]))
     if unknown := set(only) - suite.known - {IMPORT["id"]}:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
+    elif only and suite.unfit == set(only):
+        journal.write(broken=f"not for {expect.target}: {', '.join(sorted(suite.unfit))}")
     return code
 
 
 def _import_stack(expect: expectation.Expect, journal: Journal) -> bool:
     """Do the first check: import torch and what registers its operators; say if torch is usable."""
-    earlier = {result["id"]: result for result in journal.results()}.get(IMPORT["id"])
+    earlier = {result["id"]: result["outcome"] for result in journal.results()}.get(IMPORT["id"])
+    if earlier == "passed":
+        with written():
+            _imports(expect, journal)
     if earlier:
-        if earlier["outcome"] == "passed":
-            with written():
-                _imports(expect, journal)
-        return earlier["outcome"] == "passed"
+        return earlier == "passed"
     journal.write(start=IMPORT)
     began = time.monotonic()
     finding = None
     try:
         with written():
             _imports(expect, journal)
-    # IPEX ends with SystemExit when it meets a foreign torch.
-    except (Exception, SystemExit) as error:  # noqa: BLE001
+    # An import that exits goes through: its last words are in the log, which the supervisor reads.
+    except Exception as error:  # noqa: BLE001
         finding = explain(error, code="import-fails").as_json()
     seconds = round(time.monotonic() - began, 3)
     numbers = {"import": {"value": seconds, "unit": "s"}}

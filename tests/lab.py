@@ -68,6 +68,7 @@ class Lab:
             dataclasses.replace(sources, **supply),  # type: ignore[arg-type]
             smoke=smoke,
             absent=absent,
+            stack=lambda: {"kernel": "6.1"},
         )
 
     def build(self, **options: object) -> Built:

@@ -40,6 +40,8 @@ json.dump({"schema": 1, "suite": "full" if "--full" in sys.argv else "quick",
            "target": expect["target"], "python": "3", "torch": None, "device": {"name": "toy"},
            "started": "2026-01-01T00:00:00Z", "seconds": 0.1, "checks": [check]},
           open(sys.argv[2], "w"))
+if "--junit" in sys.argv:
+    open(sys.argv[sys.argv.index("--junit") + 1], "w").write("<testsuite/>")
 sys.exit(broken)
 """
 
@@ -198,14 +200,14 @@ def lock(project: Project, wheels: list[Path]) -> None:
         "platform": target.platform,
         "python": target.python,
     }
-    artifacts = [_artifact(wheel) for wheel in wheels]
+    artifacts = [artifact(wheel) for wheel in wheels]
     folder = project.lock(TARGET)
     folder.mkdir(parents=True, exist_ok=True)
     text = lockfile.render(header, artifacts)
     (folder / lockfile.PIP_LAYER).write_text(text, encoding="utf-8")
 
 
-def _artifact(wheel: Path) -> lockfile.Artifact:
+def artifact(wheel: Path) -> lockfile.Artifact:
     name, version, *_ = wheel.name.split("-")
     data = wheel.read_bytes()
     return lockfile.Artifact(

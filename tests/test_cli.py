@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
@@ -154,7 +155,7 @@ def test_build_verify_smoke_run(built: Project, capfd: pytest.CaptureFixture[str
     assert call("verify", TARGET, "--deep") == Exit.OK
     assert "every hash compared" in capfd.readouterr().err
     assert call("smoke", TARGET, "--full") == Exit.OK
-    assert "full suite on toy: 1 passed, 0 failed" in capfd.readouterr().err
+    assert "full suite on toy: 1 passed, 0 failed, in" in capfd.readouterr().err
     assert call("run", TARGET, "--", "python", "-c", "import alpha, sys; sys.exit(7)") == 7
 
 
@@ -195,3 +196,28 @@ def test_findings_exit_with_1(built: Project, capsys: pytest.CaptureFixture[str]
     module.write_text("changed")
     assert call("verify", TARGET) == Exit.FINDINGS
     assert "alpha.py" in capsys.readouterr().err
+
+
+def test_doctor_reads_a_log_from_standard_input(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = b"RuntimeError: Found no NVIDIA driver on your system.\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
+    assert call("doctor", "--log", "-", "--json") == Exit.FINDINGS
+    result = json.loads(capsys.readouterr().out)["result"]
+    assert result["patient"] == "-"
+    assert result["findings"][0]["code"] == "driver-missing"
+    assert sorted(result["findings"][0]) == [
+        "cause", "code", "evidence", "level", "remedy", "symptom",
+    ]  # fmt: skip
+
+
+def test_doctor_without_the_log_or_the_environment_is_a_usage_error(project: Project) -> None:
+    assert call("doctor", "--log", "nowhere.log") == Exit.USAGE
+    assert call("doctor", "--python", "nowhere/python") == Exit.USAGE
+    assert call("doctor", "--target", TARGET) == Exit.USAGE
+
+
+@pytest.mark.machine
+def test_doctor_finds_nothing_wrong_with_a_fresh_build(built: Project) -> None:
+    assert call("doctor", "--target", TARGET) == Exit.OK

@@ -3,6 +3,8 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +20,6 @@ from provision.spec import Conda, Pip, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 
 class Silent:
@@ -168,6 +169,38 @@ def test_the_same_wish_gives_the_same_bytes_anywhere(
     assert b"127.0.0.1" not in expected
 
 
+SCRIPT = """
+import datetime, json, pathlib, sys
+from provision import lock, resolve, spec, sources
+from provision.project import Project
+from provision.run import run
+class Silent:
+    def step(self, text): pass
+    def note(self, text): pass
+target = spec.Target.model_validate_json(sys.argv[1])
+project = Project(pathlib.Path(sys.argv[2]))
+resolver = resolve.Resolver(project.catalog, sources.Sources(sys.argv[3]), run, Silent())
+(result,) = lock.lock([target], project, resolver, write=False)
+assert result.error is None, (result.error.what, result.error.evidence)
+sys.exit(5 if result.differs else 0)
+"""
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(("seed", "zone"), [("1", "Pacific/Kiritimati"), ("2", "Etc/GMT+12")])
+def test_another_process_with_another_hash_seed_gives_the_same_bytes(
+    project: Project, sources: Sources, tmp_path: Path, seed: str, zone: str
+) -> None:
+    wish = target()
+    make(wish, project, sources)
+    argv = [sys.executable, "-c", SCRIPT, wish.model_dump_json(), project.root, sources.index_url]
+    root = str(Path(lock.__file__).parents[1])
+    env = {"PYTHONHASHSEED": seed, "TZ": zone, "HOME": str(tmp_path), "PYTHONPATH": root,
+           "LC_ALL": "C", "PATH": ""}  # fmt: skip
+    done = run(argv, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.machine
 def test_a_proxy_does_not_come_between(
     project: Project, sources: Sources, monkeypatch: pytest.MonkeyPatch
@@ -284,11 +317,11 @@ def test_pip_tools_accepts_the_lock_and_notices_a_wrong_one(
     wish = target("torch", "filelock")
     make(wish, project, sources)
     asked = resolver(project, sources)
-    assert lock.confirm(wish, project, asked) == ()
+    assert lock.confirm(wish, project, asked).differences == ()
     path = project.lock("thing") / lockfile.PIP_LAYER
     kept = path.read_text()
     path.write_text(kept[: kept.index("filelock==")] + kept[kept.index("torch==") :])
-    (change,) = lock.confirm(wish, project, asked)
+    (change,) = lock.confirm(wish, project, asked).differences
     assert (change.name, change.before, change.after) == ("filelock", None, "3.0")
     path.write_text(kept.replace("torch==2.0+xpu", "torch==99.0"))
     with pytest.raises(SpecError, match="no solution"):

@@ -74,6 +74,15 @@ driver = "newest"
             ("[pip]", "[conda]\nchannels=['https://u:secret@x']\ndependencies=['a']\n[pip]"),
             "password",
         ),
+        (
+            ("[pip]", "[conda]\nchannels=['https://u:secret@x/$Y']\ndependencies=['a']\n[pip]"),
+            "password",
+        ),
+        (
+            ("[pip]", "[conda]\nchannels=['https://x/t/secret/y']\ndependencies=['a']\n[pip]"),
+            "password",
+        ),
+        (("[pip]", "[conda]\nchannels=['https://u:$P@x']\ndependencies=['a']\n[pip]"), ""),
     ],
 )
 def test_parts_that_contradict(tmp_path: Path, change: tuple[str, str], told: str) -> None:

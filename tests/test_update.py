@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import catalog, update, web
-from provision.spec import Pip, Target
+from provision import catalog, ledger, update, web
+from provision.project import Project
+from provision.run import run
+from provision.spec import Conda, Pip, Target
 from tests.small import make_wheel
 
 if TYPE_CHECKING:
@@ -109,12 +111,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        pass  # a client that gave up
+
+
 @pytest.fixture
 def vendor() -> Iterator[Vendor]:
     shop = Vendor()
     handler = type("ShopHandler", (Handler,), {"shop": shop})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
+    with Server(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         shop.url = f"http://127.0.0.1:{server.server_port}"
         yield shop
@@ -139,37 +147,52 @@ class Listener:
 class Desk:
     """A catalog with one index, and what is needed to update it."""
 
-    folder: Path
+    project: Project
     listener: Listener
+
+    @property
+    def path(self) -> Path:
+        return self.project.catalog / "vendor.json"
 
     def snapshot(self, vendor: Vendor, *files: dict[str, object]) -> None:
         document = {"$schema": "index.schema.json", "url": f"{vendor.url}/simple/", "files": files}
-        (self.folder / "vendor.json").write_text(json.dumps(document))
+        self.path.write_text(json.dumps(document, indent=1))
 
-    def update(self) -> update.IndexUpdate:
+    def update(self, *dependencies: str) -> ledger.Refreshed:
         pip = Pip(
             cutoff=dt.date(2026, 11, 1), requirements=("alpha",), index={"vendor": ("alpha",)}
         )
         target = Target(
-            name="t", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
+            name="t",
+            summary="s",
+            accelerator="cpu",
+            platform="win-64",
+            python="3.11",
+            pip=pip,
+            conda=Conda(channels=("vendor",), dependencies=dependencies) if dependencies else None,
         )
-        return update.Updater(
-            self.folder,
+        (result,) = update.update(
+            self.project,
             [target],
-            self.folder / "downloads",
-            self.listener,
-            self.listener.on_bytes,
-        ).update("vendor")
+            self.project.root / "downloads",
+            progress=self.listener,
+            on_bytes=self.listener.on_bytes,
+            run=run,
+        )
+        return result
 
     def wheels(self) -> dict[str, catalog.Wheel]:
-        return {wheel.filename: wheel for wheel in catalog.load(self.folder, "vendor").files}
+        return {
+            wheel.filename: wheel for wheel in catalog.load(self.project.catalog, "vendor").files
+        }
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     monkeypatch.delenv("PIP_CERT", raising=False)
-    (tmp_path / "catalog").mkdir()
-    return Desk(tmp_path / "catalog", Listener())
+    project = Project(tmp_path)
+    project.catalog.mkdir(parents=True)
+    return Desk(project, Listener())
 
 
 @pytest.fixture
@@ -219,19 +242,19 @@ def test_a_missing_hash_is_made_by_downloading_with_progress(
     size = wheel.stat().st_size
     assert (found.sha256, found.size, found.confirmed) == (digest, size, True)
     assert desk.listener.pieces[-1] == (wheel.name, size, size)
-    assert list((desk.folder / "downloads").iterdir()) == []
+    assert list((desk.project.root / "downloads").iterdir()) == []
 
 
 def test_a_file_that_changed_under_its_name_is_refused_and_told(
     vendor: Vendor, desk: Desk, wheel: Path
 ) -> None:
     desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
-    before = (desk.folder / "vendor.json").read_bytes()
+    before = desk.path.read_bytes()
     digest = vendor.offer(wheel)
     result = desk.update()
     assert result.bad
-    assert result.reuploads == (update.Reupload(wheel.name, "a" * 64, digest),)
-    assert (desk.folder / "vendor.json").read_bytes() == before
+    assert result.reuploads == (ledger.Reupload(wheel.name, "a" * 64, digest),)
+    assert desk.path.read_bytes() == before
 
 
 def test_a_file_that_is_not_what_its_index_promises_is_refused(
@@ -279,12 +302,12 @@ def test_an_index_that_refuses_changes_nothing(
     vendor: Vendor, desk: Desk, wheel: Path, status: int
 ) -> None:
     desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
-    before = (desk.folder / "vendor.json").read_bytes()
+    before = desk.path.read_bytes()
     vendor.offer(wheel)
     vendor.status["/simple/alpha/"] = status
     result = desk.update()
     assert "alpha" in result.errors[0].what
-    assert (desk.folder / "vendor.json").read_bytes() == before
+    assert desk.path.read_bytes() == before
 
 
 def test_one_distribution_that_fails_leaves_the_others(
@@ -377,3 +400,69 @@ def test_a_file_that_is_no_wheel_is_told(vendor: Vendor, desk: Desk, wheel: Path
     wheel.write_bytes(b"not a zip")
     vendor.offer(wheel, hashed=False)
     assert desk.update().errors[0].what == f"{wheel.name} is no wheel"
+
+
+def record(version: str, sha256: str = "a" * 64, **more: object) -> dict[str, object]:
+    return {
+        "name": "zlib",
+        "version": version,
+        "build": "h0_0",
+        "build_number": 0,
+        "subdir": "win-64",
+        "sha256": sha256,
+        "md5": "0" * 32,
+        "size": 1,
+        "depends": ["__win"],
+        "timestamp": 1700000000000,
+    } | more
+
+
+def channel(vendor: Vendor, desk: Desk, *offered: dict[str, object]) -> None:
+    packages = {f"{r['name']}-{r['version']}-{r['build']}.conda": r for r in offered}
+    for subdir, listed in {"win-64": packages, "noarch": {}}.items():
+        repodata = {"info": {"subdir": subdir}, "packages": {}, "packages.conda": listed}
+        vendor.blobs[f"/forge/{subdir}/repodata.json"] = json.dumps(repodata).encode()
+    known = record("1.2") | {"url": f"{vendor.url}/forge/win-64/zlib-1.2-h0_0.conda"}
+    document = {
+        "$schema": "channel.schema.json",
+        "url": f"{vendor.url}/forge/",
+        "packages": [known],
+    }
+    desk.path.write_text(json.dumps(document, indent=1))
+
+
+@pytest.fixture
+def solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rattler", reason="the group conda is not installed")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("solver")
+def test_a_channels_newer_package_is_added_and_the_old_kept(vendor: Vendor, desk: Desk) -> None:
+    channel(vendor, desk, record("1.2"), record("1.3"))
+    result = desk.update("zlib")
+    assert (result.added, result.bad) == (("zlib-1.3-h0_0.conda",), False)
+    found = catalog.load_channel(desk.project.catalog, "vendor").packages
+    assert [package.version for package in found] == ["1.2", "1.3"]
+    assert found[1].url == f"{vendor.url}/forge/win-64/zlib-1.3-h0_0.conda"
+
+
+@pytest.mark.usefixtures("solver")
+def test_a_package_that_changed_under_its_name_is_refused(vendor: Vendor, desk: Desk) -> None:
+    channel(vendor, desk, record("1.2", "b" * 64))
+    before = desk.path.read_bytes()
+    result = desk.update("zlib")
+    (reupload,) = result.reuploads
+    assert (reupload.known, reupload.offered) == ("a" * 64, "b" * 64)
+    assert desk.path.read_bytes() == before
+
+
+@pytest.mark.usefixtures("solver")
+@pytest.mark.parametrize("status", [None, 403, 500])
+def test_a_channel_that_does_not_have_it_or_refuses_is_an_error(
+    vendor: Vendor, desk: Desk, status: int | None
+) -> None:
+    channel(vendor, desk, record("1.2"))
+    if status:
+        vendor.status["/forge/win-64/repodata.json"] = status
+    assert "nothing to give to t" in desk.update("nowhere").errors[0].what

@@ -19,12 +19,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
-            if self.path == "/moved.whl":
+            if self.path == "/own.whl" and self.headers["Authorization"] is None:
+                self.send_response(401)
+            elif self.path == "/moved.whl":
                 self.send_response(302)
                 self.send_header("Location", "/a.whl")
             else:
                 self.send_response(403 if self.path == "/secret.whl" else 200)
-                if self.path == "/a.whl":
+                if self.path in {"/a.whl", "/own.whl"}:
                     self.send_header("Content-Length", "12345")
             self.end_headers()
 
@@ -50,3 +52,12 @@ def test_sizes_are_asked_for_without_downloading(server: str) -> None:
 def test_a_size_that_nobody_tells_is_an_error_that_names_the_file(server: str, name: str) -> None:
     with pytest.raises(ToolError, match=f"no size known for {name}"):
         web.sizes([f"{server}/{name}"])
+
+
+@pytest.mark.machine
+def test_a_mirrors_password_is_used_on_its_own_host_only(server: str) -> None:
+    url = f"{server}/own.whl"
+    mirror = server.replace("http://", "http://me:s%40cret@")
+    assert web.sizes([url], f"{mirror}/simple/") == {url: 12345}
+    with pytest.raises(ToolError):
+        web.sizes([url], "https://me:secret@elsewhere.example/simple/")

@@ -1,12 +1,12 @@
 """Answers conda's ``create --dry-run --json`` with py-rattler, so that nobody needs conda.
 
-conda-lock starts it as its conda (``--conda provision-conda``), once per platform. Channels are
-not asked over the network: ``PROVISION_CHANNELS`` names a folder that holds each of them.
+conda-lock starts it as its conda (``--conda provision-conda``), once per platform. A channel that
+is named is not asked over the network: ``PROVISION_CHANNELS`` is a folder that holds it. Only one
+that is given by its address, as ``provision update`` does, is asked there.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CHANNELS = "PROVISION_CHANNELS"
 _IGNORED = {"--override-channels", "--dry-run", "--json", "--no-pip"}
 # conda-lock hands the virtual packages (__glibc, __win …) over as one more channel.
-_VIRTUAL = "conda-lock-fake-repodata-"
+VIRTUAL = "conda-lock-fake-repodata-"
 
 
 def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -78,16 +78,17 @@ async def solve(
     """Return the packages that meet the specs on a platform, by name.
 
     Args:
-        channels: Names of channels, and conda-lock's own one of virtual packages.
+        channels: Names or addresses of channels, and conda-lock's own one of virtual packages.
         specs: conda match specs.
         subdir: The platform.
-        folder: Holds each channel under its name.
+        folder: Holds each channel that is named.
     """
     from rattler import Channel, Gateway, MatchSpec, Subdir, solve  # noqa: PLC0415
 
-    own = [channel for channel in channels if _VIRTUAL in channel]
+    own = [channel for channel in channels if VIRTUAL in channel]
+    asked = [name if "://" in name else (folder / name).as_uri() for name in channels]
     found = await solve(
-        [Channel((folder / name).as_uri()) for name in channels if name not in own],
+        [Channel(url) for url in asked if url not in own],
         [MatchSpec(spec) for spec in specs],
         Gateway(),
         platforms=[Subdir(subdir), Subdir("noarch")],
@@ -97,20 +98,9 @@ async def solve(
 
 
 def fetch_entry(record: RepoDataRecord) -> dict[str, Any]:
-    """Return a record as conda's JSON tells it, as far as conda-lock reads it."""
-    return {
-        "name": record.name.normalized,
-        "version": str(record.version),
-        "build": str(record.build),
-        "subdir": record.subdir,
-        "url": record.url,
-        "fn": record.file_name,
-        "channel": record.channel,
-        "md5": record.md5.hex() if record.md5 else "",
-        "sha256": record.sha256.hex() if record.sha256 else None,
-        "depends": record.depends,
-        "constrains": record.constrains,
-    }
+    """Return a record as conda's JSON tells it."""
+    told: dict[str, Any] = json.loads(record.to_json())
+    return told | {"url": record.url, "fn": record.file_name, "channel": record.channel}
 
 
 def answer(argv: Sequence[str]) -> tuple[int, str]:
@@ -119,9 +109,11 @@ def answer(argv: Sequence[str]) -> tuple[int, str]:
         return 0, "conda 25.0.0"  # conda-lock only wants to see it succeed
     if not argv or argv[0] != "create":
         return 2, json.dumps({"message": f"unknown command {' '.join(argv)}"})
+    import asyncio  # noqa: PLC0415 - whoever only wants this module's names need not load it
+
     try:
         channels, specs = parse(argv[1:])
-        folder, subdir = Path(os.environ[CHANNELS]), os.environ["CONDA_SUBDIR"]
+        folder, subdir = Path(os.environ.get(CHANNELS, "")), os.environ["CONDA_SUBDIR"]
         records = asyncio.run(solve(channels, specs, subdir, folder))
     except Exception as error:  # noqa: BLE001 - whatever it is, conda-lock must get it as JSON
         return 1, json.dumps({"error": type(error).__name__, "message": str(error)})

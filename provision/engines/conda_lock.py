@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -11,10 +12,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provision.engines.conda_adapter import CHANNELS
+from pydantic import ValidationError
+
+from provision.catalog import Package
+from provision.engines.conda_adapter import CHANNELS, VIRTUAL
 from provision.errors import SpecError, ToolError
 from provision.files import write_atomic
 from provision.run import clean_environment
+from provision.spec import faults_of
 
 if TYPE_CHECKING:
     from provision.catalog import Channel
@@ -102,6 +107,54 @@ def _with_own_header(target: Target, text: str) -> str:
     return f"# engine: {engines}\n# command: provision lock {target.name}\n{body}"
 
 
+def newest(target: Target, channel_url: str, run: Run) -> list[Package]:
+    """Return what a channel itself, asked over the network, would give to a target now.
+
+    Raises:
+        ToolError: py-rattler is not installed, the channel does not answer, its packages do not
+            meet the spec, or what it tells is not usable.
+    """
+    if not target.conda:
+        return []
+    env = {"CONDA_SUBDIR": target.platform}
+    with tempfile.TemporaryDirectory(prefix=VIRTUAL) as temporary:
+        _write_virtual(Path(temporary), target.platform)
+        channels = ["--channel", channel_url, "--channel", Path(temporary).as_uri()]
+        argv = [find_adapter(), "create", *channels, *target.conda.dependencies]
+        done = run(argv, env=clean_environment(extra=env))
+    if done.returncode:
+        raise ToolError(
+            f"{channel_url} has nothing to give to {target.name}",
+            evidence=_solver_message(done) or done.stderr.strip(),
+            remedy="try again later; the catalog keeps what it has",
+        )
+    try:
+        return [_package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]]
+    except ValidationError as error:
+        raise ToolError(
+            f"{channel_url} tells what a catalog must not hold",
+            evidence="\n".join(faults_of(error)),
+        ) from error
+
+
+def _package(entry: dict[str, Any]) -> Package:
+    known = {key: entry[key] for key in Package.model_fields if entry.get(key) is not None}
+    return Package.model_validate_json(json.dumps(known | {"sources": ["the channel"]}))
+
+
+def _write_virtual(folder: Path, platform: str) -> None:
+    packages = {
+        f"{name}.conda": {
+            "name": name,
+            "version": told.partition(" ")[0],
+            "build": told.partition(" ")[2] or "0",
+            "package_type": "virtual_system",
+        }
+        for name, told in _VIRTUAL[platform].items()
+    }
+    write_atomic(folder / "noarch" / "repodata.json", json.dumps({"packages": packages}))
+
+
 def find_adapter() -> str:
     """Return the program that answers conda-lock in conda's place.
 
@@ -120,21 +173,24 @@ def find_adapter() -> str:
 
 
 def _failure(target: Target, done: Completed) -> Exception:
-    """Return the error that conda-lock's output tells; the solver's words are in its JSON."""
-    for line in (done.stdout + done.stderr).splitlines():
-        start = line.find('{"error"')
-        if start >= 0:
-            try:
-                message = json.JSONDecoder().raw_decode(line[start:])[0]["message"]
-            except (ValueError, KeyError):
-                continue
-            return SpecError(
-                f"the conda layer of {target.name} cannot be met",
-                evidence=message.strip(),
-                cause="no choice among the packages of the catalog meets all of [conda]",
-                remedy=f"change [conda] in envs/{target.name}.toml, or add records to the catalog",
-            )
+    if message := _solver_message(done):
+        return SpecError(
+            f"the conda layer of {target.name} cannot be met",
+            evidence=message,
+            cause="no choice among the packages of the catalog meets all of [conda]",
+            remedy=f"change [conda] in envs/{target.name}.toml, or `provision update` the channel",
+        )
     return ToolError(
         f"conda-lock failed for {target.name}",
         evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
     )
+
+
+def _solver_message(done: Completed) -> str:
+    """Return what the solver said; it is in the adapter's JSON, which conda-lock passes on."""
+    for line in (done.stdout + done.stderr).splitlines():
+        _, found, rest = line.partition('{"error"')
+        if found:
+            with contextlib.suppress(ValueError, KeyError):
+                return str(json.JSONDecoder().raw_decode(found + rest)[0]["message"]).strip()
+    return ""

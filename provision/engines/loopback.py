@@ -94,6 +94,13 @@ def _file(wheels: Sequence[Wheel], leaf: str) -> Answer:
     return Answer(404)
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep quiet: a resolver that has enough closes its connections in the middle."""
+
+
 @contextlib.contextmanager
 def serve(
     indexes: Mapping[str, Sequence[Wheel]], digest: str, elsewhere: str | None = None
@@ -125,8 +132,7 @@ def serve(
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Keep quiet: standard error belongs to the console."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    with _Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             root = f"http://127.0.0.1:{server.server_port}/{digest[:16]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
@@ -67,7 +68,9 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
         indexes: Address of each catalog index, asked in this order before the default index: the
             first that knows a name is the only one that is asked for it.
     """
+    # Any interpreter will do, because platform and version are told; uv would search for one.
     argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet",
+            "--python", sys.executable, "--no-python-downloads",
             "--python-platform", UV_NAMES[target.platform], "--python-version", target.python,
             "--only-binary", ":all:", "--index-strategy", "first-index",
             "--exclude-newer", _moment(target.pip.cutoff)]  # fmt: skip
@@ -162,10 +165,13 @@ class Desk:
         Raises:
             ToolError: A distribution has none that can be locked, or the index does not answer.
         """
-        lines = [f"{name}=={version}" for name, (version, _) in pins.items()]
-        done = self._compile(
-            target, {PINS: lines}, ["--no-deps", "--format", "pylock.toml", PINS]
-        ).require(f"could not find the files of {target.name}")
+        pinned = {PINS: [f"{name}=={version}" for name, (version, _) in pins.items()]}
+        words = ["--no-deps", "--format", "pylock.toml", PINS]
+        # Resolving has just brought the pages into uv's cache; to ask again takes twice the time.
+        done = self._compile(target, pinned, ["--offline", *words])
+        if done.returncode:
+            done = self._compile(target, pinned, words)
+        done.require(f"could not find the files of {target.name}")
         return parse_pylock(done.stdout, pins, target.platform, target.python)
 
     def _compile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from typing import TYPE_CHECKING
 
 from provision.facts import Node, User
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 def this_user(groups: dict[int, str]) -> User:
     """Return the user of this process."""
+    if sys.platform == "win32":
+        return User(os.environ.get("USERNAME", ""), 0)  # Windows has no rights on device files
     gids = tuple(sorted({os.getegid(), *os.getgroups()}))
     name = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.geteuid())
     return User(name, os.geteuid(), gids, tuple(groups.get(gid, str(gid)) for gid in gids))

@@ -41,7 +41,7 @@ if sys.platform == "win32":
         buffer = ctypes.create_unicode_buffer(max(length.value, 1))
         if api.CM_Get_Device_ID_ListW(arguments[0], buffer, length, arguments[1]):
             return []
-        return [name for name in buffer[:].split("\0") if name]
+        return [name for name in "".join(buffer).split("\0") if name]
 
     def _values(instance: str) -> dict[str, str | int]:
         system = r"SYSTEM\CurrentControlSet"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from provision import spec
 from provision.detect import Detection, Verdict, detect, driver_version, satisfies
-from provision.facts import Gpu, Host
+from provision.facts import Driver, Gpu, Host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +50,7 @@ LINUX = {
     "arc-no-runtime": "cpu-linux",
     "a770-no-permission": "cpu-linux",
     "a770-in-docker": "cpu-linux",
+    "wsl2-nvidia": "cuda-linux",
     "wsl2-intel": "cpu-linux",
     "kvm-guest": "cpu-linux",
 }
@@ -195,3 +198,24 @@ def test_unlisted_card_is_refused(targets: list[Target]) -> None:
     found = detect(targets, Host("linux-64", "6.8", gpus=(gpu,)))
     assert verdicts(found)["arc-linux"] == "no"
     assert "not in the catalog" in reason(found, "arc-linux")
+
+
+OWN = [spec.load(path) for path in sorted((Path(__file__).parents[2] / "envs").glob("*.toml"))]
+
+
+@pytest.mark.parametrize(("machine", "chosen"), LINUX.items())
+def test_own_targets_on_linux(machine: str, chosen: str, linux: Recorded) -> None:
+    assert detect(OWN, linux(machine)).chosen == chosen
+
+
+@pytest.mark.parametrize(("machine", "chosen"), WINDOWS.items())
+def test_own_targets_on_windows(machine: str, chosen: str, windows: Recorded) -> None:
+    assert detect(OWN, windows(machine)).chosen == chosen
+
+
+def test_older_driver_gets_the_target_of_the_older_cuda(linux: Recorded) -> None:
+    host = linux("rtx-3090")
+    gpu = dataclasses.replace(host.gpus[0], driver=Driver("nvidia", "550.54.14"))
+    found = detect(OWN, dataclasses.replace(host, gpus=(gpu,)))
+    assert found.chosen == "cuda12-linux"
+    assert verdicts(found)["cuda-linux"] == "blocked"

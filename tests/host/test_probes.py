@@ -196,7 +196,7 @@ def test_rights(mode: int, user: User, usable: bool) -> None:
 
 def test_garbage_never_raises(tmp_path: Path, devices: Devices) -> None:
     """A tree of the right names with random bytes in every file."""
-    dice = random.Random(6)  # noqa: S311
+    dice = random.Random(6)
     names = ("vendor", "device", "class", "resource", "current_link_speed", "current_link_width")
     for number in range(200):
         root = tmp_path / str(number)

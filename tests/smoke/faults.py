@@ -231,9 +231,15 @@ def a_mismatched_ipex_that_ends_at_once_with_127() -> Iterator[None]:
         yield
 
 
-@fault("identity.import", "import-fails", "process", **WITH_IPEX)
+@fault("identity.import", "ipex-torch-version-mismatch", "process", **WITH_IPEX)
 def a_mismatched_ipex_that_exits() -> Iterator[None]:
     with fake_ipex(MISMATCH + "exit(127)"):
+        yield
+
+
+@fault("identity.import", "ipex-torch-version-mismatch", "process", **WITH_IPEX)
+def a_mismatched_ipex_that_means_to_exit() -> Iterator[None]:
+    with fake_ipex(MISMATCH + "import os; os.exit(127)"):
         yield
 
 
@@ -276,7 +282,7 @@ def the_runtime_ends_the_process_with_127() -> Iterator[None]:
     "probe-hung",
     "process",
     expect={"accelerator": "xpu"},
-    arguments=("--only", "device.ready", "--limit", "8"),
+    arguments=("--only", "device.ready", "--limit", "20"),
 )
 def the_device_does_not_answer() -> Iterator[None]:
     with first_operation(lambda: module("time").sleep(60)):
@@ -310,10 +316,13 @@ def torch_has_no_code_for_the_device() -> Iterator[None]:
 
 
 @contextmanager
-def invisible(*nodes: str, access: bool = True, words: str = "nothing") -> Iterator[None]:
-    """Let no device show, with these device nodes and these words of torch."""
+def invisible(
+    *nodes: str, access: bool = True, words: str = "nothing", driver: str | None = None
+) -> Iterator[None]:
+    """Let no device show, with these device nodes, this driver, and these words of torch."""
     ladder = module("smoke.ladder")
     with (
+        patch.object(ladder.devices, "driver", lambda _accelerator: driver),
         says(available=False),
         patch.object(ladder, "NODES", {"xpu": "nodes", "cuda": "nodes"}),
         patch.object(ladder.glob, "glob", lambda _pattern: list(nodes)),
@@ -340,6 +349,14 @@ def no_nvidia_driver() -> Iterator[None]:
 @fault("device.ready", "driver-too-old", "pretend", only=NOTHING_ELSE)
 def torch_says_that_the_driver_is_too_old() -> Iterator[None]:
     with invisible("/dev/dri/renderD128", words="The NVIDIA driver on your system is too old"):
+        yield
+
+
+@fault(
+    "device.ready", "driver-too-old", "pretend", expect={"accelerator": "cuda"}, only=NOTHING_ELSE
+)
+def cuda_says_that_the_driver_is_insufficient() -> Iterator[None]:
+    with invisible(words="CUDA driver version is insufficient", driver="470.10"):
         yield
 
 
@@ -423,6 +440,17 @@ def a_gpu_that_the_target_is_not_for() -> Iterator[None]:
 @fault("device.driver", "driver-too-old", "pretend", expect={"driver": ">=1.6.33578"})
 def a_driver_below_the_targets_floor() -> Iterator[None]:
     with says(driver="1.3.29735"):
+        yield
+
+
+@fault("device.driver", "driver-not-comparable", "pretend", expect={"driver": ">=24.39"})
+def a_floor_that_the_devices_driver_can_not_be_held_to() -> Iterator[None]:
+    yield
+
+
+@fault("device.family", "device-unsupported", "pretend")
+def an_integrated_gpu_is_first() -> Iterator[None]:
+    with says(name="Intel(R) UHD Graphics 770"):
         yield
 
 
@@ -970,6 +998,21 @@ def the_sum_leaves_one_process_out() -> Iterator[None]:
 def a_library_prints_something_new() -> Iterator[None]:
     os.write(2, b"[W] level_zero: firmware 1.2 is not known to this loader\n")
     yield
+
+
+@fault("noise.imports", "op-fails", children=True)
+def the_fresh_process_raises() -> Iterator[None]:
+    import torch
+
+    ones = torch.ones
+
+    def fails(*size: Any, **more: Any) -> Any:
+        if size == (4, 4):
+            raise RuntimeError("the runtime has lost its device")
+        return ones(*size, **more)
+
+    with patch.object(torch, "ones", fails):
+        yield
 
 
 @fault("noise.imports", "process-died", children=True)

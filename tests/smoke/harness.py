@@ -1,6 +1,7 @@
 """Runs inside an environment: applies faults, and runs the suite under each.
 
-``harness.py WORLD EXPECT OUT``      every fault of a world, one after the other, in this process
+``harness.py --describe OUT``   an expectation that fits this environment as it is
+``harness.py WORLD EXPECT OUT``   every fault of a world, one after the other, in this process
 ``harness.py --supervise NAME EXPECT REPORT``   the whole suite as a user starts it, under one fault
 Anything else is the worker's own command line, run under the fault that SMOKE_FAULT names.
 """
@@ -53,6 +54,8 @@ PRETEND = {"accelerator": "xpu", "families": ["dg2"], "driver": ">=1.6.33578"}
 
 def main(argv: list[str]) -> int:
     """Choose by the command line; see the module."""
+    if argv[0] == "--describe":
+        return describe(Path(argv[1]))
     if argv[0] == "--supervise":
         os.environ["SMOKE_FAULT"] = argv[1]
         return run.main(argv[2:], worker=Path(__file__))
@@ -65,6 +68,28 @@ def main(argv: list[str]) -> int:
         world = "pretend"
     with inhabit(world), fault.apply() if fault else nullcontext():
         return worker.main(argv)
+
+
+def describe(out: Path) -> int:
+    """Write an expectation of the CPU that fits this environment as it is."""
+    from smoke.test_identity import installed
+
+    expect = {
+        "schema": 1,
+        "target": "cpu-linux",
+        "accelerator": "cpu",
+        "python": "{}.{}".format(*sys.version_info),
+        "packages": {name: min(versions) for name, versions in installed().items()},
+        "forbid": [],
+        "driver": None,
+        "families": [],
+        "fused_ops": [],
+        "rotary": ["half", "interleaved"],
+        "speedup_over_cpu": None,
+        "environment": {},
+    }
+    out.write_text(json.dumps(expect), encoding="utf-8")
+    return 0
 
 
 @contextmanager

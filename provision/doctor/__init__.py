@@ -1,0 +1,74 @@
+"""Name the culprit: a log or an environment to findings, worst first, causes before symptoms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision.doctor.logs import diagnose_log
+
+if TYPE_CHECKING:
+    from provision.devices import Devices
+    from provision.facts import Host
+    from provision.finding import Finding
+    from provision.lockfile import Lock
+    from provision.spec import Target
+
+__all__ = ["diagnose_environment", "diagnose_log", "diagnose_machine"]
+
+
+def diagnose_machine(host: Host, devices: Devices) -> list[Finding]:
+    """Return what keeps programs of any environment from this machine's GPUs, worst first."""
+    from provision.doctor.environment import Environment  # noqa: PLC0415 - a log needs none
+    from provision.doctor.facts import Facts  # noqa: PLC0415
+    from provision.doctor.rules import MACHINE, judge  # noqa: PLC0415
+    from provision.finding import worst_first  # noqa: PLC0415
+
+    usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
+    meant = [name for name, vendor in (("cuda", "nvidia"), ("xpu", "intel")) if vendor in usable]
+    nothing = Environment(Path(), Path())
+    found = [
+        finding
+        for name in meant or ["cpu"]
+        for finding in judge(Facts(nothing, host, devices, assumed=name), MACHINE)
+    ]
+    return worst_first(list(dict.fromkeys(found)))
+
+
+def diagnose_environment(
+    python: Path,
+    host: Host,
+    devices: Devices,
+    *,
+    target: Target | None = None,
+    lock: Lock | None = None,
+    home: Path | None = None,
+    root: Path = Path("/"),
+) -> list[Finding]:
+    """Return what is wrong with an environment, worst first; nothing of it is run or imported.
+
+    Args:
+        python: Its interpreter or its folder.
+        host: The machine, whose environment variables are judged too.
+        devices: The device catalog.
+        target: What it is meant to be; None for a foreign environment.
+        lock: What should be installed; None leaves drift out.
+        home: The user's home, with per-user packages and caches; None leaves them out.
+        root: The file system that holds the system's libraries.
+
+    Raises:
+        UsageError: There is no Python environment at that path.
+    """
+    from provision.doctor.environment import read_environment  # noqa: PLC0415 - a log needs none
+    from provision.doctor.gather import gather  # noqa: PLC0415
+    from provision.doctor.rules import judge  # noqa: PLC0415
+    from provision.finding import worst_first  # noqa: PLC0415
+
+    env = read_environment(python, home=home)
+    findings = judge(gather(env, host, devices, target=target, home=home, root=root))
+    if lock is not None:
+        from provision.verify import verify  # noqa: PLC0415
+
+        forbid = target.pip.forbid if target else ()
+        findings += verify(env.prefix, lock, forbid, deep=False).findings
+    return worst_first(findings)

@@ -1,0 +1,59 @@
+"""Conditions of log rules that one pattern in one line cannot express."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from provision.doctor.patterns import Hit, Search
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
+
+
+def _listed(hit: Hit) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    groups = hit[1].groupdict()
+    listed = [_numbers(word) for word in (groups.get("listed") or "").split(",") if word.strip()]
+    return _numbers(groups.get("version") or ""), [version for version in listed if version]
+
+
+def _below_all(hit: Hit, _search: Search) -> bool:
+    """Whether every version that the index offers is newer: the rest needs an older Python."""
+    wanted, listed = _listed(hit)
+    return bool(listed) and wanted < min(listed)
+
+
+def _other_prefix(hit: Hit, search: Search) -> bool:
+    """Whether modules come from more than one site-packages folder."""
+    return any(other[1]["prefix"] != hit[1]["prefix"] for other in search.find(hit[1].re.pattern))
+
+
+def _other_python(hit: Hit, search: Search) -> bool:
+    """Whether NumPy's built modules are for another Python than the one that runs."""
+    built = search.find(r"_umath\.c(?:python-|p)3(?P<minor>\d+)\b")
+    built += search.find(r"/lib/python3\.(?P<minor>\d+)/site-packages/numpy")
+    return any(other[1]["minor"] != hit[1]["minor"] for other in built)
+
+
+def _flag_given_as_false(hit: Hit, search: Search) -> bool:
+    """Whether a flag that was given as False shows up as True."""
+    flag = hit[1]["flag"].replace("-", "_")
+    return bool(search.find(rf"\b{re.escape(flag)}['\"]?\s*[=:]\s*True\b"))
+
+
+def _answered_no(hit: Hit, search: Search) -> bool:
+    """Whether the next line, in an interactive session, answers False or 0."""
+    return any(line.text.strip() in ("False", "0") for line in search.lines[hit[0] + 1 :][:1])
+
+
+CONDITIONS: dict[str, Callable[[Hit, Search], bool]] = {
+    "answered-no": _answered_no,
+    "below-all": _below_all,
+    "other-prefix": _other_prefix,
+    "other-python": _other_python,
+    "flag-given-as-false": _flag_given_as_false,
+}

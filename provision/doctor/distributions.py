@@ -1,0 +1,136 @@
+"""The distributions of an environment, with what their metadata says, broken ones too."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision import inventory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from packaging.version import Version
+
+_READ = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """One installed distribution.
+
+    Attributes:
+        name: Normalised.
+        version: As its metadata writes it, with the local part.
+        folder: Its ``.dist-info`` folder.
+        requires: Its ``Requires-Dist`` lines.
+        requires_python: Its ``Requires-Python``, or "".
+        tags: The tags of the wheel that it came from.
+        gone: Top-level modules that its RECORD names and that are not there; None without RECORD.
+    """
+
+    name: str
+    version: str
+    folder: Path
+    requires: tuple[str, ...] = ()
+    requires_python: str = ""
+    tags: tuple[str, ...] = ()
+    gone: tuple[str, ...] | None = ()
+
+    @property
+    def parsed(self) -> Version | None:
+        """The version as a comparable one; None if it is none."""
+        return parse_version(self.version)
+
+    @property
+    def local(self) -> str:
+        """The local part of the version, such as ``cu128``; "" if it has none."""
+        return self.version.partition("+")[2]
+
+    @property
+    def minor(self) -> str:
+        """The first two numbers of the version, such as ``2.9``."""
+        return ".".join(self.version.split(".")[:2])
+
+
+def distributions(site: Path) -> dict[str, tuple[Distribution, ...]]:
+    """Return what is installed by normalised name; leftovers make more than one of a name."""
+    found: dict[str, list[Distribution]] = {}
+    for installed in inventory.distributions(site):
+        name = installed.name or name_of(installed.folder.name)
+        found.setdefault(name, []).append(_distribution(installed, name, site))
+    return {name: tuple(several) for name, several in found.items()}
+
+
+def _distribution(installed: inventory.Installed, name: str, site: Path) -> Distribution:
+    metadata = read_text(installed.folder / "METADATA").replace("\r\n", "\n")
+    fields = [line.partition(": ") for line in metadata.partition("\n\n")[0].splitlines()]
+    wheel = read_text(installed.folder / "WHEEL")
+    return Distribution(
+        name=name,
+        version=installed.version
+        or installed.folder.name.removesuffix(".dist-info").partition("-")[2],
+        folder=installed.folder,
+        requires=tuple(value for key, _, value in fields if key == "Requires-Dist"),
+        requires_python=next((value for key, _, value in fields if key == "Requires-Python"), ""),
+        tags=tuple(re.findall(r"^Tag: (\S+)", wheel, re.MULTILINE)),
+        gone=_gone(installed, site),
+    )
+
+
+def _gone(installed: inventory.Installed, site: Path) -> tuple[str, ...] | None:
+    if not (installed.folder / "METADATA").is_file():
+        return None
+    files = installed.files()
+    if files is None:
+        # Debian and conda leave RECORD out of some packages; their INSTALLER tells.
+        return None if read_text(installed.folder / "INSTALLER").strip() in ("pip", "uv") else ()
+    code = (file.path for file in files if file.path.endswith((".py", ".so", ".pyd")))
+    tops = dict.fromkeys(path.split("/")[0] for path in code)
+    modules = (top for top in tops if top.partition(".")[0].isidentifier() and top != "__pycache__")
+    return tuple(top for top in modules if not (site / top).exists())
+
+
+def distributions_in(folders: Iterable[str]) -> dict[str, str]:
+    """Return the distributions that lie in folders, each with its folder."""
+    return {
+        name_of(name): folder
+        for folder in folders
+        for name in list_names(Path(folder))
+        if name.endswith(".dist-info")
+    }
+
+
+def name_of(folder: str) -> str:
+    """Return the distribution's name that the name of a ``.dist-info`` folder tells."""
+    return re.sub(r"[-_.]+", "-", folder.partition("-")[0]).lower()
+
+
+def parse_version(text: str) -> Version | None:
+    """Return a version as a comparable one, or None if it is none."""
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - a log needs it not
+
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+def list_names(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted; none if it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names, not paths
+    except (OSError, ValueError):
+        return []
+
+
+def read_text(path: Path) -> str:
+    """Return the first megabyte of a file as text; "" if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_READ).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,211 @@
+"""What an environment holds, read from disk: nothing in it is run or imported."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from provision import inventory
+from provision.doctor.distributions import (
+    Distribution,
+    distributions,
+    list_names,
+    name_of,
+    read_text,
+)
+from provision.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+_ASSIGNED = re.compile(
+    r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
+)
+# Files that installers and well-known tools put there; their imports are no pollution.
+_KNOWN_PTH = ("distutils-precedence", "_virtualenv", "a1_coverage", "zzzz_coverage", "__editable__",
+              "_pdm_", "pywin32", "matplotlib", "_manylinux", "setuptools")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Torch:
+    """What ``torch/version.py`` says of the build."""
+
+    version: str
+    cuda: str | None
+    xpu: str | None
+    hip: str | None
+
+    @property
+    def accelerator(self) -> str:
+        """``cuda``, ``xpu``, ``hip`` or ``cpu``."""
+        named = [name for name in ("cuda", "xpu", "hip") if getattr(self, name)]
+        return named[0] if named else ("xpu" if "xpu" in self.version else "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One Python environment, ours or not.
+
+    Attributes:
+        prefix: Its folder.
+        site: Its site-packages.
+        python: Minor version, such as ``3.11``; "" if it does not show.
+        windows: Whether it is laid out as on Windows.
+        virtual: Whether it is a virtual environment that shuts the per-user packages out.
+        broken: Why its interpreter cannot start, or "".
+        distributions: By normalised name; more than one if leftovers lie about.
+        torch: torch's build; None without torch.
+        pth: Lines of ``.pth`` files that run code or add folders: file name and line.
+        customize: ``sitecustomize`` and ``usercustomize`` modules.
+        leftovers: Folders that a broken installation left, such as ``~orch``.
+        user_site: Names of distributions in the per-user site-packages of this Python.
+    """
+
+    prefix: Path
+    site: Path
+    python: str = ""
+    windows: bool = False
+    virtual: bool = False
+    broken: str = ""
+    distributions: Mapping[str, tuple[Distribution, ...]] = field(default_factory=dict)
+    torch: Torch | None = None
+    pth: tuple[tuple[str, str], ...] = ()
+    customize: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    user_site: tuple[str, ...] = ()
+
+    @property
+    def accelerator(self) -> str:
+        """What its torch can use: ``cuda``, ``xpu``, ``hip`` or ``cpu``.
+
+        The torch beside an old IPEX is a CPU build by itself; IPEX brings the device.
+        """
+        ipex = self.get("intel-extension-for-pytorch")
+        if ipex is not None and "xpu" in ipex.local:
+            return "xpu"
+        return self.torch.accelerator if self.torch else "cpu"
+
+    def get(self, name: str) -> Distribution | None:
+        """Return the distribution of a name, or None."""
+        found = self.distributions.get(name)
+        return found[0] if found else None
+
+    def like(self, prefix: str) -> list[Distribution]:
+        """Return the distributions whose name starts so."""
+        names = sorted(name for name in self.distributions if name.startswith(prefix))
+        return [self.distributions[name][0] for name in names]
+
+
+def read_environment(python: Path, *, home: Path | None = None) -> Environment:
+    """Read an environment from its interpreter or its folder; garbage in it does not raise.
+
+    Args:
+        python: Path of the interpreter, or of the environment's folder.
+        home: The user's home, where per-user packages lie; None leaves them out.
+
+    Raises:
+        UsageError: There is no Python environment at that path.
+    """
+    prefix = _prefix(python)
+    site = _site(prefix) if python.exists() or python.is_symlink() else None
+    if site is None:
+        raise UsageError(
+            f"there is no Python environment at {python}",
+            cause="nothing is there, or it has no site-packages folder",
+            remedy="give the path of its interpreter, for instance .venv/bin/python",
+        )
+    config = _config(prefix)
+    version = config.get("version_info") or config.get("version") or _version_of(site)
+    minor = ".".join(version.split(".")[:2])
+    pth = _pth(site)
+    return Environment(
+        prefix=prefix,
+        site=site,
+        python=minor,
+        windows=site.parent.name == "Lib",
+        virtual=bool(config) and config.get("include-system-site-packages") != "true",
+        broken=_broken(prefix),
+        distributions=distributions(site),
+        torch=_torch(site),
+        pth=pth,
+        customize=tuple(
+            name for name in ("sitecustomize.py", "usercustomize.py") if (site / name).is_file()
+        ),
+        leftovers=tuple(sorted(name for name in list_names(site) if name.startswith("~"))),
+        user_site=_user_site(home, minor) if home else (),
+    )
+
+
+def _prefix(python: Path) -> Path:
+    if python.is_dir():
+        return python
+    if python.parent.name in ("bin", "Scripts"):
+        return python.parent.parent
+    return python.parent  # conda on Windows keeps python.exe at the top
+
+
+def _site(prefix: Path) -> Path | None:
+    try:
+        found = inventory.site_packages(prefix)
+        if found is None:  # Debian's own Python
+            found = next(iter(sorted(prefix.glob("lib/python3/dist-packages"))), None)
+    except OSError:
+        return None
+    return found
+
+
+def _config(prefix: Path) -> dict[str, str]:
+    pairs = (line.partition("=") for line in read_text(prefix / "pyvenv.cfg").splitlines())
+    return {key.strip().lower(): value.strip() for key, sign, value in pairs if sign}
+
+
+def _version_of(site: Path) -> str:
+    match = re.search(r"python(3\.\d+)", str(site))
+    if match:
+        return match[1]
+    dlls = (
+        re.fullmatch(r"python3(\d+)\.dll", name.lower()) for name in list_names(site.parent.parent)
+    )
+    return next((f"3.{match[1]}" for match in dlls if match), "")
+
+
+def _broken(prefix: Path) -> str:
+    """Return why the interpreter cannot start, or ""."""
+    for name in ("bin/python", "bin/python3", "Scripts/python.exe"):
+        link = prefix / name
+        if link.is_symlink() and not link.exists():
+            return f"{link} points to {os.readlink(link)}, which is gone"  # noqa: PTH115
+    return ""
+
+
+def _torch(site: Path) -> Torch | None:
+    text = read_text(site / "torch" / "version.py")
+    values = {m[1]: m[2] or m[3] for m in _ASSIGNED.finditer(text)}
+    if "__version__" not in values:
+        return None
+    return Torch(
+        values["__version__"] or "", values.get("cuda"), values.get("xpu"), values.get("hip")
+    )
+
+
+def _pth(site: Path) -> tuple[tuple[str, str], ...]:
+    lines = []
+    for name in list_names(site):
+        if name.endswith(".pth") and not name.startswith(_KNOWN_PTH) and "nspkg" not in name:
+            text = read_text(site / name)
+            lines += [(name, line.strip()) for line in text.splitlines() if line.strip()]
+    return tuple((name, line) for name, line in lines if not line.startswith("#"))
+
+
+def _user_site(home: Path, minor: str) -> tuple[str, ...]:
+    folders = (
+        home / ".local" / "lib" / f"python{minor}" / "site-packages",
+        home / "AppData/Roaming/Python" / f"Python{minor.replace('.', '')}" / "site-packages",
+    )
+    found = {name_of(name) for folder in folders for name in list_names(folder)
+             if name.endswith(".dist-info")}  # fmt: skip
+    return tuple(sorted(found))

@@ -1,0 +1,59 @@
+"""Everything that the environment rules judge, gathered once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from provision.devices import Devices
+    from provision.doctor.caches import Cache
+    from provision.doctor.environment import Environment
+    from provision.doctor.libraries import Missing
+    from provision.facts import Gpu, Host
+    from provision.spec import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known before any rule is asked.
+
+    Attributes:
+        env: What is installed.
+        host: The machine.
+        devices: The device catalog.
+        target: What the environment is meant to be; None for a foreign one.
+        assumed: Judge the machine for this accelerator, whatever is installed.
+        missing: Native libraries that are imported and not found.
+        elsewhere: Distributions on PYTHONPATH and in folders of ``.pth`` files, each with its
+            folder.
+        caches: Kernel caches of the user.
+        driver_changed: When the GPU's user-mode driver was installed, in Unix time.
+    """
+
+    env: Environment
+    host: Host
+    devices: Devices
+    target: Target | None = None
+    assumed: str | None = None
+    missing: tuple[Missing, ...] = ()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    caches: tuple[Cache, ...] = ()
+    driver_changed: float | None = None
+
+    @property
+    def accelerator(self) -> str:
+        """What the environment is for: its target's accelerator, or that of its torch."""
+        meant = self.target.accelerator if self.target else None
+        return self.assumed or meant or self.env.accelerator
+
+    def gpus(self, vendor: str) -> list[Gpu]:
+        """Return the GPUs of a maker."""
+        return [gpu for gpu in self.host.gpus if gpu.vendor == vendor]
+
+    @property
+    def own_gpus(self) -> list[Gpu]:
+        """The GPUs that the environment's accelerator is for."""
+        return self.gpus({"cuda": "nvidia", "xpu": "intel"}.get(self.accelerator, "none"))

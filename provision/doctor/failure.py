@@ -1,0 +1,63 @@
+"""Where a log's last failure begins and ends, and whether it only passes on another one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provision.doctor.sample import Line
+
+_TRACEBACK = "Traceback (most recent call last)"
+_NEAR = 12  # lines: what a library prints before it raises stands just above the traceback
+_CHAIN = re.compile(r"During handling of the above exception|was the direct cause of the following")
+# What ends a program without a traceback, and the last line of one.
+_ENDING = re.compile(
+    r"^(?:E\s+)?(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit|Invalid\w+)\b(?::|$| \()"
+    r"|^\s*(?:ERROR|error|FATAL|fatal)\b[:! ]|^Killed\b|core dumped|Segmentation fault"
+    r"|^terminate called|Fatal Python error"
+)
+# Exceptions that only pass on that another process or import failed.
+_WRAPPER = re.compile(
+    r"ChildFailedError|CalledProcessError|ProcessRaisedException|RayTaskError|SystemExit"
+    r"|ProcessExitedException|EngineCore|Engine process failed|EngineDeadError"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last thing that failed in a log.
+
+    Attributes:
+        start: Line where its traceback, and all that led to it, begins; 0 without one.
+        near: Lines just above it on which something was called an error.
+        ended: The last line that says that something failed; None if none does.
+        wrapped: Whether it only passes on that another process failed, so the cause is above.
+    """
+
+    start: int
+    near: frozenset[int]
+    ended: int | None
+    wrapped: bool
+
+
+def last_failure(lines: Sequence[Line]) -> Failure:
+    """Return the last failure of a log; one without an end if nothing in it failed."""
+    starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text]
+    ends = [i for i, line in enumerate(lines) if _ENDING.search(line.text)]
+    start = starts.pop() if starts else 0
+    if lines and _TRACEBACK in lines[start].text:
+        # An exception of any name ends a traceback: the first line that is not indented.
+        rest = range(start + 1, len(lines))
+        ends += [i for i in rest if re.match(r"[A-Za-z_][\w.]*(:|$)", lines[i].text)][:1]
+        ends.sort()
+    wrapped = bool(start) and any(_WRAPPER.search(line.text) for line in lines[start:])
+    while starts and any(_CHAIN.search(line.text) for line in lines[starts[-1] : start]):
+        start = starts.pop()
+    # The first error after an earlier traceback is that traceback's own end.
+    earlier = next((end for end in ends if starts and end > starts[-1]), -1)
+    near = frozenset(end for end in ends if max(earlier, start - _NEAR - 1) < end < start)
+    return Failure(start, near, ends[-1] if ends else None, wrapped)

@@ -1,0 +1,49 @@
+"""Gathering the facts that the rules judge, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provision.doctor.caches import driver_changed, read_caches
+from provision.doctor.distributions import distributions_in
+from provision.doctor.facts import Facts
+from provision.doctor.libraries import missing_libraries
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provision.devices import Devices
+    from provision.doctor.environment import Environment
+    from provision.facts import Host
+    from provision.spec import Target
+
+
+def gather(
+    env: Environment,
+    host: Host,
+    devices: Devices,
+    *,
+    target: Target | None,
+    home: Path | None,
+    root: Path,
+) -> Facts:
+    """Return all that the rules judge; see :func:`provision.doctor.diagnose_environment`."""
+    return Facts(
+        env=env,
+        host=host,
+        devices=devices,
+        target=target,
+        missing=tuple(missing_libraries(env, host, root=root)),
+        elsewhere=distributions_in(_other_folders(env, host)),
+        caches=tuple(read_caches(home)) if home else (),
+        driver_changed=driver_changed(root),
+    )
+
+
+def _other_folders(env: Environment, host: Host) -> list[str]:
+    """Return the folders that come before the environment's own, or are added to it."""
+    separator = ";" if env.windows else ":"
+    path = [folder for folder in host.variables.get("PYTHONPATH", "").split(separator) if folder]
+    added = [line for _, line in env.pth if not line.startswith("import")]
+    absolute = [str(env.site / line) for line in added]
+    return [folder for folder in path + absolute if folder.rstrip("/\\") != str(env.site)]

@@ -1,0 +1,173 @@
+"""A log to findings: rules are data, the engine orders what they say and holds its tongue."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from provision.doctor.conditions import CONDITIONS
+from provision.doctor.failure import last_failure
+from provision.doctor.patterns import Search
+from provision.doctor.sample import sample
+from provision.finding import Finding, Level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from provision.doctor.patterns import Hit
+    from provision.doctor.sample import Line
+
+_HERE = Path(__file__).parent
+_EVIDENCE = 300
+_PLAIN = "not-environment"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of ``log_rules.toml``.
+
+    Attributes:
+        code: What it diagnoses.
+        any: It fires where one of these patterns is found in a line …
+        also: … all of these are found somewhere in the log …
+        unless: … and none of these is.
+        anywhere: Whether it is a cause wherever it stands, before the last traceback too.
+        test: Name of a further condition on the match, of `conditions.py`.
+        level: How bad; the code's own if None.
+        cause: Instead of the code's own; ``{name}`` stands for a group of the match.
+        remedy: Likewise.
+    """
+
+    code: str
+    any: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    anywhere: bool = False
+    test: str | None = None
+    level: str | None = None
+    cause: str | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a code means, in words for the user, of ``findings.toml``."""
+
+    level: str
+    symptom: str
+    cause: str
+    remedy: str
+    reference: str = ""
+
+
+def diagnose_log(source: str | BinaryIO) -> list[Finding]:
+    """Return what a log tells about its environment, worst first; never raises.
+
+    Args:
+        source: A text, or a stream of bytes of any size, read once from where it stands.
+
+    Returns:
+        One finding per code. A program error that no environment explains gives one note,
+        ``not-environment``; a log that shows no failure gives nothing, or notes on its noise.
+    """
+    lines = sample(source)
+    failure = last_failure(lines)
+    matched = _matched(Search(lines))
+
+    def before(rule: Rule, hit: Hit) -> bool:
+        return not rule.anywhere and hit[0] < failure.start
+
+    # A failure that no rule knows is the program's own; what was said before it was survived.
+    told = failure.wrapped or any(
+        not before(rule, hit) or hit[0] in failure.near for rule, hit in matched
+    )
+    unknown = failure.ended is not None and not told
+    findings = [
+        (before(rule, hit), _finding(rule, hit, lines, note=unknown)) for rule, hit in matched
+    ]
+    accused = any(finding.bad or finding.code == _PLAIN for _, finding in findings)
+    noise = any(hit[0] == failure.ended for _, hit in matched)
+    if failure.ended is not None and not accused and not noise:
+        findings.insert(0, (False, _plain(lines[failure.ended])))
+    order = list(Level)
+    findings.sort(key=lambda pair: (order.index(pair[1].level), pair[0]))
+    return [finding for _, finding in findings]
+
+
+def _matched(search: Search) -> list[tuple[Rule, Hit]]:
+    """Return the first rule of each code that fires, in the order of the file."""
+    found: dict[str, tuple[Rule, Hit]] = {}
+    for rule in rules():
+        if rule.code not in found and (hit := _fires(rule, search)):
+            found[rule.code] = (rule, hit)
+    return list(found.values())
+
+
+def _fires(rule: Rule, search: Search) -> Hit | None:
+    hits = [hit for pattern in rule.any for hit in search.find(pattern)]
+    if rule.test:
+        hits = [hit for hit in hits if CONDITIONS[rule.test](hit, search)]
+    if not hits or any(search.find(pattern) for pattern in rule.unless):
+        return None
+    if not all(search.find(pattern) for pattern in rule.also):
+        return None
+    return max(hits, key=lambda hit: hit[0])
+
+
+def _finding(rule: Rule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Finding:
+    text = texts()[rule.code]
+    groups = {name: value or "" for name, value in hit[1].groupdict().items()}
+    remedy = (rule.remedy or text.remedy).format_map(_Blank(groups))
+    if text.reference:
+        remedy += f" (see {text.reference})"
+    return Finding(
+        code=rule.code,
+        level=Level.NOTE if note else Level(rule.level or text.level),
+        symptom=text.symptom,
+        cause=(rule.cause or text.cause).format_map(_Blank(groups)),
+        remedy=remedy,
+        evidence=(_quote(lines[hit[0]]),),
+    )
+
+
+def _plain(line: Line) -> Finding:
+    text = texts()[_PLAIN]
+    return Finding(_PLAIN, Level.NOTE, text.symptom, text.cause, text.remedy, (_quote(line),))
+
+
+def _quote(line: Line) -> str:
+    text = line.text.strip()
+    return f"line {line.number}: {text[:_EVIDENCE]}{'…' if len(text) > _EVIDENCE else ''}"
+
+
+class _Blank(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return f"<{name}>"
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """Return the log rules, the ones that come first being the deeper causes."""
+    data = tomllib.loads((_HERE / "log_rules.toml").read_text(encoding="utf-8"))
+    return tuple(_rule(row) for row in data["rule"])
+
+
+def _rule(row: dict[str, Any]) -> Rule:
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+    return Rule(**fields)
+
+
+@cache
+def texts() -> dict[str, Text]:
+    """Return what each code means."""
+    data = tomllib.loads((_HERE / "findings.toml").read_text(encoding="utf-8"))
+    return {code: Text(**row) for code, row in data.items()}
+
+
+def all_patterns() -> Iterator[str]:
+    """Yield every pattern of the rules, for their own tests."""
+    for rule in rules():
+        yield from (*rule.any, *rule.also, *rule.unless)

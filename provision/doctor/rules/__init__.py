@@ -1,0 +1,76 @@
+"""The environment rules: small classes, pure over the facts, causes before their symptoms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from provision.doctor.rules import binaries, intel, machine, python, requirements, torch
+from provision.finding import worst_first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provision.doctor.facts import Facts
+    from provision.finding import Finding
+
+
+class Rule(Protocol):
+    """One thing that can be wrong; its docstring says what.
+
+    Attributes:
+        code: What it diagnoses.
+        unless: Codes whose finding explains this one, so that one cause does not show as ten.
+    """
+
+    code: ClassVar[str]
+    unless: ClassVar[tuple[str, ...]]
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        ...
+
+
+# In this order: whatever may explain another rule's finding comes before it.
+MACHINE: tuple[Rule, ...] = (
+    machine.Selector(),
+    machine.HiddenCard(),
+    machine.NoDriver(),
+    machine.HalfUpdated(),
+    machine.NoPermission(),
+    machine.NoRuntime(),
+    machine.UnsupportedGpu(),
+    machine.OldDriver(),
+    machine.StaleCaches(),
+)
+RULES: tuple[Rule, ...] = (
+    python.Interpreter(),
+    python.HalfInstalled(),
+    python.OtherPython(),
+    python.Shadowed(),
+    python.UserSite(),
+    python.Startup(),
+    python.NoWheels(),
+    intel.IpexBesideIpexLlm(),
+    intel.IpexInCuda(),
+    intel.IpexOtherTorch(),
+    torch.WrongBuild(),
+    torch.CpuBuild(),
+    torch.Companions(),
+    torch.Tritons(),
+    intel.TransformersForIpexLlm(),
+    torch.Numpy2(),
+    requirements.Requirements(),
+    intel.Retired(),
+    binaries.Setvars(),
+    binaries.MissingLibraries(),
+    *MACHINE,
+)
+
+
+def judge(facts: Facts, rules: tuple[Rule, ...] = RULES) -> list[Finding]:
+    """Return what is wrong, worst first, causes before their symptoms."""
+    found: list[Finding] = []
+    for rule in rules:
+        if not any(finding.bad and finding.code in rule.unless for finding in found):
+            found += rule.check(facts)
+    return worst_first(found)

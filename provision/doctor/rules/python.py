@@ -1,0 +1,224 @@
+"""Rules on the interpreter and on what it would import besides the environment."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from provision.finding import Finding, Level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provision.doctor.distributions import Distribution
+    from provision.doctor.facts import Facts
+
+# What hurts when another copy of it is imported.
+_STACK = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-xpu", "numpy",
+          "transformers", "accelerate", "intel-extension-for-pytorch", "ipex-llm", "bitsandbytes",
+          "xformers", "vllm", "flash-attn")  # fmt: skip
+_NEWEST_PYTHON = 14  # the newest that torch 2.14's wheels are built for
+
+
+class Interpreter:
+    """The interpreter of the environment does not start."""
+
+    code: ClassVar[str] = "wrong-interpreter-site-packages"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        if facts.env.broken:
+            yield Finding(
+                self.code,
+                Level.ERROR,
+                "The environment's Python does not start",
+                "The Python that the environment was made from was moved or removed",
+                f"Make the environment again: rm -r {facts.env.prefix}, then build it",
+                (facts.env.broken,),
+            )
+
+
+class HalfInstalled:
+    """A distribution is there in part: an installation was cut short, or files were deleted."""
+
+    code: ClassVar[str] = "half-installed"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        evidence = [f"leftover {facts.env.site / name}" for name in facts.env.leftovers]
+        for name, several in facts.env.distributions.items():
+            if len(several) > 1:
+                versions = ", ".join(dist.folder.name for dist in several)
+                evidence.append(f"{name} is installed more than once: {versions}")
+            evidence += [line for dist in several if (line := _incomplete(dist))]
+        if evidence:
+            names = {line.split()[0] for line in evidence if not line.startswith("leftover")}
+            what = " ".join(sorted(names)) or "the package whose leftover is quoted"
+            yield Finding(
+                self.code,
+                Level.ERROR if names else Level.WARNING,
+                "A package is installed in part",
+                "An installation was interrupted, or something removed files of it",
+                f"Delete the quoted leftovers, then `uv pip install --reinstall {what}`, "
+                "or build the environment again",
+                tuple(evidence[:5]),
+            )
+
+
+def _incomplete(dist: Distribution) -> str:
+    if dist.gone is None:
+        return f"{dist.name} has no readable METADATA or RECORD in {dist.folder}"
+    if dist.gone:
+        return f"{dist.name} lacks {', '.join(dist.gone[:3])}"
+    return ""
+
+
+class OtherPython:
+    """Packages were installed for another Python than the one that would import them."""
+
+    code: ClassVar[str] = "wrong-interpreter-site-packages"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        own = facts.env.python
+        foreign = [
+            f"{dist.name} {dist.version} was built for Python {built}"
+            for several in facts.env.distributions.values()
+            for dist in several
+            if own and (built := _built_for(dist)) and built != own
+        ]
+        if foreign:
+            yield Finding(
+                self.code,
+                Level.ERROR,
+                f"Compiled packages for another Python lie in an environment of Python {own}",
+                "They were installed with another interpreter, or the environment was copied",
+                "Install them again with this environment's own Python",
+                tuple(foreign[:5]),
+            )
+
+
+def _built_for(dist: Distribution) -> str:
+    """Return the one Python that a compiled wheel is for; "" for stable-ABI and pure wheels."""
+    minors = {m[1] for tag in dist.tags if (m := re.match(r"cp3(\d+)-cp3\d+-", tag))}
+    return f"3.{minors.pop()}" if len(minors) == 1 and len(dist.tags) <= 4 else ""
+
+
+class Shadowed:
+    """PYTHONPATH, PYTHONHOME or a .pth file puts other packages before the environment's own."""
+
+    code: ClassVar[str] = "wrong-interpreter-site-packages"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        if home := facts.host.variables.get("PYTHONHOME"):
+            yield self._finding(Level.ERROR, "PYTHONHOME", (f"PYTHONHOME={home}",))
+        shadows = [name for name in _STACK if name in facts.elsewhere]
+        if shadows:
+            evidence = tuple(f"{name} lies in {facts.elsewhere[name]}" for name in shadows[:5])
+            yield self._finding(Level.ERROR, "PYTHONPATH", evidence)
+        elif path := facts.host.variables.get("PYTHONPATH"):
+            yield self._finding(Level.NOTE, "PYTHONPATH", (f"PYTHONPATH={path}",))
+
+    def _finding(self, level: Level, variable: str, evidence: tuple[str, ...]) -> Finding:
+        return Finding(
+            self.code,
+            level,
+            "Python imports packages from outside the environment",
+            f"{variable}, or a .pth file, puts other folders before the environment's own",
+            f"unset {variable}; remove the .pth file that names the quoted folder",
+            evidence,
+        )
+
+
+class UserSite:
+    """Packages of the user's own site-packages are imported instead of the environment's."""
+
+    code: ClassVar[str] = "wrong-interpreter-site-packages"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        if facts.env.virtual or facts.host.variables.get("PYTHONNOUSERSITE"):
+            return
+        both = [n for n in _STACK if n in facts.env.user_site and n in facts.env.distributions]
+        if both:
+            yield Finding(
+                self.code,
+                Level.ERROR,
+                "Packages of the user come before those of the environment",
+                "This is no closed virtual environment, so Python imports the per-user "
+                "site-packages first",
+                f"export PYTHONNOUSERSITE=1, or `python -m pip uninstall {' '.join(both)}` "
+                "outside of any environment",
+                tuple(f"{name} is in the per-user site-packages too" for name in both[:5]),
+            )
+
+
+class Startup:
+    """Code that runs at every start of Python: .pth files and sitecustomize."""
+
+    code: ClassVar[str] = "wrong-interpreter-site-packages"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        runs = [f"{n}: {line[:120]}" for n, line in facts.env.pth if line.startswith("import")]
+        runs += [f"{facts.env.site / name} runs at every start" for name in facts.env.customize]
+        if runs:
+            yield Finding(
+                self.code,
+                Level.NOTE,
+                "Code outside of any program runs at every start of Python",
+                "A .pth file or a sitecustomize module was put into site-packages",
+                "If you do not know it, move it away and try again",
+                tuple(runs[:5]),
+            )
+
+
+class NoWheels:
+    """A package, or the target, is not for this version of Python."""
+
+    code: ClassVar[str] = "python-version-unsupported"
+    unless: ClassVar[tuple[str, ...]] = ("wrong-interpreter-site-packages",)
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        own = facts.env.python
+        if not own:
+            return
+        if facts.target is not None and facts.target.python != own:
+            wanted = facts.target.python
+            yield self._finding(own, (f"target {facts.target.name} is for Python {wanted}",))
+            return
+        refusing = [f"{d.name} {d.version} requires Python {d.requires_python}"
+                    for d in map(facts.env.get, _STACK) if d and not _takes(d, own)]  # fmt: skip
+        if refusing:
+            yield self._finding(own, tuple(refusing[:5]))
+        elif facts.env.torch is None and int(own.partition(".")[2] or 0) > _NEWEST_PYTHON:
+            yield self._finding(own, (f"torch has no wheels for Python {own} yet",))
+
+    def _finding(self, own: str, evidence: tuple[str, ...]) -> Finding:
+        return Finding(
+            self.code,
+            Level.ERROR,
+            f"Python {own} is not what these packages are for",
+            "There are no wheels for this version of Python",
+            "Make the environment with the Python that is named: `uv venv --python 3.11`",
+            evidence,
+        )
+
+
+def _takes(dist: Distribution, python: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
+
+    try:
+        return SpecifierSet(dist.requires_python).contains(f"{python}.99", prereleases=True) or (
+            SpecifierSet(dist.requires_python).contains(f"{python}.0", prereleases=True)
+        )
+    except InvalidSpecifier:
+        return True

@@ -1,0 +1,102 @@
+"""What is kept of a log: all of a small one, of a huge one its start and its distinct lines."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BLOCK = 1 << 19
+_HEAD_BYTES = 1 << 19
+_TAIL_LINES = 10_000
+_LINE = 4_000  # pip lists every version it knows on one line
+_TEMPLATES = 200_000
+_DIGITS = b"0123456789"
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a log and its number, counted from 1."""
+
+    number: int
+    text: str
+
+
+def sample(source: str | BinaryIO) -> list[Line]:
+    """Return the lines of a log that are worth looking at, in order.
+
+    The first half MiB is kept whole. After them a line counts only if its like, digits apart, has
+    not been seen, and only the last 10,000 such lines are kept: what ends a program stands at its
+    end, and a training loop says the same thing a million times. Memory stays bounded whatever
+    comes: binary data, one line of gigabytes, UTF-16 as PowerShell writes it.
+    """
+    if isinstance(source, str):
+        source = io.BytesIO(source.encode("utf-8", "surrogatepass"))
+    head: list[Line] = []
+    tail: deque[Line] = deque(maxlen=_TAIL_LINES)
+    seen: set[bytes] = set()
+    read, number = 0, 1
+    for block in _whole_lines(_utf8(source)):
+        if read < _HEAD_BYTES:
+            head += [_line(number + i, line) for i, line in enumerate(block.split(b"\n"))]
+        else:
+            tail.extend(_fresh(block, number, seen))
+        read += len(block) + 1
+        number += block.count(b"\n") + 1
+    return head + list(tail)
+
+
+def _fresh(block: bytes, number: int, seen: set[bytes]) -> Iterator[Line]:
+    """Yield the lines of a block whose like has not been seen; most blocks hold none."""
+    templates = block.translate(None, _DIGITS).split(b"\n")
+    new = set(templates) - seen
+    if not new:
+        return
+    if len(seen) < _TEMPLATES:
+        seen |= {template for template in new if len(template) < _LINE}
+    for i, (line, template) in enumerate(zip(block.split(b"\n"), templates, strict=True)):
+        if template in new:
+            yield _line(number + i, line)
+
+
+def _line(number: int, raw: bytes) -> Line:
+    if len(raw) > _LINE:
+        raw = raw[: _LINE // 2] + b" ... " + raw[-_LINE // 2 :]
+    return Line(number, _COLOUR.sub("", raw.decode("utf-8", "replace")).rstrip())
+
+
+def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Cut a stream at line ends; a progress bar's carriage return ends a line too."""
+    rest = b""
+    for block in blocks:
+        text = rest + block
+        if b"\r" in block:
+            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        cut = text.rfind(b"\n")
+        if cut < 0 and len(text) < 4 * _BLOCK:
+            rest = text
+            continue
+        whole, rest = (text[:cut], text[cut + 1 :]) if cut >= 0 else (text, b"")
+        yield whole
+    if rest:
+        yield rest
+
+
+def _utf8(stream: BinaryIO) -> Iterator[bytes]:
+    first = stream.read(_BLOCK)
+    if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        while first:
+            yield first
+            first = stream.read(_BLOCK)
+        return
+    decoder = codecs.getincrementaldecoder("utf-16")("replace")
+    while first:
+        yield decoder.decode(first).encode("utf-8", "replace")
+        first = stream.read(_BLOCK)

@@ -1,0 +1,188 @@
+"""What runs inside an image's build: make the environment at its place, ready to be copied.
+
+``docker/Dockerfile`` calls ``python -m provision.image``; nothing else does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime as dt
+import fnmatch
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+
+from provision import build, catalog, files, inventory, lockfile, record, sources, spec
+from provision.errors import ProvisionError
+from provision.install import Supply
+from provision.project import Project
+from provision.run import environment_python, run
+from provision.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from provision.record import Generation
+    from provision.run import Run
+    from provision.spec import Target
+
+PREFIX = Path("/opt/env")
+LEFT_OUT = "left-out.txt"
+# Fixed, because what a process compiled before shows in the bytecode that it writes; more than
+# the cores of a small machine, so that the shares end at about the same time.
+_SHARES = 8
+
+
+class _Lines:
+    """Tells the builder's log what is being done."""
+
+    def step(self, text: str) -> None:
+        sys.stderr.write(f"· {text}\n")
+
+    def note(self, text: str) -> None:
+        sys.stderr.write(f"! {text}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make the environment of a target in :data:`PREFIX`, then move it below ``--out``."""
+    parser = argparse.ArgumentParser(prog="provision.image")
+    parser.add_argument("target")
+    parser.add_argument("--project", type=Path, required=True)
+    parser.add_argument("--wheelhouse", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--offline", action="store_true")
+    arguments = parser.parse_args(argv)
+    epoch = int(os.environ["SOURCE_DATE_EPOCH"])
+    project = Project(arguments.project)
+    order = order_of(project, arguments.target, arguments.wheelhouse, offline=arguments.offline)
+    try:
+        make(order, PREFIX, epoch, run)
+    except ProvisionError as error:
+        for words in (error.what, error.evidence, error.cause, error.remedy):
+            sys.stderr.write(f"{words}\n" if words else "")
+        return int(error.exit_code)
+    _Lines().step("giving everything one time")
+    place = arguments.out / PREFIX.relative_to("/")
+    place.parent.mkdir(parents=True)
+    PREFIX.rename(place)
+    set_times(arguments.out, epoch)
+    return 0
+
+
+def order_of(project: Project, name: str, wheelhouse: Path, *, offline: bool) -> build.Order:
+    """Return what to build, from the part of a project that lies in the build's context."""
+    target = spec.load_named(project.specs, name)
+    indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}
+    supply = Supply(
+        wheelhouses=(wheelhouse,),
+        indexes={"default": sources.read().index_url, **indexes},
+        offline=offline,
+    )
+    lock = lockfile.read(project.lock(name))
+    return build.Order(project, target, lock, supply, smoke=False, absent="", stack=dict)
+
+
+def make(order: build.Order, prefix: Path, epoch: int, run: Run) -> None:
+    """Fill a prefix, compare it with the lock, then make it small and the same each time.
+
+    Raises:
+        ToolError: An artifact cannot be had, or what was installed is not what is locked.
+    """
+    progress = _Lines()
+    files.make_tagged(prefix)
+    built = build.fill(prefix, order, run, progress)
+    site = inventory.site_packages(prefix)
+    assert built.generation is not None  # noqa: S101 - no checks were asked for
+    assert site is not None  # noqa: S101 - it was just filled
+    progress.step("leaving out what no program uses")
+    gone = leave_out(site, _patterns(order.project.root / "docker"))
+    files.write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in gone))
+    progress.step("compiling what programs import")
+    compile_imported(prefix, order.target, order.project.root / "docker" / "bytecode.py", run)
+    _settle(built.generation, order, epoch)
+
+
+def _patterns(folder: Path) -> list[str]:
+    lines = [line for path in sorted(folder.glob("leave-out*.txt"))
+             for line in path.read_text(encoding="utf-8").splitlines()]  # fmt: skip
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def leave_out(site: Path, patterns: Iterable[str]) -> list[str]:
+    """Remove files that match a pattern, and their lines in RECORD; return their paths.
+
+    RECORD stays true: what it names is there, as it was locked.
+    """
+    gone: list[str] = []
+    chosen = list(patterns)
+    for dist in inventory.distributions(site):
+        table = dist.folder / "RECORD"
+        with table.open(encoding="utf-8", newline="") as stream:
+            rows = [row for row in csv.reader(stream) if row]
+        leaving = {row[0] for row in rows if any(fnmatch.fnmatch(row[0], p) for p in chosen)}
+        if leaving:
+            with table.open("w", encoding="utf-8", newline="") as stream:
+                keep = [row for row in rows if row[0] not in leaving]
+                csv.writer(stream, lineterminator="\n").writerows(keep)
+            gone += leaving
+    for path in gone:
+        (site / path).unlink()
+    _remove_empty({(site / path).parent for path in gone}, site)
+    return sorted(gone)
+
+
+def _remove_empty(folders: set[Path], top: Path) -> None:
+    for folder in folders:
+        while folder != top and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+            folder = folder.parent  # noqa: PLW2901 - climbs
+
+
+def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> None:
+    """Compile the modules that the packages of a spec load when they are imported.
+
+    Raises:
+        ToolError: A file of the environment cannot be compiled.
+    """
+    # Not -I, which would ignore the seed: the order of a set of names shows in bytecode.
+    python = [str(environment_python(prefix)), "-s", "-P", "-B", str(script)]
+    variables = {"PATH": os.defpath, "PYTHONHASHSEED": "0"} | target.variables(prefix)
+    names = [Requirement(text).name for text in target.pip.requirements]
+    listed = run([*python, "list", *names], env=variables)
+    paths = listed.require("could not tell what the environment imports").stdout.splitlines()
+
+    def compile_share(start: int) -> None:
+        share = "\n".join(paths[start::_SHARES])
+        done = run([*python, "compile"], env=variables, stdin=share)
+        done.require("could not compile the environment")
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(compile_share, range(_SHARES)))
+
+
+def _settle(generation: Generation, order: build.Order, epoch: int) -> None:
+    """Write the record again: what is left, and the one time instead of now."""
+    left = verify(generation.folder, order.lock, order.target.pip.forbid, deep=False)
+    moment = dt.datetime.fromtimestamp(epoch, dt.UTC).isoformat(timespec="seconds")
+    facts = {"files": left.files, "size": left.size, "built": moment}
+    record.write(generation.folder, generation.record.model_copy(update=facts))
+
+
+def set_times(folder: Path, epoch: int) -> None:
+    """Give everything in a folder one time and modes that do not depend on who built it."""
+    for base, names, leaves in os.walk(folder, topdown=False):
+        for name in (*names, *leaves):
+            path = Path(base, name)
+            if not path.is_symlink():
+                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+            os.utime(path, (epoch, epoch), follow_symlinks=False)
+    os.utime(folder, (epoch, epoch))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

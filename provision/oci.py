@@ -1,0 +1,146 @@
+"""An image as a file: an OCI layout whose digest depends on nothing but the image's content.
+
+An engine writes the time of a build into an image's configuration and history, so two builds of
+equal layers have different names. Here the times are set, and the same layers give the same
+manifest. See https://specs.opencontainers.org/image-spec/image-layout/.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+from typing import IO, TYPE_CHECKING, Any
+
+from provision.errors import ToolError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_IMAGE = "application/vnd.oci.image"
+# What an engine writes about its own work, not about the image.
+_NOISE = ("container", "container_config", "docker_version", "moby.buildkit.cache.v0",
+          "moby.buildkit.buildinfo.v1")  # fmt: skip
+
+
+def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
+    """Rewrite what ``docker save`` wrote as an OCI layout in one tar file; return its digest.
+
+    The file is also what ``docker load`` of engines before 25 reads, which know no OCI layout.
+
+    Args:
+        saved: The output of ``docker save`` for one image.
+        layout: The file to write.
+        tag: Name and tag of the image.
+        epoch: The one time of everything, in Unix seconds.
+
+    Raises:
+        ToolError: A file cannot be read or written, or is not what ``docker save`` writes.
+    """
+    partial = layout.with_name(f".{layout.name}.partial")
+    try:
+        with tarfile.open(saved) as source, tarfile.open(partial, "w") as target:
+            digest = _Layout(source, target, epoch).write(tag)
+        partial.replace(layout)
+    except (OSError, tarfile.TarError, KeyError, ValueError) as error:
+        raise ToolError(
+            f"could not write {layout}", evidence=repr(error), remedy="check the free space"
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return digest
+
+
+class _Layout:
+    """One image on its way from an engine's archive to a layout."""
+
+    def __init__(self, source: tarfile.TarFile, target: tarfile.TarFile, epoch: int) -> None:
+        self._source = source
+        self._target = target
+        self._epoch = epoch
+        self._written: set[str] = set()
+
+    def write(self, tag: str) -> str:
+        (told,) = json.load(self._open("manifest.json"))
+        config = settled(json.load(self._open(told["Config"])), self._epoch)
+        layers = [self._layer(name) for name in told["Layers"]]
+        described = self._blob(_compact(config), "config.v1+json")
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": f"{_IMAGE}.manifest.v1+json",
+            "config": described,
+            "layers": layers,
+        }
+        entry = self._blob(_compact(manifest), "manifest.v1+json")
+        names = {"io.containerd.image.name": tag, "org.opencontainers.image.ref.name": tag}
+        index = {"schemaVersion": 2, "manifests": [entry | {"annotations": names}]}
+        self._add("index.json", _compact(index))
+        self._add("oci-layout", _compact({"imageLayoutVersion": "1.0.0"}))
+        paths = [_path(part["digest"]) for part in (described, *layers)]
+        archive = {"Config": paths[0], "RepoTags": [tag], "Layers": paths[1:]}
+        self._add("manifest.json", _compact([archive]))
+        return str(entry["digest"])
+
+    def _open(self, name: str) -> IO[bytes]:
+        member = self._source.extractfile(name)
+        if member is None:
+            raise ValueError(f"{name} is no file")
+        return member
+
+    def _layer(self, name: str) -> dict[str, Any]:
+        with self._open(name) as stored, tempfile.TemporaryFile() as plain:
+            _unpack(stored, plain)
+            size = plain.tell()
+            plain.seek(0)
+            digest = f"sha256:{hashlib.file_digest(plain, 'sha256').hexdigest()}"
+            plain.seek(0)
+            self._copy(_path(digest), plain, size)
+        return {"mediaType": f"{_IMAGE}.layer.v1.tar", "digest": digest, "size": size}
+
+    def _blob(self, data: bytes, kind: str) -> dict[str, Any]:
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        self._add(_path(digest), data)
+        return {"mediaType": f"{_IMAGE}.{kind}", "digest": digest, "size": len(data)}
+
+    def _add(self, name: str, data: bytes) -> None:
+        self._copy(name, io.BytesIO(data), len(data))
+
+    def _copy(self, name: str, content: IO[bytes], size: int) -> None:
+        if name in self._written:  # two empty layers are one blob
+            return
+        self._written.add(name)
+        entry = tarfile.TarInfo(name)
+        entry.mtime, entry.size = self._epoch, size
+        self._target.addfile(entry, content)
+
+
+def settled(config: dict[str, Any], epoch: int) -> dict[str, Any]:
+    """Return an image's configuration with every time set and without its engine's noise."""
+    moment = dt.datetime.fromtimestamp(epoch, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    kept = {key: value for key, value in config.items() if key not in _NOISE}
+    history = [entry | {"created": moment} for entry in config.get("history", ())]
+    return kept | {"created": moment, "history": history}
+
+
+def _unpack(stored: IO[bytes], plain: IO[bytes]) -> None:
+    """Copy a layer as it is named in the configuration: an engine may keep it compressed."""
+    packed = stored.read(2) == b"\x1f\x8b"
+    stored.seek(0)
+    if packed:
+        with gzip.open(stored) as unpacked:
+            shutil.copyfileobj(unpacked, plain, 1 << 20)
+    else:
+        shutil.copyfileobj(stored, plain, 1 << 20)
+
+
+def _compact(document: object) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _path(digest: str) -> str:
+    return "blobs/" + digest.replace(":", "/")

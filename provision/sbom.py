@@ -1,0 +1,86 @@
+"""What is in a target, for scanners and auditors: a CycloneDX list made from its lock."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
+if TYPE_CHECKING:
+    from provision.lockfile import Artifact, Lock
+    from provision.spec import Target
+
+# A name that never changes, so that one lock gives one serial number.
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_OID, "provision.sbom")
+
+
+def sbom(target: Target, lock: Lock) -> str:
+    """Return the components of a target as CycloneDX 1.6 JSON, the same bytes for the same lock.
+
+    The time in it is the lock's cut-off: what it lists is what existed then.
+    """
+    root = Component(
+        name=target.name,
+        type=ComponentType.PLATFORM,
+        version=lock.digest[:12],
+        description=target.summary,
+        bom_ref=target.name,
+        properties=[Property(name="provision:lock", value=lock.digest)],
+    )
+    components = {artifact.name: _component(artifact) for artifact in lock.artifacts}
+    native = [_native(package) for package in yaml.safe_load(lock.conda or "{}").get("package", ())]
+    bom = Bom(
+        components=[*components.values(), *native],
+        serial_number=uuid.uuid5(_NAMESPACE, f"{target.name} {lock.digest}"),
+        metadata=BomMetaData(component=root, timestamp=_midnight(target.pip.cutoff)),
+    )
+    for artifact in lock.artifacts:
+        for name in artifact.via:
+            bom.register_dependency(components.get(name, root), [components[artifact.name]])
+    bom.register_dependency(root, native)
+    document: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _midnight(day: dt.date) -> dt.datetime:
+    return dt.datetime.combine(day, dt.time(), dt.UTC)
+
+
+def _component(artifact: Artifact) -> Component:
+    """Return one wheel; see https://github.com/package-url/purl-spec for its address."""
+    purl = PackageURL(
+        "pypi", name=artifact.name, version=artifact.version,
+        qualifiers={"file_name": artifact.filename},
+    )  # fmt: skip
+    return Component(
+        name=artifact.name,
+        version=artifact.version,
+        bom_ref=artifact.name,
+        purl=purl,
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=artifact.sha256)],
+        properties=[Property(name="provision:index", value=artifact.index)],
+    )
+
+
+def _native(package: dict[str, Any]) -> Component:
+    """Return one package of the conda layer, from its entry in ``conda-lock.yml``."""
+    channel, subdir, filename = package["url"].rsplit("/", 2)
+    _, version, rest = filename.rsplit("-", 2)
+    build, _, kind = rest.partition(".")
+    where = {"build": build, "channel": channel.rpartition("/")[2], "subdir": subdir, "type": kind}
+    name = package["name"]
+    return Component(
+        name=name,
+        version=version,
+        bom_ref=f"conda:{name}",
+        purl=PackageURL("conda", name=name, version=version, qualifiers=where),
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=package["hash"]["sha256"])],
+    )

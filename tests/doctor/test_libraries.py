@@ -1,0 +1,171 @@
+"""Imports of real ELF and PE files, of a few hundred bytes each, walked to what is missing."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.doctor.environment import read_environment
+from provision.doctor.libraries import missing_libraries
+from provision.facts import Driver, Gpu, Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.doctor.conftest import Env
+
+
+def elf(*needed: str, runpath: str = "") -> bytes:
+    """Return a shared object that needs libraries: one loaded segment and the dynamic one."""
+    strings, tags = b"\0", []
+    for tag, text in [*((1, name) for name in needed), *([(29, runpath)] if runpath else [])]:
+        tags.append((tag, len(strings)))  # DT_NEEDED is 1, DT_RUNPATH 29
+        strings += text.encode() + b"\0"
+    start = 64 + 2 * 56
+    at = start + 16 * (len(tags) + 3)
+    tags += [(5, at), (10, len(strings)), (0, 0)]  # DT_STRTAB, DT_STRSZ, DT_NULL
+    dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
+    size = start + len(dynamic) + len(strings)
+    head = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0)
+    load = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, size, size, 4096)
+    where = struct.pack("<IIQQQQQQ", 2, 4, start, start, start, len(dynamic), len(dynamic), 8)
+    return head + load + where + dynamic + strings
+
+
+def pe(*dlls: str) -> bytes:
+    """Return a DLL that imports others: headers and one section with the import table."""
+    base = 0x1000  # where the section lies in memory; in the file at 0x200
+    names, descriptors = b"", b""
+    table = 20 * (len(dlls) + 1)
+    for name in dlls:
+        descriptors += struct.pack("<IIIII", 0, 0, 0, base + table + len(names), 0)
+        names += name.encode() + b"\0"
+    section = (descriptors + bytes(20) + names).ljust(0x200, b"\0")
+    head = b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0"
+    head += struct.pack("<HHIIIHH", 0x8664, 1, 0, 0, 0, 240, 0x2022)
+    optional = struct.pack("<HBBIIIII", 0x20B, 14, 0, 0x200, 0, 0, 0, base)
+    sizes = (0x180000000, 0x1000, 0x200, 6, 0, 0, 0, 6, 0, 0, 0x2000, 0x200, 0, 2, 0)
+    stacks = (1 << 20, 4096, 1 << 20, 4096, 0, 16)
+    optional += struct.pack("<QIIHHHHHHIIIIHHQQQQII", *sizes, *stacks)
+    directories = struct.pack("<IIII", 0, 0, base, len(section)) + bytes(14 * 8)
+    sections = struct.pack(
+        "<8sIIIIIIHHI", b".idata", 0x200, base, 0x200, 0x200, 0, 0, 0, 0, 0x40000040
+    )
+    return (head + optional + directories + sections).ljust(0x200, b"\0") + section
+
+
+def put(env: Env, place: str, data: bytes) -> Path:
+    path = env.site / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def missing(env: Env, host: Host | None = None) -> list[tuple[str, str]]:
+    found = missing_libraries(
+        read_environment(env.prefix), host or env.host, root=env.prefix.parent / "empty-root"
+    )
+    return [(item.name, item.wanted_by) for item in found]
+
+
+def test_missing_library_is_named_with_who_wants_it(env: Env) -> None:
+    put(env, "torch/lib/libtorch_xpu.so", elf("libsycl.so.8", "libc.so.6", "libtorch_cpu.so"))
+    put(env, "torch/lib/libtorch_cpu.so", elf("libm.so.6"))
+    assert missing(env) == [("libsycl.so.8", "libtorch_xpu.so")]
+
+
+def test_runpath_leads_to_the_prefix_and_further_imports_are_walked(env: Env) -> None:
+    runpath = "$ORIGIN:$ORIGIN/../../../../"
+    put(env, "torch/lib/libtorch_xpu.so", elf("libsycl.so.8", runpath=runpath))
+    put(env, "../../libsycl.so.8", elf("libur_loader.so.0"))
+    assert missing(env) == [("libur_loader.so.0", "libsycl.so.8")]
+
+
+def test_nvidia_wheels_are_searched_as_torch_does(env: Env) -> None:
+    put(env, "torch/lib/libtorch_cuda.so", elf("libcudnn.so.9", "libcudart.so.12"))
+    put(env, "nvidia/cudnn/lib/libcudnn.so.9", elf())
+    assert missing(env) == [("libcudart.so.12", "libtorch_cuda.so")]
+
+
+def test_system_folders_and_loader_variables(env: Env) -> None:
+    put(env, "torch/lib/libtorch_xpu.so", elf("libze_loader.so.1", "libsycl.so.8"))
+    root = env.prefix.parent / "empty-root"
+    (root / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
+    (root / "usr/lib/x86_64-linux-gnu/libze_loader.so.1").touch()
+    oneapi = env.prefix.parent / "oneapi"
+    oneapi.mkdir()
+    (oneapi / "libsycl.so.8").touch()
+    assert missing(env) == [("libsycl.so.8", "libtorch_xpu.so")]
+    host = Host("linux-64", "6.8", variables={"LD_LIBRARY_PATH": str(oneapi)})
+    assert missing(env, host) == []
+
+
+def test_dll_that_windows_does_not_name(windows_env: Env) -> None:
+    put(windows_env, "torch/lib/torch_cpu.dll", pe("KERNEL32.dll", "c10.dll", "uv.dll"))
+    put(
+        windows_env,
+        "torch/lib/c10.dll",
+        pe("api-ms-win-crt-runtime-l1-1-0.dll", "VCRUNTIME140.dll"),
+    )
+    assert missing(windows_env) == [("uv.dll", "torch_cpu.dll")]
+    (windows_env.prefix / "Library/bin").mkdir(parents=True)
+    (windows_env.prefix / "Library/bin/UV.DLL").write_bytes(pe("kernel32.dll"))
+    assert missing(windows_env) == []
+
+
+CASES = [
+    ("libsycl.so.8", "oneapi-runtime-missing", "intel-sycl-rt"),
+    ("libze_loader.so.1", "oneapi-runtime-missing", "libze1"),
+    ("libcudart.so.12", "cuda-library-mismatch", "--reinstall torch"),
+    ("libjpeg.so.62", "missing-library", "libjpeg.so.62"),
+]
+
+
+@pytest.mark.parametrize(("library", "code", "remedy"), CASES)
+def test_findings_of_missing_libraries(library: str, code: str, remedy: str, env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    put(env, "torch/lib/libtorch.so", elf(library))
+    (finding,) = env.diagnose()
+    assert finding.code == code
+    assert remedy in finding.remedy
+    assert finding.evidence == (f"libtorch.so imports {library}, which is not found",)
+
+
+def test_finding_of_a_missing_dll(windows_env: Env) -> None:
+    windows_env.torch("2.1.0a0+cxx11.abi")
+    put(windows_env, "torch/lib/torch_cpu.dll", pe("uv.dll"))
+    (finding,) = windows_env.diagnose()
+    assert finding.code == "missing-dll-windows"
+    assert "libuv" in finding.remedy
+
+
+def test_no_driver_matters_only_beside_a_card(env: Env) -> None:
+    env.torch("2.8.0", cuda="12.8")
+    put(env, "torch/lib/libtorch_cuda.so", elf("libcuda.so.1"))
+    assert env.codes() == []
+    card = Gpu(
+        "nvidia",
+        "2204",
+        "RTX 3090",
+        "0000:01:00.0",
+        "ampere",
+        supported=True,
+        driver=Driver("nvidia", "580.95.05"),
+    )
+    env.host = Host("linux-64", "6.8", gpus=(card,))
+    assert env.codes() == ["driver-missing"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7fELF", b"MZ", elf("libx.so")[:150], pe("x.dll")[:300]])
+def test_broken_binaries_do_not_raise(data: bytes, env: Env, windows_env: Env) -> None:
+    put(env, "torch/lib/libtorch.so", data)
+    assert missing(env) == []
+
+
+def test_libraries_that_import_each_other_end(env: Env) -> None:
+    put(env, "torch/lib/libc10.so", elf("libtorch.so"))
+    put(env, "torch/lib/libtorch.so", elf("libc10.so"))
+    assert missing(env) == []

@@ -1,0 +1,519 @@
+"""Environment rules, one by one: what must be found, and what must not."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import lockfile, spec
+from provision.doctor import diagnose_environment, diagnose_machine
+from provision.doctor.rules import RULES
+from provision.errors import UsageError
+from provision.facts import Driver, Gpu, Host, Node, Runtimes
+from provision.finding import Level
+from provision.spec import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from provision.devices import Devices
+    from tests.doctor.conftest import Env
+
+IPEX = "intel-extension-for-pytorch"
+ARC = Gpu(
+    "intel",
+    "56a0",
+    "Arc A770",
+    "0000:03:00.0",
+    "dg2",
+    supported=True,
+    integrated=False,
+    driver=Driver("i915"),
+)
+UHD = Gpu(
+    "intel",
+    "3e92",
+    "UHD Graphics 630",
+    "0000:00:02.0",
+    "cfl",
+    integrated=True,
+    driver=Driver("i915"),
+)
+LUNAR = Gpu(
+    "intel",
+    "64a0",
+    "Arc 140V",
+    "0000:00:02.0",
+    "lnl",
+    supported=True,
+    integrated=True,
+    driver=Driver("xe"),
+)
+RTX = Gpu(
+    "nvidia",
+    "2204",
+    "RTX 3090",
+    "0000:01:00.0",
+    "ampere",
+    supported=True,
+    integrated=False,
+    compute_capability="8.6",
+    driver=Driver("nvidia", "580.95.05"),
+)
+GTX = dataclasses.replace(RTX, name="GTX 1080", compute_capability="6.1", device_id="1b80")
+
+
+def linux(*gpus: Gpu, runtime: str | None = "25.18.33578", **variables: str) -> Host:
+    return Host("linux-64", "6.8", gpus=gpus, variables=variables,
+                runtimes=Runtimes(level_zero="1.17", compute_runtime=runtime))  # fmt: skip
+
+
+def target(accelerator: str, **more: object) -> Target:
+    wish = {"name": f"{accelerator}-linux", "summary": "x", "accelerator": accelerator,
+            "platform": "linux-64", "python": "3.11",
+            "pip": {"cutoff": "2026-11-01", "requirements": ["torch"]}}  # fmt: skip
+    return Target.model_validate(wish | more, strict=False)
+
+
+SPECS = sorted((Path(__file__).parents[2] / "envs").glob("*.toml"))
+# Each case dirties a sound environment: what is done to it, and the one code that must be found.
+CASES: list[tuple[str, str, Callable[[Env], None]]] = []
+
+
+def case(code: str) -> Callable[[Callable[[Env], None]], Callable[[Env], None]]:
+    def register(dirty: Callable[[Env], None]) -> Callable[[Env], None]:
+        CASES.append((code, dirty.__name__, dirty))
+        return dirty
+
+    return register
+
+
+@case("ipex-in-cuda-env")
+def ipex_beside_cuda(env: Env) -> None:
+    env.torch("2.8.0+cu128", cuda="12.8")
+    env.add(IPEX, "2.8.0")
+    env.host = linux(RTX)
+
+
+@case("ipex-torch-version-mismatch")
+def ipex_of_another_minor(env: Env) -> None:
+    env.torch("2.5.1+cpu")
+    env.add(IPEX, "2.8.0")
+
+
+@case("ipex-llm-with-separate-ipex")
+def other_ipex_beside_ipex_llm(env: Env) -> None:
+    env.torch("2.3.1+cxx11.abi")
+    env.add("ipex-llm", "2.2.0", f"{IPEX} ==2.1.10+xpu ; extra == 'xpu'")
+    env.add(IPEX, "2.3.110+xpu")
+
+
+@case("ipex-llm-with-separate-ipex")
+def cpu_ipex_beside_xe_core(env: Env) -> None:
+    env.torch("2.1.2")
+    env.add("bigdl-core-xe-21", "2.6.0")
+    env.add(IPEX, "2.1.100")
+
+
+@case("cpu-build-of-torch-installed")
+def cpu_torch_beside_a_card(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    env.host = linux(ARC)
+
+
+@case("cpu-build-of-torch-installed")
+def cpu_torch_for_a_gpu_target(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    env.target = target("xpu")
+
+
+@case("wrong-index-resolved")
+def cuda_torch_for_an_xpu_target(env: Env) -> None:
+    env.torch("2.9.1+cu128", cuda="12.8")
+    env.target = target("xpu")
+
+
+@case("torch-companion-mismatch")
+def vision_pins_another_torch(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    env.add("torchvision", "0.21.0", "torch==2.6.0")
+
+
+@case("torch-companion-mismatch")
+def vision_of_another_release_without_pin(env: Env) -> None:
+    env.torch("2.9.1")
+    env.add("torchvision", "0.23.0")
+
+
+@case("torch-companion-mismatch")
+def audio_of_another_build(env: Env) -> None:
+    env.torch("2.8.0+cu128", cuda="12.8")
+    env.add("torchaudio", "2.8.0+cpu", "torch==2.8.0")
+
+
+@case("triton-missing-or-incompatible")
+def two_tritons(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    env.add("triton", "3.5.0")
+    env.add("pytorch-triton-xpu", "3.5.0", module="triton")
+
+
+@case("triton-missing-or-incompatible")
+def triton_of_another_version(env: Env) -> None:
+    env.torch("2.8.0", "triton==3.4.0; platform_system == 'Linux'")
+    env.add("triton", "3.1.0")
+
+
+@case("transformers-version-too-new-for-ipex-llm")
+def new_transformers(env: Env) -> None:
+    env.torch("2.1.0a0")
+    env.add("ipex-llm", "2.2.0", "transformers ==4.37.0 ; extra == 'xpu'")
+    env.add("transformers", "4.51.0")
+
+
+@case("numpy2-abi")
+def new_numpy(env: Env) -> None:
+    env.torch("2.1.2")
+    env.add("numpy", "2.1.2")
+
+
+@case("dependency-conflict")
+def contradiction(env: Env) -> None:
+    env.add("transformers", "5.0.0", "huggingface-hub>=1.0")
+    env.add("huggingface-hub", "0.30.0")
+
+
+@case("cuda-library-mismatch")
+def other_nvidia_library(env: Env) -> None:
+    env.torch("2.5.1", "nvidia-nvjitlink-cu12==12.4.127", cuda="12.4")
+    env.add("nvidia-nvjitlink-cu12", "12.1.105")
+
+
+@case("half-installed")
+def leftover_of_an_interrupted_pip(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    (env.site / "~orch-2.8.0.dist-info").mkdir()
+
+
+@case("half-installed")
+def files_were_deleted(env: Env) -> None:
+    env.add("safetensors", "0.8.0")
+    (env.site / "safetensors/__init__.py").unlink()
+    (env.site / "safetensors").rmdir()
+
+
+@case("half-installed")
+def metadata_is_gone(env: Env) -> None:
+    (env.add("numpy", "2.4.0") / "METADATA").unlink()
+
+
+@case("half-installed")
+def installed_twice(env: Env) -> None:
+    env.add("numpy", "2.4.0")
+    env.add("numpy", "1.26.4")
+
+
+@case("wrong-interpreter-site-packages")
+def packages_for_another_python(env: Env) -> None:
+    env.add("numpy", "2.4.0", tag="cp312-cp312-manylinux_2_28_x86_64")
+
+
+@case("wrong-interpreter-site-packages")
+def interpreter_is_gone(env: Env) -> None:
+    (env.prefix / "bin").mkdir()
+    (env.prefix / "bin/python").symlink_to(env.prefix / "nowhere/python3.11")
+
+
+@case("wrong-interpreter-site-packages")
+def pythonpath_with_another_torch(env: Env) -> None:
+    other = env.prefix.parent / "other"
+    (other / "torch-2.5.1.dist-info").mkdir(parents=True)
+    env.host = linux(PYTHONPATH=str(other))
+
+
+@case("wrong-interpreter-site-packages")
+def pth_with_another_torch(env: Env) -> None:
+    other = env.prefix.parent / "other"
+    (other / "torch-2.5.1.dist-info").mkdir(parents=True)
+    (env.site / "more.pth").write_text(f"{other}\n")
+
+
+@case("wrong-interpreter-site-packages")
+def pythonhome(env: Env) -> None:
+    env.host = linux(PYTHONHOME="/usr")
+
+
+@case("wrong-interpreter-site-packages")
+def user_site_before_an_open_environment(env: Env) -> None:
+    (env.prefix / "pyvenv.cfg").unlink()
+    env.torch("2.9.1+cpu")
+    env.home = env.prefix.parent / "home"
+    user = env.home / ".local/lib/python3.11/site-packages"
+    (user / "torch-2.5.1.dist-info").mkdir(parents=True)
+
+
+@case("python-version-unsupported")
+def python_below_what_a_package_requires(env: Env) -> None:
+    env.add("transformers", "5.0.0", requires_python=">=3.12")
+
+
+@case("python-version-unsupported")
+def python_of_another_minor_than_the_target(env: Env) -> None:
+    env.target = target("cpu", python="3.12")
+
+
+@case("oneapi-version-conflict")
+def setvars_over_pip_runtimes(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    env.add("intel-sycl-rt", "2025.2.1")
+    env.host = linux(ARC, LD_LIBRARY_PATH="/opt/intel/oneapi/compiler/2025.1/lib")
+
+
+@case("selector-syntax")
+def three_fields(env: Env) -> None:
+    env.host = linux(ARC, ONEAPI_DEVICE_SELECTOR="level_zero:gpu:0")
+
+
+@case("igpu-selected-instead-of-dgpu")
+def only_the_integrated_one_is_left(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    env.host = linux(LUNAR, ARC, ONEAPI_DEVICE_SELECTOR="level_zero:1")
+
+
+@case("no-gpu-device-visible")
+def everything_is_hidden(env: Env) -> None:
+    env.torch("2.9.1+cu128", cuda="12.8")
+    env.host = linux(RTX, CUDA_VISIBLE_DEVICES="")
+
+
+@case("driver-missing")
+def no_driver(env: Env) -> None:
+    env.torch("2.9.1+cu128", cuda="12.8")
+    env.host = linux(dataclasses.replace(RTX, driver=None))
+
+
+@case("no-render-permission")
+def not_in_the_group(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    node = Node("/dev/dri/renderD128", "render", usable=False)
+    env.host = linux(dataclasses.replace(ARC, nodes=(node,)))
+
+
+@case("no-gpu-device-visible")
+def container_without_the_device(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    node = Node("/dev/dri/renderD128", present=False, usable=False)
+    env.host = linux(dataclasses.replace(ARC, nodes=(node,)))
+
+
+@case("oneapi-runtime-missing")
+def no_user_mode_driver(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    env.host = linux(ARC, runtime=None)
+
+
+@case("driver-missing")
+def half_updated_driver(env: Env) -> None:
+    env.torch("2.9.1+cu128", cuda="12.8")
+    env.host = dataclasses.replace(linux(RTX), runtimes=Runtimes(cuda="590.10"))
+
+
+@case("unsupported-gpu-architecture")
+def old_intel(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    env.host = linux(UHD)
+
+
+@case("unsupported-gpu-architecture")
+def pascal_with_cuda_13(env: Env) -> None:
+    env.torch("2.13.0", cuda="13.0")
+    env.host = linux(GTX)
+
+
+@case("driver-too-old")
+def old_nvidia_driver(env: Env) -> None:
+    env.torch("2.13.0", cuda="13.0")
+    env.host = linux(dataclasses.replace(RTX, driver=Driver("nvidia", "535.183.01")))
+
+
+@case("driver-too-old")
+def old_compute_runtime(env: Env) -> None:
+    env.torch("2.13.0+xpu")
+    env.host = linux(ARC, runtime="24.39.31294")
+
+
+@case("driver-too-old")
+def below_the_floor_of_the_target(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    env.target = target("xpu", hardware={"driver": ">=25.31"})
+    env.host = linux(ARC)
+
+
+@pytest.mark.parametrize(("code", "name", "dirty"), CASES, ids=[f"{c}:{n}" for c, n, _ in CASES])
+def test_found(code: str, name: str, dirty: Callable[[Env], None], env: Env) -> None:
+    dirty(env)
+    found = env.diagnose()
+    assert [finding.code for finding in found if finding.bad] == [code], found
+    for finding in found:
+        assert finding.evidence
+        assert finding.remedy
+
+
+def test_every_code_of_the_rules_has_a_case() -> None:
+    quiet = {"index-retired", "stale-kernel-cache"}
+    assert {rule.code for rule in RULES} - quiet <= {code for code, _, _ in CASES}
+
+
+def test_healthy_environments_are_left_alone(env: Env) -> None:
+    env.torch("2.9.1+xpu", "pytorch-triton-xpu==3.5.0", "numpy; extra == 'x'")
+    env.add("torchvision", "0.24.1+xpu", "torch==2.9.1")
+    env.add("pytorch-triton-xpu", "3.5.0", module="triton")
+    env.add("numpy", "2.4.0", tag="cp311-cp311-manylinux_2_28_x86_64")
+    env.add("safetensors", "0.8.0", tag="cp38-abi3-manylinux_2_17_x86_64")
+    env.host = linux(ARC)
+    assert env.diagnose() == []
+
+
+def test_stock_torch_on_a_machine_without_gpu(env: Env) -> None:
+    env.torch("2.13.0", "triton==3.7.0; platform_system == 'Linux'", cuda="13.0")
+    env.add("triton", "3.7.0")
+    assert env.codes() == []
+
+
+def test_the_cpu_target_beside_a_card_is_a_choice(env: Env) -> None:
+    env.torch("2.13.0+cpu")
+    env.target = target("cpu")
+    env.host = linux(ARC)
+    assert env.codes() == []
+
+
+def test_ipex_llm_as_its_target_builds_it_gets_a_note_only(env: Env) -> None:
+    env.torch("2.1.0a0+cxx11.abi")
+    pins = (f"{IPEX} ==2.1.10+xpu ; extra == 'xpu'", "transformers ==4.37.0 ; extra == 'xpu'")
+    env.add("ipex-llm", "2.2.0", *pins)
+    env.add(IPEX, "2.1.10+xpu")
+    env.add("transformers", "4.37.0")
+    env.add("bigdl-core-xe-21", "2.6.0")
+    env.target = target("xpu", status="legacy", reason="archived")
+    (note,) = env.diagnose()
+    assert (note.code, note.level) == ("index-retired", Level.NOTE)
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_what_our_locks_install_is_left_alone(path: Path, env: Env, windows_env: Env) -> None:
+    wish = spec.load(path)
+    lock = lockfile.read(path.parents[1] / "lockfiles" / path.stem)
+    one = windows_env if wish.platform == "win-64" else env
+    one = dataclasses.replace(one, python=wish.python, target=wish)
+    for name, version in lock.versions.items():
+        if name != "torch":
+            one.add(name, version)
+    one.torch(lock.versions["torch"], cuda="13.0" if wish.accelerator == "cuda" else None)
+    assert one.codes() == []
+
+
+def test_overrides_of_a_target_are_no_conflict(env: Env) -> None:
+    env.add("transformers", "5.0.0", "huggingface-hub>=1.0")
+    env.add("huggingface-hub", "0.30.0")
+    pip = {"cutoff": "2026-11-01", "requirements": ["torch"],
+           "overrides": [{"requirement": "huggingface-hub==0.30", "reason": "x"}]}  # fmt: skip
+    env.target = target("cpu", pip=pip)
+    assert env.codes() == []
+
+
+def test_one_cause_does_not_show_as_ten(env: Env) -> None:
+    env.torch("2.9.1")
+    env.add("torchvision", "0.21.0", "torch==2.6.0")
+    assert env.codes() == ["torch-companion-mismatch"], "and no dependency-conflict beside it"
+
+
+def test_stale_caches_are_a_note(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    env.host = linux(ARC)
+    env.home = env.prefix.parent / "home"
+    old = env.home / ".triton/cache/abc"
+    old.mkdir(parents=True)
+    os.utime(old, (1, 1))
+    library = env.prefix.parent / "empty-root/usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    (note,) = env.diagnose()
+    assert (note.code, note.level) == ("stale-kernel-cache", Level.NOTE)
+    assert ".triton/cache" in note.remedy
+
+
+def test_the_machine_by_itself(devices: Devices) -> None:
+    def codes(host: Host) -> list[str]:
+        return [finding.code for finding in diagnose_machine(host, devices)]
+
+    assert codes(linux()) == []
+    assert codes(linux(ARC, RTX)) == []
+    assert codes(linux(UHD)) == [], "a machine without a GPU for PyTorch is a sound one"
+    assert codes(linux(ARC, runtime=None)) == ["oneapi-runtime-missing"]
+    assert codes(linux(RTX, CUDA_VISIBLE_DEVICES="")) == ["no-gpu-device-visible"]
+    assert codes(linux(ONEAPI_DEVICE_SELECTOR="a:b:c")) == ["selector-syntax"]
+    bare = dataclasses.replace(RTX, driver=None)
+    assert codes(linux(ARC, bare)) == ["driver-missing"]
+
+
+def test_no_environment_is_a_usage_error(env: Env) -> None:
+    env.prefix = env.prefix.parent
+    with pytest.raises(UsageError, match="no Python environment"):
+        env.diagnose()
+
+
+def test_a_path_that_does_not_exist_is_not_read_from_the_folder_above(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    with pytest.raises(UsageError, match="no Python environment"):
+        diagnose_environment(env.prefix / "bin" / "nothing", env.host, env.devices)
+
+
+def test_scripts_and_data_in_a_record_are_no_modules(env: Env) -> None:
+    folder = env.add("distro", "1.9.0")
+    with (folder / "RECORD").open("a") as record:
+        record.write(
+            "scripts-3.10/distro,,\n../../../bin/distro,,\n__pycache__/x.cpython-311.pyc,,\n"
+        )
+    assert env.codes() == []
+
+
+def test_garbage_does_not_raise(env: Env) -> None:
+    env.torch("not a version")
+    env.add("numpy", "1.x.y", "this is (no requirement", requires_python="what")
+    env.add("torchvision", "", "torch==", "torch>=2;;")
+    for number, data in enumerate((b"\xff\xfe\0", b"", b"Name\nVersion\n" * 99)):
+        folder = env.site / f"bad{number}-1.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_bytes(data)
+        (folder / "RECORD").write_bytes(data + b'"unclosed,,,\n')
+    (env.site / "loop.dist-info").symlink_to(env.site / "loop.dist-info")
+    (env.site / "x.pth").write_bytes(b"\0\xff\n/\0bad\n")
+    (env.site / "torch/version.py").write_bytes(b"\xff__version__ = '")
+    (env.prefix / "pyvenv.cfg").write_bytes(b"\xff=\n==")
+    env.diagnose()
+
+
+def test_sixty_distributions_take_less_than_a_second(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    for number in range(60):
+        env.add(f"package-{number}", "1.0", *(f"package-{n}>=0.1" for n in range(8)))
+    env.diagnose()  # imports
+    started = time.process_time()
+    assert env.codes() == []
+    assert time.process_time() - started < 1
+
+
+def test_drift_against_the_lock_is_told(env: Env) -> None:
+    lock = lockfile.read(Path(__file__).parents[2] / "lockfiles" / "cpu-linux")
+    for name, version in lock.versions.items():
+        if name not in ("numpy", "torch"):
+            env.add(name, version)
+    env.torch(lock.versions["torch"])
+    env.add("numpy", "1.26.4")
+    found = diagnose_environment(env.prefix, env.host, env.devices, lock=lock, root=env.prefix)
+    assert any("numpy" in finding.symptom and finding.bad for finding in found), found

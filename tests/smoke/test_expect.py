@@ -1,0 +1,90 @@
+"""The expectation: read whole, or refused with every fault."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from smoke import expect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD: dict[str, Any] = {
+    "schema": 1,
+    "target": "max-linux",
+    "accelerator": "xpu",
+    "python": "3.11",
+    "packages": {"torch": "2.13.0+xpu"},
+    "forbid": [{"name": "triton", "reason": "no use here"}],
+    "driver": ">=1.6.33578",
+    "families": ["pvc"],
+    "fused_ops": ["torch_ipex::mul_add"],
+    "rotary": ["half", "ipex-llm"],
+    "speedup_over_cpu": 2,
+    "environment": {"SYCL_CACHE_PERSISTENT": "1"},
+}
+
+
+def read(folder: Path, data: object) -> expect.Expect:
+    path = folder / "expect.json"
+    path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    return expect.read(path)
+
+
+def test_a_good_one_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path, GOOD)
+    assert found.on_gpu
+    assert found.locks("torch")
+    assert not found.locks_cuda
+    assert found.forbid == {"triton": "no use here"}
+    assert found.families == ("pvc",)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("accelerator", "tpu"),
+        ("target", ""),
+        ("packages", {"torch": 2}),
+        ("forbid", ["triton"]),
+        ("forbid", [{"name": "triton"}]),
+        ("driver", "580"),
+        ("families", "dg2"),
+        ("rotary", ["sideways"]),
+        ("rotary", [["half"]]),
+        ("accelerator", ["cpu"]),
+        ("speedup_over_cpu", 0),
+        ("speedup_over_cpu", True),
+        ("environment", {"A": 1}),
+    ],
+)
+def test_a_wrong_value_is_named(tmp_path: Path, key: str, value: object) -> None:
+    with pytest.raises(expect.BadExpect) as caught:
+        read(tmp_path, GOOD | {key: value})
+    assert len(caught.value.faults) == 1
+    assert caught.value.faults[0].startswith(f"{key}: ")
+
+
+def test_all_faults_are_told_together(tmp_path: Path) -> None:
+    data = {key: value for key, value in GOOD.items() if key != "python"}
+    with pytest.raises(expect.BadExpect) as caught:
+        read(tmp_path, data | {"driver": "580", "colour": "red"})
+    assert [fault.partition(":")[0] for fault in caught.value.faults] == [
+        "colour",
+        "python",
+        "driver",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}', "{"])
+def test_what_is_no_expectation_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(expect.BadExpect, match=r"expect\.json"):
+        read(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(expect.BadExpect, match="No such file"):
+        expect.read(tmp_path / "nowhere.json")

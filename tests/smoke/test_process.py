@@ -1,0 +1,129 @@
+"""How a process ended, in words; what the journal holds of a check that did not end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from smoke import process, report
+from smoke.journal import Journal
+
+CHECK = {"id": "device.ready", "title": "It works.", "stands_for": "it did not"}
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (127, "exit code 127"),
+        (-11, "killed by SIGSEGV"),
+        (-77, "killed by signal 77"),
+        (0xC0000005, "Windows exception 0xC0000005 (access violation)"),
+        (-1073741819, "Windows exception 0xC0000005 (access violation)"),
+        (0xC0000135, "Windows exception 0xC0000135 (a DLL was not found)"),
+    ],
+)
+def test_an_exit_status_in_words(code: int, words: str) -> None:
+    assert process.describe_exit(code) == words
+
+
+def test_the_last_words_of_a_dead_process_are_evidence() -> None:
+    finding = process.died(-11, "one\n\ntwo\n", step="matmul")
+    assert finding.code == "process-died"
+    assert finding.evidence == ("killed by SIGSEGV", "while: matmul", "one", "two")
+
+
+def test_the_last_words_can_tell_the_cause() -> None:
+    finding = process.died(127, "ERROR! IPEX needs to work with PyTorch 2.8.*")
+    assert finding.code == "ipex-torch-version-mismatch"
+
+
+def test_a_check_that_did_not_end_is_found_with_its_last_step(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    assert journal.running() is None
+    journal.write(start={**CHECK, "id": "other"})
+    journal.write(step="of the other")
+    journal.write(result={**CHECK, "id": "other"})
+    assert journal.running() is None
+    journal.write(start=CHECK)
+    running = journal.running()
+    assert running is not None
+    assert (running.check, running.step) == (CHECK, None)
+    journal.write(step="first operation")
+    running = journal.running()
+    assert running is not None
+    result = report.failed(running, process.hung(8, step=running.step))
+    assert (result["outcome"], result["finding"]["code"]) == ("failed", "probe-hung")
+    assert "while: first operation" in result["finding"]["evidence"]
+
+
+def test_half_a_line_is_left_for_later(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.write(torch="2.13")
+    with journal.path.open("a") as stream:
+        stream.write('{"step": "ha')
+    assert [event.get("torch") for event in journal.events()] == ["2.13"]
+
+
+@pytest.mark.machine
+@pytest.mark.skipif(os.name != "posix", reason="process groups are POSIX's")
+def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
+    root = str(process.__file__).rpartition("/smoke/")[0]
+    child = (
+        f"import sys, time; sys.path.append({root!r})\n"
+        "from smoke.process import end_with_parent\n"
+        "end_with_parent(); print('up', flush=True); time.sleep(60)"
+    )
+    parent = (
+        f"import sys, time; sys.path.append({root!r})\n"
+        "from smoke.process import start\n"
+        f"with open({str(tmp_path / 'log')!r}, 'wb') as log:\n"
+        f"    child = start([sys.executable, '-c', {child!r}], log, leader=True)\n"
+        "    print(child.pid, flush=True); time.sleep(60)"
+    )
+    log = tmp_path / "pid"
+    with log.open("wb") as stream:
+        started = process.start([sys.executable, "-c", parent], stream)
+    try:
+        pid = int(_wait_for(log))
+        _wait_for(tmp_path / "log")
+    finally:
+        started.kill()
+        started.wait()
+        started.stdin.close()  # type: ignore[union-attr]
+    assert _gone(pid)
+
+
+def _wait_for(path: Path) -> str:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if path.exists() and (text := path.read_text().strip()):
+            return text
+        time.sleep(0.05)
+    pytest.fail(f"nothing was written to {path.name}")
+
+
+def _gone(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        if _is_zombie(pid):
+            return True
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+    return False
+
+
+def _is_zombie(pid: int) -> bool:
+    """An orphan that nobody reaps, as in a container without an init, has ended all the same."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True

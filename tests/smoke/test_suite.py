@@ -1,0 +1,127 @@
+"""The suite as the toolkit starts it, in a real environment."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from provision.run import clean_environment, run
+from tests.smoke.conftest import SUITE
+from tests.smoke.faults import check_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from provision.run import Completed
+
+    Suite = Callable[..., tuple[Completed, Any]]
+
+pytestmark = pytest.mark.machine
+KEYS = {
+    "schema", "suite", "target", "python", "torch", "device", "started", "seconds", "checks",
+}  # fmt: skip
+CHECK_KEYS = {"id", "title", "stands_for", "outcome", "seconds", "numbers", "finding"}
+# What the plain CPU target has no part in.
+ELSEWHERE = {
+    *("device.family", "device.driver", "fused.operators", "rotary.ipex", "rotary.ipex-llm"),
+    *("resume.portable", "transfer.roundtrip", "transfer.speed"),
+}
+
+
+def test_the_full_suite_passes_and_reports(suite: Suite, tmp_path: Path) -> None:
+    done, report = suite("--full", "--junit", tmp_path / "junit.xml")
+    assert done.returncode == 0, done.stdout
+    assert set(report) == KEYS
+    assert (report["schema"], report["suite"], report["target"]) == (1, "full", "cpu-linux")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["started"])
+    assert report["device"]["name"]
+    assert report["seconds"] < 180
+    found = {check["id"]: check for check in report["checks"]}
+    assert len(found) == len(report["checks"]), "an id is used twice"
+    assert check_ids() - set(found) - {"compile.mul_add"} == ELSEWHERE
+    for check in found.values():
+        assert set(check) == CHECK_KEYS
+        assert check["title"].endswith(".")
+        assert check["stands_for"]
+        for number in check["numbers"].values():
+            assert isinstance(number["value"], (int, float))
+            assert number["unit"]
+    assert found["throughput.training"]["numbers"]["throughput"]["unit"] == "images/s"
+    assert found["throughput.training"]["numbers"]["throughput"]["spread"] >= 0
+    _junit_says_the_same(tmp_path / "junit.xml", report)
+
+
+def _junit_says_the_same(path: Path, report: dict[str, Any]) -> None:
+    cases = ET.parse(path).getroot().findall("testcase")
+    names = [f"{case.get('classname')}.{case.get('name')}" for case in cases]
+    assert names == [check["id"] for check in report["checks"]]
+
+
+def test_the_quick_suite_leaves_the_long_checks_out(suite: Suite) -> None:
+    # A fault that ends the checks early keeps this short: without its device nothing else runs.
+    done, report = suite(accelerator="cuda")
+    assert done.returncode == 1
+    assert report["suite"] == "quick"
+    found = {check["id"]: check["finding"] for check in report["checks"]}
+    assert "memory.leak" not in found
+    bad = {name: finding for name, finding in found.items() if finding}
+    wrong = {name for name, finding in bad.items() if finding["code"] != "blocked"}
+    assert wrong == {"identity.build", "device.ready"}
+    assert {bad[name]["code"] for name in wrong} == {"cpu-build-of-torch-installed"}
+    assert all(bad[name]["level"] == "note" for name in set(bad) - wrong)
+
+
+def test_one_check_can_be_run_again(suite: Suite) -> None:
+    done, report = suite("--only", "fused.attention")
+    assert done.returncode == 0
+    assert [check["id"] for check in report["checks"]] == ["identity.import", "fused.attention"]
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_a_check_that_does_not_exist_breaks_the_run(suite: Suite) -> None:
+    done, _ = suite("--only", "fused.atention")
+    assert done.returncode == 3
+    assert "no such check: fused.atention" in done.stderr
+
+
+def test_a_check_that_does_not_apply_is_not_green(suite: Suite) -> None:
+    done, _ = suite("--only", "transfer.speed")
+    assert done.returncode == 3
+    assert "not for cpu-linux: transfer.speed" in done.stderr
+
+
+def test_a_bad_expectation_is_told_at_once(suite: Suite) -> None:
+    done, report = suite(accelerator="tpu", rotary=["sideways"])
+    assert (done.returncode, report) == (2, None)
+    assert "accelerator: 'tpu'" in done.stderr
+    assert "rotary: ['sideways']" in done.stderr
+
+
+def test_a_switch_takes_no_value(suite: Suite) -> None:
+    """The trap of argparse's type=bool, for which the text False is true, stays shut."""
+    done, report = suite("--full", "False")
+    assert (done.returncode, report) == (2, None)
+
+
+def test_no_bytecode_is_left_in_the_suite(suite: Suite) -> None:
+    suite("--only", "identity.python")
+    assert not list(SUITE.parent.rglob("*.pyc"))
+
+
+def test_the_caller_cannot_change_the_outcome(python: Path, sound: Path, tmp_path: Path) -> None:
+    """Neither pytest's variables nor a configuration or conftest in the working directory."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    (tmp_path / "conftest.py").write_text("raise SystemExit('from the working directory')\n")
+    env = clean_environment(
+        extra={"PYTEST_ADDOPTS": "--no-such-option", "PYTEST_PLUGINS": "nowhere"}
+    )
+    report = tmp_path / "report.json"
+    words = [python, "-I", SUITE, sound, report, "--only", "identity.python"]
+    done = run(words, env=env, cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(report.read_text(encoding="utf-8"))["checks"]) == 2

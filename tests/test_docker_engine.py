@@ -1,0 +1,357 @@
+"""Images in a real engine: the same each time, whole, healthy on their device, and only then."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import stat
+import time
+import tomllib
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tomlkit
+
+from provision import catalog, lockfile, sources, spec
+from provision.context import Order
+from provision.docker import Image, docker, find_engine
+from provision.install import Supply
+from provision.project import Project
+from provision.run import Completed, run
+from provision.verify import verify
+from tests import small
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+pytestmark = pytest.mark.docker
+
+ROOT = Path(__file__).parents[1]
+BASE = os.environ.get("PROVISION_TEST_BASE_IMAGE", "local/debian:bookworm")
+# A torch that was built for XPU and finds no device. It is no torch: what the checks of a device
+# ask first is answered as torch 2.9 does, the rest only imports.
+STAND_IN = """
+import importlib.abc, importlib.machinery, sys
+from torch.version import __version__
+
+class Anything(type):
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return cls
+    def __getitem__(cls, key):
+        return cls
+    def __call__(cls, *arguments, **names):
+        return cls
+
+class Blank(metaclass=Anything):
+    pass
+
+class device:
+    def __init__(self, kind, index=0):
+        self.type = kind
+
+class xpu:
+    _is_compiled = staticmethod(lambda: True)
+    is_available = staticmethod(lambda: False)
+    device_count = staticmethod(lambda: 0)
+    @staticmethod
+    def init():
+        raise RuntimeError("No XPU devices are available.")
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("torch."):
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+    def exec_module(self, module):
+        module.__getattr__ = lambda name: Anything.__getattr__(Blank, name)
+
+sys.meta_path.append(Finder())
+def __getattr__(name):
+    return Anything.__getattr__(Blank, name)
+"""
+VERSION = "__version__ = '{version}'\ncuda = None\nhip = None\nxpu = '20250301'\n"
+
+
+class Silent:
+    def step(self, text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def engine() -> str:
+    found = find_engine(run)
+    run([found, "image", "inspect", BASE]).require(
+        f"there is no base image {BASE}", remedy="`.ci/engine` makes it"
+    )
+    return found
+
+
+def from_scratch(argv: Sequence[str | Path], **options: Any) -> Completed:  # noqa: ANN401 - run's own
+    """Run, but let no build take anything from the engine's cache."""
+    words = list(argv)
+    if words[1] == "build":
+        words.insert(2, "--no-cache")
+    return run(words, **options)
+
+
+@contextlib.contextmanager
+def started(engine: str, image: str, *flags: str, command: str = "sleep 600") -> Iterator[str]:
+    """Start a container, and remove it when the block ends."""
+    name = f"provision-test-{uuid.uuid4().hex[:8]}"
+    argv = [engine, "run", "--detach", "--init", "--name", name, "--health-interval=1s"]
+    run([*argv, *flags, image, *command.split()]).require("the container did not start")
+    try:
+        yield name
+    finally:
+        run([engine, "rm", "--force", name])
+
+
+def health(engine: str, name: str, seconds: float = 300.0) -> tuple[str, str]:
+    """Return the verdict of a container's health check and what it printed last."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        told = run([engine, "inspect", "--format", "{{json .State.Health}}", name])
+        state = json.loads(told.require("it is there").stdout)
+        if state["Status"] != "starting":
+            return state["Status"], state["Log"][-1]["Output"]
+        time.sleep(0.2)
+    raise AssertionError(f"{name} has no verdict after {seconds:.0f} s")
+
+
+def inside(engine: str, image: str, script: str, *flags: str) -> Completed:
+    return run([engine, "run", "--rm", *flags, image, "sh", "-c", script])
+
+
+def layers(engine: str, image: str) -> list[str]:
+    told = run([engine, "image", "inspect", "--format", "{{json .RootFS.Layers}}", image])
+    return list(json.loads(told.require("it is there").stdout))
+
+
+def remove(engine: str, order: Order) -> None:
+    run([engine, "image", "rm", "--force", order.tag, f"{order.name}:latest"])
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[tuple[Order, Image]]:
+    """A project in miniature and its image, with its layout."""
+    root = tmp_path_factory.mktemp("tiny")
+    project = small.make_project(
+        root / "project",
+        small.Index(root / "index", url="http://127.0.0.1:9"),
+        extra='[environment]\nTINY = "$x \\"{prefix}\\""\n[docker]\n',
+    )
+    alpha = small.make_wheel(root / "default", "alpha", "1.0", {"alpha.py": "x = {'a', 'b'}\n"})
+    beta = small.make_wheel(
+        root / "vendor", "beta", "1.0", {"beta.py": "", "torch/test/big": "x" * 9999}
+    )
+    small.lock(project, [alpha, beta])
+    order = Order(
+        project,
+        spec.load_named(project.specs, small.TARGET),
+        lockfile.read(project.lock(small.TARGET)),
+        Supply(wheelhouses=(alpha.parent, beta.parent), indexes={"default": None}, offline=True),
+        base_image=BASE,
+    )
+    yield order, docker(order, run, Silent(), layout=root / "first.tar")
+    remove(engine, order)
+
+
+def test_two_builds_from_scratch_are_the_same_image(
+    tiny: tuple[Order, Image], engine: str, tmp_path: Path
+) -> None:
+    order, first = tiny
+    before = layers(engine, first.tag)
+    second = docker(order, from_scratch, Silent(), layout=tmp_path / "second.tar")
+    assert layers(engine, second.tag) == before
+    assert second.digest == first.digest
+    assert first.layout is not None
+    assert second.layout is not None
+    assert first.layout.read_bytes() == second.layout.read_bytes()
+
+
+def test_the_layout_loads_as_the_image_that_it_names(
+    tiny: tuple[Order, Image], engine: str
+) -> None:
+    order, image = tiny
+    remove(engine, order)
+    run([engine, "load", "--input", str(image.layout)]).require("it loads")
+    created = run([engine, "image", "inspect", "--format", "{{.Created}}", image.tag]).stdout
+    assert created.startswith("2026-11-01T00:00:00")
+    assert inside(engine, image.tag, "python -c 'import alpha; print(alpha.x)'").returncode == 0
+
+
+def test_it_works_with_nothing_to_write_to_no_network_and_no_root(
+    tiny: tuple[Order, Image], engine: str
+) -> None:
+    flags = ("--read-only", "--network=none")
+    proven = run([engine, "run", "--rm", *flags, tiny[1].tag])
+    assert proven.returncode == 0, proven.stderr
+    with started(engine, tiny[1].tag, *flags) as name:
+        assert health(engine, name)[0] == "healthy"
+        assert run([engine, "exec", name, "id", "-u"]).stdout.strip() == "10001"
+        run([engine, "kill", name]).require("killed")
+        run([engine, "start", name]).require("started again")
+        assert health(engine, name)[0] == "healthy"
+
+
+def test_it_holds_what_is_locked_and_says_what_it_left_out(
+    tiny: tuple[Order, Image], engine: str, tmp_path: Path
+) -> None:
+    order, image = tiny
+    with started(engine, image.tag) as name:
+        run([engine, "cp", f"{name}:/opt/env", str(tmp_path)]).require("copied")
+    result = verify(tmp_path / "env", order.lock, (), deep=True)
+    assert result.findings == ()
+    assert (tmp_path / "env" / "left-out.txt").read_text(encoding="utf-8").split() == [
+        "alpha-1.0.dist-info/uv_cache.json",
+        "beta-1.0.dist-info/uv_cache.json",
+        "torch/test/big",
+    ]
+    assert list((tmp_path / "env").rglob("alpha.cpython-*.pyc"))
+
+
+def test_it_has_no_tools_and_no_cache_and_sets_the_target_s_variables(
+    tiny: tuple[Order, Image], engine: str
+) -> None:
+    script = (
+        "for tool in gcc cc make uv pip git; do command -v $tool; done; "
+        "find /root /tmp /var/lib/apt/lists /var/cache/apt -type f -size +0; "
+        'echo "$TINY"'
+    )
+    told = inside(engine, tiny[1].tag, script, "--user=0").stdout
+    assert [line for line in told.splitlines() if not line.startswith("/root/.")] == [
+        '$x "/opt/env"'
+    ]
+
+
+def test_a_check_that_fails_makes_it_unhealthy(tiny: tuple[Order, Image], engine: str) -> None:
+    suite = tiny[0].project.smoke.parent / "broken.py"
+    suite.write_text("print('it broke')\nraise SystemExit(1)\n", encoding="utf-8")
+    flag = f"--volume={suite}:/opt/provision/smoke/run.py:ro"
+    with started(engine, tiny[1].tag, flag, "--health-retries=1") as name:
+        assert health(engine, name) == ("unhealthy", "it broke\n")
+
+
+def stand_in_wheels(folder: Path, target: str) -> list[Path]:
+    """Make stand-ins for what of a stack cannot be had here, in the versions of its real lock."""
+    real = lockfile.read(ROOT / "lockfiles" / target).versions
+    made = [
+        small.make_wheel(
+            folder,
+            "torch",
+            real["torch"],
+            {
+                "torch/__init__.py": STAND_IN,
+                "torch/version.py": VERSION.format(version=real["torch"]),
+            },
+        )
+    ]
+    for name in ("ipex-llm", "intel-extension-for-pytorch"):
+        if name in real:
+            module = name.replace("-", "_")
+            made.append(small.make_wheel(folder, module, real[name], {f"{module}/__init__.py": ""}))
+    return made
+
+
+@pytest.fixture(params=["max-linux", "ipex-llm-linux"])
+def without_device(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: str
+) -> Iterator[tuple[Order, Image]]:
+    """The image of a target for Intel GPUs: its own spec and checks, stand-ins for its wheels."""
+    project = Project(tmp_path / "project")
+    shutil.copytree(ROOT / "smoke", project.smoke)
+    shutil.copytree(ROOT / "envs" / "catalog", project.catalog)
+    wheels = stand_in_wheels(tmp_path / "wheels", request.param)
+    document = tomllib.loads((ROOT / "envs" / f"{request.param}.toml").read_text(encoding="utf-8"))
+    document.pop("conda")
+    document["docker"] = {}
+    document["pip"]["requirements"] = ["torch", "pytest"]
+    document["pip"].pop("index")
+    text = tomlkit.dumps(document)
+    (project.specs / f"{request.param}.toml").write_text(text, encoding="utf-8")
+    target = spec.load_named(project.specs, request.param)
+    lock = lock_with_pytest(project, target, wheels)
+    found = sources.read()
+    supply = Supply(
+        wheelhouses=(tmp_path / "wheels", *found.wheelhouses),
+        indexes={"default": found.index_url},
+        offline=False,
+    )
+    order = Order(project, target, lock, supply, base_image=BASE)
+    yield order, docker(order, run, Silent())
+    remove(engine, order)
+
+
+def lock_with_pytest(project: Project, target: spec.Target, wheels: list[Path]) -> lockfile.Lock:
+    """Lock stand-ins, and the real pytest that the checks run with."""
+    needed = {"pytest", "iniconfig", "packaging", "pluggy", "pygments"}
+    real = lockfile.read(ROOT / "lockfiles" / "cpu-linux").artifacts
+    artifacts = [artifact for artifact in real if artifact.name in needed]
+    for wheel in wheels:
+        made = small.artifact(wheel)
+        artifacts.append(
+            dataclasses.replace(made, name=made.name.replace("_", "-"), index="default")
+        )
+    header = {
+        "spec": target.digest(),
+        "catalog": catalog.digest(project.catalog, target),
+        "platform": target.platform,
+        "python": target.python,
+    }
+    folder = project.lock(target.name)
+    folder.mkdir(parents=True)
+    text = lockfile.render(header, artifacts)
+    (folder / lockfile.PIP_LAYER).write_text(text, encoding="utf-8")
+    return lockfile.read(folder)
+
+
+def test_without_its_device_an_image_is_unhealthy_and_says_why(
+    without_device: tuple[Order, Image], engine: str, tmp_path: Path
+) -> None:
+    tag = without_device[1].tag
+    with started(engine, tag, "--health-retries=1") as name:
+        verdict, told = health(engine, name)
+        assert verdict == "unhealthy"
+        assert "failed device.ready             driver-missing: no xpu device is usable" in told
+        logs = run([engine, "logs", name]).stderr
+        assert "xpu: no /dev/dri/renderD* or /dev/dxg in this container" in logs
+        assert "--device /dev/dri --group-add" in logs
+    node = tmp_path / "renderD128"
+    os.mknod(node, stat.S_IFCHR, os.makedev(1, 3))
+    os.chown(node, 0, 4242)
+    node.chmod(0o660)
+    given = (f"--device={node}:/dev/dri/renderD128", "--health-retries=1")
+    with started(engine, tag, *given) as name:
+        assert "no-render-permission" in health(engine, name)[1]
+        assert "start it with: --group-add 4242" in run([engine, "logs", name]).stderr
+    with started(engine, tag, *given, "--group-add=4242") as name:
+        verdict, told = health(engine, name)
+        assert verdict == "unhealthy"
+        assert "no-gpu-device-visible" in told
+        assert run([engine, "logs", name]).stderr == ""
+
+
+def test_cpu_linux_as_it_is_committed(engine: str) -> None:
+    project = Project(ROOT)
+    target = spec.load_named(project.specs, "cpu-linux")
+    found = sources.read()
+    indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}
+    supply = Supply(found.wheelhouses, {"default": found.index_url, **indexes}, offline=False)
+    lock = lockfile.read(project.lock("cpu-linux"))
+    image = docker(Order(project, target, lock, supply, base_image=BASE), run, Silent())
+    assert image.size < 1_000_000_000
+    script = "find / -xdev -iname '*nvidia*' -o -xdev -name '*.so*' -size +600M"
+    assert inside(engine, image.tag, script, "--user=0").stdout == ""
+    with started(engine, image.tag, "--read-only", "--network=none") as name:
+        verdict, told = health(engine, name)
+        assert verdict == "healthy", told
+        run([engine, "kill", name]).require("killed")
+        run([engine, "start", name]).require("started again")
+        assert health(engine, name)[0] == "healthy"

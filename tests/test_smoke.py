@@ -1,0 +1,119 @@
+"""The verb: it keeps reports, compares them, and survives a suite that does not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import cli, smoke, spec
+from provision.errors import Exit, ToolError, UsageError
+from provision.run import run
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.lab import Lab
+
+pytestmark = pytest.mark.machine
+
+
+def call(lab: Lab, *words: str) -> int:
+    return cli.main(["smoke", TARGET, "--project", str(lab.project.root), *words])
+
+
+def test_a_report_tells_its_host_and_its_lock(lab: Lab) -> None:
+    built = lab.build()
+    assert built.report is not None
+    assert built.generation is not None
+    assert built.report.stack == {"kernel": "6.1"}
+    assert built.report.lock == built.generation.record.lock
+    (path,) = smoke.history(lab.project, TARGET)
+    assert json.loads(path.read_text())["schema"] == 1
+
+
+def test_a_second_run_is_compared_with_the_first(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    _age(lab)
+    assert call(lab) == Exit.OK
+    words = capsys.readouterr().err
+    assert "kernel: 6.1 ->" in words  # the lab's kernel is not this machine's
+    assert "as good as on 2025-01-01" in words
+
+
+def _age(lab: Lab) -> None:
+    """Let the report that was just made be an old one."""
+    (path,) = smoke.history(lab.project, TARGET)
+    path.write_text(path.read_text().replace("2026-01-01", "2025-01-01"))
+
+
+def test_a_check_that_broke_is_a_regression(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.build()
+    _age(lab)
+    site = next((lab.home / "current").resolve().rglob("alpha.py")).parent
+    (site / "broken.py").touch()
+    assert call(lab) == Exit.FINDINGS
+    assert "tiny.check worked and fails now" in capsys.readouterr().err
+
+
+def test_it_runs_only_if_a_driver_changed(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.build()
+    assert call(lab, "--if-driver-changed") == Exit.OK  # the lab's kernel is not this machine's
+    assert len(smoke.history(lab.project, TARGET)) == 2
+    assert call(lab, "--if-driver-changed") == Exit.OK
+    assert len(smoke.history(lab.project, TARGET)) == 2
+    assert "all passed then" in capsys.readouterr().err
+
+
+def test_junit_is_written_where_it_is_wanted(lab: Lab, tmp_path: Path) -> None:
+    lab.build()
+    assert call(lab, "--junit", str(tmp_path / "junit.xml")) == Exit.OK
+    assert (tmp_path / "junit.xml").read_text().startswith("<testsuite")
+
+
+def test_another_environment_is_checked_as_it_is_and_keeps_no_report(lab: Lab) -> None:
+    assert call(lab, "--against", sys.executable) == Exit.OK
+    assert smoke.history(lab.project, TARGET) == []
+
+
+def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "python").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "python").chmod(0o755)
+    with pytest.raises(UsageError, match="no Python that runs"):
+        smoke.foreign(tmp_path / "python", run)
+
+
+@pytest.mark.parametrize(
+    ("suite", "told"),
+    [
+        ("import os; os._exit(127)", "exit code 127"),
+        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
+        ("import sys; open(sys.argv[2], 'w').write('{')", "before it could write one"),
+    ],
+)
+def test_a_suite_that_dies_is_an_error_and_changes_nothing(lab: Lab, suite: str, told: str) -> None:
+    (lab.project.smoke / "run.py").write_text(suite)
+    with pytest.raises(ToolError) as caught:
+        lab.build()
+    assert told in caught.value.cause
+    assert lab.left() == []
+
+
+def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) -> None:
+    target = spec.load_named(lab.project.specs, TARGET)
+    expected = smoke.expectation(target, {"alpha": "1.0"})
+    assert expected["packages"] == {"alpha": "1.0"}
+    assert (expected["schema"], expected["accelerator"]) == (1, "cpu")
+
+
+def test_the_page_is_made_from_the_history(lab: Lab, tmp_path: Path) -> None:
+    lab.build()
+    out = tmp_path / "page.html"
+    words = ["report", TARGET, "--project", str(lab.project.root), "-o", str(out)]
+    assert cli.main(words) == Exit.OK
+    assert "tiny.check" in out.read_text()
