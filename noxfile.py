@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import venv
 from pathlib import Path
@@ -50,6 +51,10 @@ def ensure_tools(*, dev: bool = False) -> None:
     subprocess.run([*install, "--require-hashes", "-r", str(wanted)], env=settings, check=True)
     # uv is also the backend that pyproject.toml names, so this needs no network.
     subprocess.run([*install, "--offline", "-e", str(HERE)], check=True)
+    # The absolute path that uv wrote is UTF-8, which Python 3.11 and 3.12 read in the encoding of
+    # the locale; a relative one is the same in both, whatever letters lead to this clone.
+    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(TOOLS)}))
+    (site / "provision.pth").write_text(os.path.relpath(HERE, site) + "\n", encoding="utf-8")
     stamp.write_text(hashlib.sha256(wanted.read_bytes()).hexdigest(), encoding="utf-8")
 
 
@@ -118,6 +123,7 @@ VERBS = {
     "verify": "Compare with its lock",
     "smoke": "Run the checks of",
     "rollback": "Go back to the previous generation of",
+    "bundle": "Collect (-- -o DIR) for a machine without a network",
     "run": "Run a command (after --) in",
 }
 for spec in sorted((HERE / "envs").glob("*.toml")):
@@ -156,6 +162,12 @@ def tests(session: nox.Session) -> None:
 def faults(session: nox.Session) -> None:
     """Kill builds at a hundred moments, fill disks, stop servers; prints what survived."""
     tool(session, "pytest", "-m", "faults", *session.posargs)
+
+
+@nox.session
+def wine(session: nox.Session) -> None:
+    """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
+    tool(session, "pytest", "-m", "wine", *session.posargs)
 
 
 @nox.session
