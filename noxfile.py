@@ -165,6 +165,12 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session
+def docker(session: nox.Session) -> None:
+    """Run the tests of images in a real engine, which `.ci/engine` prepares."""
+    tool(session, "pytest", "-m", "docker", *session.posargs)
+
+
+@nox.session
 def wine(session: nox.Session) -> None:
     """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
     tool(session, "pytest", "-m", "wine", *session.posargs)
@@ -184,6 +190,11 @@ def lint(session: nox.Session) -> None:
     tool(session, "ruff", "check", ".")
     tool(session, "mypy")
     session.run(str(BIN / f"lint-imports{EXE}"), external=True)
+    schema = Path(session.create_tmp(), "spec.schema.json")
+    with schema.open("w", encoding="utf-8") as out:
+        session.run(str(BIN / f"provision{EXE}"), "schema", stdout=out, external=True)
+    specs = sorted(map(str, (HERE / "envs").glob("*.toml")))
+    tool(session, "check_jsonschema", "--schemafile", str(schema), *specs)
 
 
 @nox.session
