@@ -176,6 +176,30 @@ def test_two_builds_from_scratch_are_the_same_image(
     assert first.layout.read_bytes() == second.layout.read_bytes()
 
 
+@pytest.mark.network
+def test_what_the_distribution_gives_is_the_same_too(
+    tiny: tuple[Order, Image], engine: str, tmp_path: Path
+) -> None:
+    plain, _ = tiny
+    wish = spec.Docker(apt=("libze1",))
+    order = dataclasses.replace(
+        plain,
+        target=plain.target.model_copy(update={"name": "tiny-apt", "docker": wish}),
+        supply=dataclasses.replace(plain.supply, offline=False),
+    )
+    shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-apt.toml")
+    shutil.copytree(plain.lock.folder, plain.project.lock("tiny-apt"))
+    order = dataclasses.replace(order, lock=lockfile.read(plain.project.lock("tiny-apt")))
+    digests = {
+        docker(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        for number in range(2)
+    }
+    assert len(digests) == 1
+    loader = "python -c 'import ctypes; ctypes.CDLL(\"libze_loader.so.1\")'"
+    assert inside(engine, order.tag, loader).returncode == 0
+    remove(engine, order)
+
+
 def test_the_layout_loads_as_the_image_that_it_names(
     tiny: tuple[Order, Image], engine: str
 ) -> None:
