@@ -133,6 +133,21 @@ def test_another_file_than_the_locked_one_is_left_out(clone: Lab, tmp_path: Path
 
 
 @pytest.mark.machine
+def test_a_file_that_was_damaged_since_is_fetched_again_or_missing(
+    clone: Lab, tmp_path: Path
+) -> None:
+    make(clone, tmp_path / "out")
+    damaged = tmp_path / "out" / "artifacts" / clone.wheels[0].name
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    clone.index.fault = 403
+    assert [item.filename for item in make(clone, tmp_path / "out").missing] == [damaged.name]
+    assert not damaged.exists()
+    clone.index.fault = None
+    assert make(clone, tmp_path / "out").missing == ()
+    assert sha256(damaged) == sha256(clone.wheels[0])
+
+
+@pytest.mark.machine
 def test_what_an_earlier_lock_wanted_goes(clone: Lab, tmp_path: Path) -> None:
     make(clone, tmp_path / "out")
     clone.relock(clone.wheel("alpha", "2.0"), clone.wheels[1])
