@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -94,7 +95,7 @@ nox.options.default_venv_backend = "none"
 
 def provision(session: nox.Session, *words: str) -> None:
     """Call the CLI; its exit code becomes the session's verdict."""
-    ensure_tools()
+    ensure_tools(dev=words[0] == "lock")  # which needs conda-lock, and may be asked for pip-tools
     # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
     session.run(str(BIN / f"python{EXE}"), "-I", "-m", "provision", *words, *session.posargs,
                 external=True)  # fmt: skip
@@ -126,7 +127,11 @@ VERBS = {
     "run": "Run a command (after --) in",
 }
 for spec in sorted((HERE / "envs").glob("*.toml")):
-    summary = tomllib.loads(spec.read_text(encoding="utf-8")).get("summary", "")
+    wish = tomllib.loads(spec.read_text(encoding="utf-8"))
+    summary = wish.get("summary", "")
+    if "docker" in wish:
+        doc = f"Build the image of {spec.stem}: {summary}"
+        add(f"docker-{spec.stem}", doc, "docker", spec.stem)
     for verb, does in VERBS.items():
         add(f"{verb}-{spec.stem}", f"{does} {spec.stem}: {summary}", verb, spec.stem,
             *(["--"] if verb == "run" else []))  # fmt: skip
@@ -160,6 +165,12 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session
+def docker(session: nox.Session) -> None:
+    """Run the tests of images in a real engine, which `.ci/engine` prepares."""
+    tool(session, "pytest", "-m", "docker", *session.posargs)
+
+
+@nox.session
 def wine(session: nox.Session) -> None:
     """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
     tool(session, "pytest", "-m", "wine", *session.posargs)
@@ -179,6 +190,30 @@ def lint(session: nox.Session) -> None:
     tool(session, "ruff", "check", ".")
     tool(session, "mypy")
     session.run(str(BIN / f"lint-imports{EXE}"), external=True)
+    schema = Path(session.create_tmp(), "spec.schema.json")
+    with schema.open("w", encoding="utf-8") as out:
+        session.run(str(BIN / f"provision{EXE}"), "schema", stdout=out, external=True)
+    specs = sorted(map(str, (HERE / "envs").glob("*.toml")))
+    tool(session, "check_jsonschema", "--schemafile", str(schema), *specs)
+
+
+@nox.session
+def audit(session: nox.Session) -> None:
+    """Look up the known vulnerabilities of every lock, or of the targets after --.
+
+    A package that the service does not know is a failure: it was not looked at.
+    """
+    ensure_tools(dev=True)
+    for name in session.posargs or sorted(
+        path.parent.name for path in LOCKS.parent.glob("*/r*.txt")
+    ):
+        lock = (LOCKS.parent / name / "requirements.txt").read_text(encoding="utf-8")
+        public = Path(session.create_tmp(), f"{name}.txt")
+        # Vendors' builds of a release, such as 2.13.0+cpu, are known by the release's own version.
+        public.write_text(re.sub(r"(==[^+\s]+)\+\S+", r"\1", lock), encoding="utf-8")
+        session.log(f"auditing {name}")
+        tool(session, "pip_audit", "--strict", "--disable-pip", "--no-deps",
+             "--progress-spinner", "off", "--requirement", str(public))  # fmt: skip
 
 
 @nox.session(name="update-tools")

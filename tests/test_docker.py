@@ -1,0 +1,272 @@
+"""What an image is built from and by which command; the real builds are in test_docker_engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import docker, lockfile, spec
+from provision.context import Order, dockerfile, labels, prepare
+from provision.errors import ToolError, UsageError
+from provision.image import leave_out, set_times
+from provision.install import Supply
+from provision.run import Completed
+from tests import small
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+
+    from provision.run import Run
+
+MIRROR = "https://me:hunter2@mirror.example/simple"
+EXTRA = """
+[environment]
+LIBRARY = '{prefix}/lib'
+[docker]
+apt = ["libze1"]
+"""
+
+
+class Silent:
+    def step(self, text: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+def answer(respond: Callable[[list[str]], tuple[int, str, str]]) -> Run:
+    """Return a door to processes that starts none."""
+
+    def run(argv: Sequence[str | Path], **_: object) -> Completed:
+        words = [str(word) for word in argv]
+        if "--target" in words:  # uv, asked for the toolkit's own packages
+            Path(words[words.index("--target") + 1]).mkdir()
+            return Completed(tuple(words), 0, "", "", 0.0)
+        return Completed(tuple(words), *respond(words), 0.0)
+
+    return run
+
+
+refuse = answer(lambda words: pytest.fail(f"started {words}"))
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    index = small.Index(tmp_path / "index", url="http://127.0.0.1:9")
+    project = small.make_project(tmp_path / "project", index, extra=EXTRA)
+    wheels = [
+        small.make_wheel(tmp_path / "default", "alpha", "1.0", {"alpha.py": ""}),
+        small.make_wheel(tmp_path / "vendor", "beta", "1.0", {"beta.py": ""}),
+    ]
+    small.lock(project, wheels)
+    return Order(
+        project,
+        spec.load_named(project.specs, small.TARGET),
+        lockfile.read(project.lock(small.TARGET)),
+        Supply((wheels[0].parent,), {"default": MIRROR, "vendor": None}, offline=False),
+    )
+
+
+def offline(order: Order) -> Order:
+    return dataclasses.replace(order, supply=dataclasses.replace(order.supply, offline=True))
+
+
+def test_the_context_holds_what_the_target_needs_and_no_more(order: Order) -> None:
+    prepare(order, refuse, Silent())
+    names = {path.name for path in (order.context / "wheelhouse").iterdir()}
+    assert names == {"alpha-1.0-py3-none-any.whl"}  # beta is in no wheelhouse
+    assert (order.context / "system" / "packages.txt").read_text(encoding="utf-8").split() == [
+        "ca-certificates", "libze1", f"python{small.PYTHON}",
+    ]  # fmt: skip
+    toolkit = order.context / "toolkit"
+    assert [path.name for path in (toolkit / "envs").glob("*.toml")] == ["tiny.toml"]
+    assert [path.name for path in (toolkit / "envs" / "catalog").iterdir()] == ["vendor.json"]
+    assert (toolkit / "lib" / "provision" / "image.py").is_file()
+    home = order.context / "root" / "opt" / "provision"
+    expected = json.loads((home / "expect.json").read_text(encoding="utf-8"))
+    assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
+    assert expected["environment"] == {"LIBRARY": "/opt/env/lib"}
+    assert json.loads((home / "sbom.cdx.json").read_text(encoding="utf-8"))["components"]
+
+
+def test_preparing_again_leaves_nothing_of_before(order: Order) -> None:
+    prepare(order, refuse, Silent())
+    (order.context / "wheelhouse" / "stale.whl").touch()
+    prepare(order, refuse, Silent())
+    assert not (order.context / "wheelhouse" / "stale.whl").exists()
+
+
+def test_a_folder_that_is_not_ours_is_not_removed(order: Order) -> None:
+    order.context.mkdir(parents=True)
+    (order.context / "thesis.tex").touch()
+    with pytest.raises(ToolError, match="cannot make"):
+        prepare(order, refuse, Silent())
+    assert (order.context / "thesis.tex").exists()
+
+
+def test_nothing_of_a_mirror_s_password_reaches_context_or_command(order: Order) -> None:
+    prepare(order, refuse, Silent())
+    argv = docker.build_argv(order, "docker", {"PIP_INDEX_URL": MIRROR, "SSL_CERT_FILE": "/ca"})
+    assert "id=index,env=PIP_INDEX_URL" in argv
+    assert "id=ca,src=/ca" in argv
+    texts = [path.read_bytes() for path in order.context.rglob("*") if path.is_file()]
+    assert not any(b"hunter2" in text for text in (*texts, " ".join(argv).encode()))
+
+
+def test_the_command_names_what_decides_the_image(order: Order) -> None:
+    argv = docker.build_argv(order, "docker", {})
+    given = {argv[i + 1] for i, word in enumerate(argv) if word == "--build-arg"}
+    assert given == {"TARGET=tiny", f"PYTHON={small.PYTHON}", "SOURCE_DATE_EPOCH=1793491200"}
+    assert argv[-1] == str(order.context)
+    other = docker.build_argv(dataclasses.replace(order, base_image="x@sha256:1"), "docker", {})
+    assert "BASE_IMAGE=x@sha256:1" in other
+
+
+def test_offline_has_no_network_and_no_secret(order: Order) -> None:
+    argv = docker.build_argv(offline(order), "docker", {"PIP_INDEX_URL": MIRROR})
+    assert argv[argv.index("--network") + 1] == "none"
+    assert "OPTIONS=--offline" in argv
+    assert "--secret" not in argv
+
+
+def test_offline_without_a_file_is_refused_before_anything_is_built(order: Order) -> None:
+    with pytest.raises(UsageError, match="1 file of the lock in no wheelhouse") as caught:
+        prepare(offline(order), refuse, Silent())
+    assert caught.value.evidence == "beta-1.0-py3-none-any.whl"
+
+
+def test_a_target_without_the_table_has_no_images(order: Order) -> None:
+    target = order.target.model_copy(update={"docker": None})
+    with pytest.raises(UsageError, match="tiny has no images"):
+        prepare(dataclasses.replace(order, target=target), refuse, Silent())
+
+
+def test_the_dev_image_has_compiler_and_headers_and_another_name(order: Order) -> None:
+    dev = dataclasses.replace(order, dev=True)
+    prepare(order, refuse, Silent())
+    prepare(dev, refuse, Silent())
+    packages = (dev.context / "system" / "packages.txt").read_text(encoding="utf-8").split()
+    assert {"g++", f"python{small.PYTHON}-dev"} <= set(packages)
+    assert (order.context / "toolkit" / "docker" / "leave-out-headers.txt").exists()
+    assert not (dev.context / "toolkit" / "docker" / "leave-out-headers.txt").exists()
+    assert dev.tag == order.tag.replace("tiny", "tiny-dev")
+
+
+def test_variables_and_labels_come_from_spec_and_lock(order: Order) -> None:
+    text = dockerfile(order)
+    assert 'ENV LIBRARY="/opt/env/lib"' in text
+    assert f'LABEL provision.lock="{order.lock.digest}"' in text
+    assert labels(order)["provision.packages"] == "alpha==1.0"
+    odd = order.target.model_copy(update={"environment": {"A": 'say "$HOME" \\'}})
+    odd_text = dockerfile(dataclasses.replace(order, target=odd))
+    assert 'ENV A="say \\"\\$HOME\\" \\\\"' in odd_text
+
+
+@pytest.fixture
+def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Put two clients on PATH."""
+    found = []
+    for name in ("new", "old"):
+        program = tmp_path / name / "docker"
+        program.parent.mkdir()
+        program.touch(mode=0o755)
+        found.append(str(program))
+    monkeypatch.setenv("PATH", os.pathsep.join(str(Path(path).parent) for path in found))
+    return found
+
+
+def test_a_client_without_buildkit_is_passed_over(clients: list[str]) -> None:
+    new, old = clients
+
+    def respond(words: list[str]) -> tuple[int, str, str]:
+        if words[1] == "buildx":
+            return 1, "", "unknown command"
+        return 0, "28.2.2 20.10.24\n" if words[0] == new else "20.10.24 20.10.24\n", ""
+
+    assert docker.find_engine(answer(respond)) == old
+
+
+def test_a_new_client_with_its_plugin_is_taken(clients: list[str]) -> None:
+    assert docker.find_engine(answer(lambda _: (0, "28.2.2 28.2.2\n", ""))) == clients[0]
+
+
+def test_without_an_engine_it_says_what_each_client_said(clients: list[str]) -> None:
+    silent = answer(lambda _: (1, "", "Cannot connect to the daemon"))
+    with pytest.raises(ToolError, match="no Docker engine that can build") as caught:
+        docker.find_engine(silent)
+    assert caught.value.evidence.count("Cannot connect") == 2
+
+
+def test_what_is_left_out_leaves_its_record_too(tmp_path: Path) -> None:
+    info = tmp_path / "torch-1.dist-info"
+    info.mkdir()
+    (tmp_path / "torch" / "test" / "deep").mkdir(parents=True)
+    for name in ("torch/a.py", "torch/test/big", "torch/test/deep/b,c"):
+        (tmp_path / name).touch()
+    (info / "METADATA").write_text("Name: torch\nVersion: 1\n", encoding="utf-8")
+    rows = 'torch/a.py,sha256=x,0\ntorch/test/big,sha256=y,0\n"torch/test/deep/b,c",sha256=z,0\n'
+    (info / "RECORD").write_text(rows, encoding="utf-8")
+    assert leave_out(tmp_path, ["torch/test/*"]) == ["torch/test/big", "torch/test/deep/b,c"]
+    assert (info / "RECORD").read_text(encoding="utf-8") == "torch/a.py,sha256=x,0\n"
+    assert [path.name for path in (tmp_path / "torch").iterdir()] == ["a.py"]
+
+
+def test_times_and_modes_do_not_tell_who_built_it(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    (private / "tool").touch(mode=0o700)
+    (private / "data").touch(mode=0o600)
+    (private / "link").symlink_to("data")
+    set_times(tmp_path, 1000)
+    modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in private.iterdir()}
+    assert (modes["tool"], modes["data"]) == (0o755, 0o644)
+    assert {path.lstat().st_mtime for path in (private, *private.iterdir())} == {1000.0}
+
+
+@pytest.fixture(scope="module")
+def entrypoint() -> ModuleType:
+    path = Path(__file__).parents[1] / "docker" / "entrypoint.py"
+    found = importlib.util.spec_from_file_location("entrypoint", path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_a_cpu_image_asks_for_no_device(entrypoint: ModuleType) -> None:
+    assert entrypoint.missing("cpu", entrypoint.nodes("cpu")) is None
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "flag"), [("xpu", "--device /dev/dri --group-add"), ("cuda", "--gpus all")]
+)
+def test_without_a_node_the_entry_point_names_the_flag(
+    entrypoint: ModuleType, tmp_path: Path, accelerator: str, flag: str
+) -> None:
+    found = entrypoint.nodes(accelerator, str(tmp_path))
+    assert flag in entrypoint.missing(accelerator, found)
+
+
+def test_a_node_that_opens_is_enough(entrypoint: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "dev" / "dri").mkdir(parents=True)
+    (tmp_path / "dev" / "dri" / "renderD129").touch()
+    found = entrypoint.nodes("xpu", str(tmp_path))
+    assert found
+    assert entrypoint.missing("xpu", found) is None
+
+
+def test_a_closed_node_names_its_group(
+    entrypoint: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = tmp_path / "nvidia0"
+    node.touch()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert f"--group-add {node.stat().st_gid}" in entrypoint.missing("cuda", [str(node)])
