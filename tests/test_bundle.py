@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +17,8 @@ from provision.bundle import Bundle, bundle
 from provision.errors import UsageError
 from provision.install import Supply
 from tests.condapkg import File, lock_text, make_package
+from tests.lab import Lab, without_a_route
 from tests.small import TARGET, make_wheel
-
-if TYPE_CHECKING:
-    from tests.lab import Lab
 
 CLONE = Path(__file__).parents[1]
 
@@ -217,9 +214,7 @@ def test_the_project_s_own_tools_are_all_read(platform: str) -> None:
 @pytest.mark.network
 def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
     """The bundle of cpu-linux, made outside and built in an empty network namespace."""
-    alone = ["unshare", "--net", "--map-root-user"]
-    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("this machine lets nobody make a network namespace")
+    alone = without_a_route()
     out = tmp_path / "air gap"
     argv = [sys.executable, "-m", "provision", "bundle", "cpu-linux", "-o", out]
     subprocess.run([*argv, "--project", CLONE], check=True, cwd=CLONE, capture_output=True)
