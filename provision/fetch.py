@@ -96,6 +96,8 @@ def fetch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     rest = _from_folders(list(wanted), folder, [folder, *wheelhouses], progress)
+    for item in rest:  # what still lies under that name is not it
+        (folder / item.filename).unlink(missing_ok=True)
     if offline:
         return [_missing(item, "it is in no wheelhouse, and --offline was given") for item in rest]
     if not rest:
@@ -193,4 +195,5 @@ def _reason(error: ToolError) -> str:
     reply = getattr(cause, "response", None)
     if reply is not None:
         return f"the server answered {reply.status_code} {reply.reason}"
-    return f"{error.what} ({type(cause).__name__})" if cause else error.what
+    detail = getattr(cause, "strerror", None) or type(cause).__name__
+    return f"{error.what} ({detail})" if cause else error.what

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +17,8 @@ from provision.bundle import Bundle, bundle
 from provision.errors import UsageError
 from provision.install import Supply
 from tests.condapkg import File, lock_text, make_package
+from tests.lab import Lab, without_a_route
 from tests.small import TARGET, make_wheel
-
-if TYPE_CHECKING:
-    from tests.lab import Lab
 
 CLONE = Path(__file__).parents[1]
 
@@ -133,6 +130,21 @@ def test_another_file_than_the_locked_one_is_left_out(clone: Lab, tmp_path: Path
 
 
 @pytest.mark.machine
+def test_a_file_that_was_damaged_since_is_fetched_again_or_missing(
+    clone: Lab, tmp_path: Path
+) -> None:
+    make(clone, tmp_path / "out")
+    damaged = tmp_path / "out" / "artifacts" / clone.wheels[0].name
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    clone.index.fault = 403
+    assert [item.filename for item in make(clone, tmp_path / "out").missing] == [damaged.name]
+    assert not damaged.exists()
+    clone.index.fault = None
+    assert make(clone, tmp_path / "out").missing == ()
+    assert sha256(damaged) == sha256(clone.wheels[0])
+
+
+@pytest.mark.machine
 def test_what_an_earlier_lock_wanted_goes(clone: Lab, tmp_path: Path) -> None:
     make(clone, tmp_path / "out")
     clone.relock(clone.wheel("alpha", "2.0"), clone.wheels[1])
@@ -202,12 +214,10 @@ def test_the_project_s_own_tools_are_all_read(platform: str) -> None:
 @pytest.mark.network
 def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
     """The bundle of cpu-linux, made outside and built in an empty network namespace."""
-    alone = ["unshare", "--net", "--map-root-user"]
-    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("this machine lets nobody make a network namespace")
+    alone = without_a_route()
     out = tmp_path / "air gap"
     argv = [sys.executable, "-m", "provision", "bundle", "cpu-linux", "-o", out]
-    subprocess.run([*argv, "--project", CLONE], check=True, cwd=CLONE)
+    subprocess.run([*argv, "--project", CLONE], check=True, cwd=CLONE, capture_output=True)
     bare = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     python = {"PYTHON": sys.executable}
     built = subprocess.run(
@@ -218,6 +228,5 @@ def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    assert "cpu-linux is ready" in built.stderr
     record = json.loads(next(out.glob("toolkit/.envs/cpu-linux/*/provision.json")).read_text())
     assert record["lock"] == lockfile.read(CLONE / "lockfiles" / "cpu-linux").digest

@@ -20,6 +20,7 @@ from tests.small import TARGET, make_wheel
 if TYPE_CHECKING:
     from tests.lab import Lab
 
+LOCKS = Path(__file__).parents[1] / "lockfiles"
 SITE = f"lib/python{MINOR}/site-packages"
 INFO = "site-packages/greet-1.0.dist-info"
 
@@ -128,6 +129,19 @@ def test_another_archive_than_the_locked_one_is_refused(
     assert conda.lab.left() == []
 
 
+@pytest.mark.machine
+def test_an_archive_that_cannot_be_unpacked_leaves_nothing(conda: CondaLab) -> None:
+    broken = conda.archives[1]
+    broken.write_bytes(b"the lock was made of this")
+    text = lock_text(f"{conda.lab.index.url}/channel", conda.archives)
+    (conda.lab.project.lock(TARGET) / lockfile.CONDA_LAYER).write_text(text, encoding="utf-8")
+    with pytest.raises(ToolError, match="could not lay out") as caught:
+        conda.lab.build()
+    assert "greet" in caught.value.evidence
+    assert "Traceback" not in caught.value.evidence
+    assert conda.lab.left() == []
+
+
 def _edit(prefix: Path) -> None:
     (prefix / SITE / "greet.py").write_text("def hello():\n    print('HELLO')\n")
 
@@ -209,6 +223,22 @@ def test_an_edited_file_does_not_reach_the_next_build(conda: CondaLab) -> None:
     shutil.rmtree(conda.lab.home)
     conda.lab.build()
     assert conda.look() == []
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted(path.parent for path in LOCKS.glob(f"*/{lockfile.CONDA_LAYER}")),
+    ids=lambda folder: folder.name,
+)
+def test_the_committed_layers_are_read_whole(folder: Path) -> None:
+    lock = lockfile.read(folder)
+    packages = condalock.packages(lock)
+    assert lock.conda is not None
+    assert len(packages) == lock.conda.count("manager: conda") > 5
+    assert {package.subdir for package in packages} <= {lock.header["platform"], "noarch"}
+    (python,) = [package for package in packages if package.name == "python"]
+    assert python.version.startswith(lock.header["python"])
+    assert python.build.endswith("cpython")
 
 
 def test_faults_of_the_lock_are_told_all_at_once(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def make_prefix(
         plan.write_text(json.dumps(_plan(prefix, packages, archives, name)), encoding="utf-8")
         run([sys.executable, "-I", _WORKER, plan]).require(
             f"could not lay out the conda layer in {prefix}",
-            remedy="look at the evidence; archives and hashes were right",
+            remedy="every archive had its hash: look at the evidence, the disk and the free space",
         )
 
 

@@ -14,7 +14,6 @@ import asyncio
 import json
 import os
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +60,8 @@ if __name__ == "__main__":
     code = 0
     try:
         main(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    except BaseException:  # noqa: BLE001 - whatever it is, it is told and ends the process
-        traceback.print_exc()
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told and ends the process
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()

@@ -19,7 +19,7 @@ import pytest
 from provision import lockfile, record, spec
 from provision.bundle import bundle
 from provision.install import Supply
-from tests.lab import Silent
+from tests.lab import Silent, without_a_route
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
@@ -190,9 +190,7 @@ def test_no_code_page_stops_it(windows: Windows, page: str) -> None:
 def test_a_bundle_made_here_builds_there_without_a_network(
     windows: Windows, tmp_path: Path
 ) -> None:
-    alone = ["unshare", "--net", "--map-root-user"]
-    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("this machine lets nobody make a network namespace")
+    alone = without_a_route()
     windows.relock("3.0")
     out = tmp_path / "air gap"
     made = bundle(
