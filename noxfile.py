@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import venv
 from pathlib import Path
@@ -50,6 +51,10 @@ def ensure_tools(*, dev: bool = False) -> None:
     subprocess.run([*install, "--require-hashes", "-r", str(wanted)], env=settings, check=True)
     # uv is also the backend that pyproject.toml names, so this needs no network.
     subprocess.run([*install, "--offline", "-e", str(HERE)], check=True)
+    # The absolute path that uv wrote is UTF-8, which Python 3.11 and 3.12 read in the encoding of
+    # the locale; a relative one is the same in both, whatever letters lead to this clone.
+    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(TOOLS)}))
+    (site / "provision.pth").write_text(os.path.relpath(HERE, site) + "\n", encoding="utf-8")
     stamp.write_text(hashlib.sha256(wanted.read_bytes()).hexdigest(), encoding="utf-8")
 
 
@@ -90,7 +95,7 @@ nox.options.default_venv_backend = "none"
 
 def provision(session: nox.Session, *words: str) -> None:
     """Call the CLI; its exit code becomes the session's verdict."""
-    ensure_tools()
+    ensure_tools(dev=words[0] == "lock")  # which needs conda-lock, and may be asked for pip-tools
     # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
     session.run(str(BIN / f"python{EXE}"), "-I", "-m", "provision", *words, *session.posargs,
                 external=True)  # fmt: skip
@@ -118,6 +123,7 @@ VERBS = {
     "verify": "Compare with its lock",
     "smoke": "Run the checks of",
     "rollback": "Go back to the previous generation of",
+    "bundle": "Collect (-- -o DIR) for a machine without a network",
     "run": "Run a command (after --) in",
 }
 for spec in sorted((HERE / "envs").glob("*.toml")):
@@ -159,6 +165,18 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session
+def docker(session: nox.Session) -> None:
+    """Run the tests of images in a real engine, which `.ci/engine` prepares."""
+    tool(session, "pytest", "-m", "docker", *session.posargs)
+
+
+@nox.session
+def wine(session: nox.Session) -> None:
+    """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
+    tool(session, "pytest", "-m", "wine", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Time a build against bare uv and pip; prints ratios."""
     (HERE / ".cache").mkdir(exist_ok=True)
@@ -172,6 +190,11 @@ def lint(session: nox.Session) -> None:
     tool(session, "ruff", "check", ".")
     tool(session, "mypy")
     session.run(str(BIN / f"lint-imports{EXE}"), external=True)
+    schema = Path(session.create_tmp(), "spec.schema.json")
+    with schema.open("w", encoding="utf-8") as out:
+        session.run(str(BIN / f"provision{EXE}"), "schema", stdout=out, external=True)
+    specs = sorted(map(str, (HERE / "envs").glob("*.toml")))
+    tool(session, "check_jsonschema", "--schemafile", str(schema), *specs)
 
 
 @nox.session

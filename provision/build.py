@@ -156,14 +156,12 @@ def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
         ToolError: As :func:`build`; the folder is left as it is then.
     """
     from provision import install
-    from provision.engines import uv_install
     from provision.run import environment_python
 
     plan = install.plan(order.lock, order.supply)
     install.check_space(folder, plan.disk)
     progress.step(str(plan))
-    progress.step(f"making an environment with Python {order.target.python}")
-    uv_install.make_venv(folder, order.target.python, run)
+    _make_prefix(folder, order, run, progress)
     install.install(environment_python(folder), order.lock, order.supply, run, progress)
     verification = _verify(folder, order, progress)
     report = _prove(folder, order, run, progress)
@@ -171,6 +169,28 @@ def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
         return Built(order.target.name, None, plan, verification, report)
     made = record.write(folder, _record(folder, order, verification))
     return Built(order.target.name, made, plan, verification, report)
+
+
+def _make_prefix(folder: Path, order: Order, run: Run, progress: Progress) -> None:
+    """Make what the pip layer goes into: a conda prefix where the lock has one, or a venv."""
+    from provision import condalock
+    from provision.engines import conda_install, uv_install
+
+    packages = condalock.packages(order.lock)
+    if not packages:
+        progress.step(f"making an environment with Python {order.target.python}")
+        uv_install.make_venv(folder, order.target.python, run)
+        return
+    progress.step(f"laying out {len(packages)} packages of the conda layer")
+    conda_install.make_prefix(
+        folder,
+        packages,
+        order.project.archives,
+        run,
+        progress,
+        wheelhouses=order.supply.wheelhouses,
+        offline=order.supply.offline,
+    )
 
 
 def _verify(folder: Path, order: Order, progress: Progress) -> Verification:
@@ -206,7 +226,7 @@ def _proof(order: Order) -> Proof:
 
 
 def _record(folder: Path, order: Order, verification: Verification) -> record.Record:
-    from provision.engines import uv_install
+    from provision.engines import conda_install, uv_install
 
     site = inventory.site_packages(folder)
     assert site is not None  # noqa: S101 - verify() has read it
@@ -214,7 +234,7 @@ def _record(folder: Path, order: Order, verification: Verification) -> record.Re
         target=order.target.name,
         lock=order.lock.digest,
         spec=order.target.digest(),
-        python=uv_install.python_version(folder),
+        python=conda_install.python_version(folder) or uv_install.python_version(folder),
         tools={"provision": __version__, "uv": uv_install.version()},
         distributions=tuple(sorted(inventory.dist_info_names(site))),
         tree=verification.tree or "",

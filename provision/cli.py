@@ -134,6 +134,13 @@ def parser() -> argparse.ArgumentParser:
     back = verb("rollback", _rollback, "go back to the generation before the current one")
     back.add_argument("target")
     _add_clean(verb("clean", _clean, "remove generations that are not in use"))
+    bundle = verb("bundle", _bundle, "everything that a machine without a network needs")
+    bundle.add_argument("target")
+    bundle.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR",
+        help="a folder that does not exist, or an earlier bundle to go on with",
+    )  # fmt: skip
+    _add_wheelhouse(bundle)
     _add_doctor(verb("doctor", _doctor, "what is wrong with an environment, a log, this machine"))
     verb("schema", _schema, "print the JSON Schema of a spec")
     return top
@@ -144,11 +151,15 @@ def _add_build(build: argparse.ArgumentParser) -> None:
     _add_making(build)
 
 
-def _add_making(verb: argparse.ArgumentParser) -> None:
+def _add_wheelhouse(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--wheelhouse", type=Path, action="append", default=[], metavar="DIR",
         help="a folder of wheels to take from first; may be given again",
     )  # fmt: skip
+
+
+def _add_making(verb: argparse.ArgumentParser) -> None:
+    _add_wheelhouse(verb)
     verb.add_argument("--offline", action="store_true", help="ask no index at all")
     verb.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
 
@@ -247,9 +258,7 @@ def _detection(project: Project) -> Detection:
 
 
 def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import lock, sources, spec
-    from provision.resolve import Resolver
-    from provision.run import run
+    from provision import lock, spec
 
     names = arguments.targets or spec.names(project.specs)
     wished = [spec.load_named(project.specs, name) for name in names]
@@ -259,6 +268,10 @@ def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> 
     if arguments.check and not (arguments.resolve or second):
         fresh = lock.check(wished, project)
         return fresh, Exit.FINDINGS if any(f.stale for f in fresh) else Exit.OK
+    from provision import sources
+    from provision.resolve import Resolver
+    from provision.run import run
+
     found = sources.read()
     resolver = Resolver(project.catalog, found, run, console, engine=arguments.engine)
     if arguments.check and second:
@@ -346,8 +359,26 @@ def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> 
     return Supply(
         wheelhouses=(*_wheelhouses(arguments.wheelhouse), *found.wheelhouses),
         indexes={"default": found.index_url, **indexes},
-        offline=arguments.offline,
+        offline=getattr(arguments, "offline", False),
     )
+
+
+def _bundle(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> tuple[object, int]:
+    from provision import spec
+    from provision.bundle import bundle
+
+    target = spec.load_named(project.specs, arguments.target)
+    made = bundle(
+        project,
+        target,
+        _fresh_lock(project, target),
+        supply=_supply(arguments, project, target),
+        folder=arguments.output.absolute(),
+        progress=console,
+    )
+    return made, Exit.FINDINGS if made.missing else Exit.OK
 
 
 def _chosen(project: Project, console: Console) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _POLL = 0.1  # seconds between two tries for a lock
 _TAG = "provision.tag"  # not CACHEDIR.TAG: uv writes its own into every environment
+_NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
+_MAKING = ".making-"  # so is a folder called until it carries the tag
 _TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
 
 
@@ -144,9 +146,11 @@ def make_tagged(folder: Path) -> None:
     Raises:
         ToolError: It exists, or its parent cannot be written.
     """
+    fresh = folder.with_name(f"{_MAKING}{os.getpid()}-{folder.name}")
     try:
-        folder.mkdir(parents=True)
-        (folder / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
+        fresh.mkdir(parents=True)
+        (fresh / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
+        fresh.rename(folder)
     except OSError as error:
         raise ToolError(
             f"cannot make {folder}", evidence=str(error), remedy="check the folder above it"
@@ -154,13 +158,13 @@ def make_tagged(folder: Path) -> None:
 
 
 def is_tagged(folder: Path) -> bool:
-    """Whether a folder carries our tag and is no link."""
+    """Whether a folder carries our tag and is no link, or is one that never got that far."""
     if is_link(folder):
         return False
     try:
         return (folder / _TAG).read_text(encoding="utf-8") == _TAG_TEXT
     except (OSError, UnicodeDecodeError):
-        return False
+        return folder.name.startswith(_MAKING) and folder.is_dir()
 
 
 def remove_tagged(folder: Path) -> None:
@@ -206,30 +210,66 @@ def is_link(path: Path) -> bool:
 
 def read_link(link: Path) -> Path | None:
     """Return where a link made by :func:`swap_link` points, or None where there is none."""
-    if not is_link(link):
-        return None
-    return link.parent / Path(os.readlink(link)).name  # noqa: PTH115 - also reads junctions
+    if sys.platform == "win32":
+        try:
+            return link.parent / _pointer(link).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+    return link.parent / link.readlink().name if is_link(link) else None
 
 
 def remove_link(link: Path) -> None:
     """Remove a link made by :func:`swap_link`, if it is there; what it points to stays."""
+    if sys.platform == "win32":
+        _pointer(link).unlink(missing_ok=True)
     if is_link(link):
         link.rmdir() if sys.platform == "win32" else link.unlink()
 
 
 def swap_link(link: Path, folder: Path) -> None:
-    """Make ``link`` point at ``folder``, its sibling; in one step where the system can.
+    """Make ``link`` point at ``folder``, its sibling, in one step.
 
-    A junction (Windows lets anybody make one, unlike a symbolic link) cannot be replaced in one
-    step; there the link is absent for a moment, and a reader takes the newest record instead.
+    Windows lets anybody make a junction, unlike a symbolic link, but none can be replaced in one
+    step, and FAT, exFAT and network drives know none. So a small file beside it is what counts
+    there, and the junction is for people: it is absent for a moment, or for good.
+
+    Raises:
+        ToolError: The folder of the link cannot be written.
     """
     if sys.platform == "win32":
-        import _winapi  # noqa: PLC0415
+        write_atomic(_pointer(link), f"{folder.name}\n")
+    try:
+        _swap_junction(link, folder) if sys.platform == "win32" else _swap_symlink(link, folder)
+    except OSError as error:
+        raise ToolError(
+            f"cannot make {link} point at {folder.name}",
+            evidence=str(error),
+            remedy="check the folder's owner and rights, and end programs that use the link",
+        ) from error
 
-        remove_link(link)
-        _winapi.CreateJunction(str(folder), str(link))
-        return
+
+def _pointer(link: Path) -> Path:
+    return link.with_name(f".{link.name}")
+
+
+def _swap_symlink(link: Path, folder: Path) -> None:
     fresh = link.with_name(f".{link.name}-{os.getpid()}")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(folder.name)
     fresh.replace(link)
+
+
+def _swap_junction(link: Path, folder: Path) -> None:
+    if sys.platform == "win32":
+        import _winapi  # noqa: PLC0415
+
+        if is_link(link):
+            link.rmdir()
+        try:
+            _winapi.CreateJunction(str(folder), str(link))
+        except OSError as error:
+            # What it made before it failed is an empty folder.
+            with contextlib.suppress(OSError):
+                link.rmdir()
+            if error.winerror not in _NO_JUNCTIONS:
+                raise

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from provision import wheelhouse
+from provision import condalock, fetch, wheelhouse
 from provision.engines import uv_install
 from provision.errors import ToolError
 from provision.words import plural, size
@@ -63,14 +63,16 @@ class Plan:
 
 def plan(lock: Lock, supply: Supply) -> Plan:
     """Return what an installation of a lock will take."""
-    found = wheelhouse.find(lock.artifacts, supply.wheelhouses)
-    rest = [artifact for artifact in lock.artifacts if artifact not in found]
+    archives = map(fetch.archive, condalock.packages(lock))
+    items: list[Artifact | fetch.Wanted] = [*lock.artifacts, *archives]
+    found = wheelhouse.find(items, supply.wheelhouses)
+    rest = [item for item in items if item not in found]
     return Plan(
-        packages=len(lock.artifacts),
+        packages=len(items),
         local=len(found),
-        fetch=sum(artifact.size or 0 for artifact in rest),
-        unsized=sum(artifact.size is None for artifact in rest),
-        disk=wheelhouse.size_on_disk(lock.artifacts, found),
+        fetch=sum(item.size or 0 for item in rest),
+        unsized=sum(item.size is None for item in rest),
+        disk=wheelhouse.size_on_disk(items, found),
     )
 
 

@@ -29,6 +29,11 @@ class Project:
         """The folder of the checks."""
         return self.root / "smoke"
 
+    @property
+    def archives(self) -> Path:
+        """The folder in which downloaded conda packages are kept for the next build."""
+        return self.root / ".cache" / "conda"
+
     def lock(self, target: str) -> Path:
         """Return the folder of a target's lock."""
         return self.root / "lockfiles" / target

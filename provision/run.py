@@ -11,13 +11,13 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from provision.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 log = logging.getLogger(__name__)
 
@@ -150,12 +150,27 @@ def attach(argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path | No
     """Run a command on the caller's terminal and return its exit code; Ctrl-C is the command's."""
     words = [str(word) for word in argv]
     log.info("+ %s", shlex.join(words))
+    words[0] = _found(words[0], env)
     with subprocess.Popen(words, env=dict(env), cwd=cwd) as process:
         while True:
             try:
                 return process.wait()
             except KeyboardInterrupt:
                 continue
+
+
+def _found(program: str, env: Mapping[str, str]) -> str:
+    """Return a program by the PATH of the environment that it is to run in.
+
+    Windows would look beside this process's own program first, so that `python` would be the
+    toolkit's; elsewhere the system does it right.
+    """
+    if sys.platform != "win32" or Path(program).name != program:
+        return program
+    folders = [Path(folder) for folder in env.get("PATH", "").split(os.pathsep) if folder]
+    suffixes = [*env.get("PATHEXT", ".EXE").split(";"), ""]
+    found = (folder / f"{program}{suffix}" for folder in folders for suffix in suffixes)
+    return next((str(path) for path in found if path.is_file()), program)
 
 
 def kill_group(process: subprocess.Popen[str]) -> None:
@@ -189,7 +204,7 @@ def clean_environment(
     kept = {name: value for name, value in base.items() if _is_kept(name)}
     path = _clean_path(base)
     if prefix is not None:
-        path.insert(0, str(scripts_folder(prefix)))
+        path[:0] = map(str, _program_folders(prefix))
     kept["PATH"] = os.pathsep.join(path)
     if "SSL_CERT_FILE" not in kept and (bundle := base.get("PIP_CERT")):
         kept["SSL_CERT_FILE"] = bundle  # pip's name for the same wish
@@ -216,6 +231,14 @@ def _clean_path(base: Mapping[str, str]) -> list[str]:
 def scripts_folder(prefix: Path) -> Path:
     """Return the folder of a virtual environment that holds its programs, on this platform."""
     return prefix / ("Scripts" if sys.platform == "win32" else "bin")
+
+
+def _program_folders(prefix: Path) -> list[Path]:
+    if sys.platform == "win32" and (prefix / "conda-meta").is_dir():
+        # What `conda activate` puts on PATH; Windows looks for the libraries there as well.
+        inner = ("mingw-w64/bin", "usr/bin", "bin")
+        return [prefix, *(prefix / "Library" / name for name in inner), scripts_folder(prefix)]
+    return [scripts_folder(prefix)]
 
 
 def environment_python(prefix: Path) -> Path:

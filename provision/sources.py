@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from provision.errors import UsageError
 
@@ -104,5 +103,7 @@ def _settings(path: Path) -> dict[str, str]:
 def _folder(link: str) -> Path | None:
     parts = urlsplit(link)
     if parts.scheme == "file":
+        from urllib.request import url2pathname  # noqa: PLC0415 - loads an HTTP client, for this
+
         return Path(url2pathname(parts.path))
     return None if "://" in link else Path(link).expanduser()

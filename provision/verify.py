@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import files, inventory
+from provision import condalock, condameta, files, inventory
 from provision.errors import ToolError
 from provision.finding import Finding, Level
 from provision.words import plural
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from provision.condameta import Brought
     from provision.inventory import Installed, Recorded
     from provision.lockfile import Lock
     from provision.spec import Reasoned
@@ -65,35 +66,51 @@ def verify(prefix: Path, lock: Lock, forbid: Iterable[Reasoned], *, deep: bool) 
         raise ToolError(
             f"{prefix} is no Python environment", remedy=f"build {lock.folder.name} again"
         )
-    installed = inventory.distributions(site)
-    records = {dist.folder: dist.files() or [] for dist in installed}
-    on_disk = dict(_walk(site))
+    brought = condameta.packages(prefix, site)
+    of_conda = condameta.dist_infos(brought)
+    found = inventory.distributions(site)
+    installed = [dist for dist in found if dist.folder.name not in of_conda]
+    every: list[Installed | Brought] = [*installed, *brought]
+    records = {dist.folder: dist.files() or [] for dist in every}
+    # Of a conda prefix the standard library is looked through as well: it is not the system's.
+    on_disk = dict(_walk(site.parent, above=f"{site.name}/") if brought else _walk(site))
     findings = [
+        *_conda_against_lock(brought, lock),
         *_against_lock(installed, lock),
         *_forbidden(installed, forbid),
         *_unrecorded(on_disk, records.values()),
     ]
     hashes = _hash_all(site, records, on_disk) if deep else {}
     damaged: set[str] = set()
-    for dist in installed:
-        if found := list(_damaged(dist, site, records[dist.folder], on_disk, hashes)):
-            findings += found
+    for dist in every:
+        if faults := list(_damaged(dist, site, records[dist.folder], on_disk, hashes)):
+            findings += faults
             damaged.add(dist.name)
     here = {dist.name: dist.version for dist in installed}
     replaced = {name for name, version in lock.versions.items() if here.get(name) != version}
     return Verification(
         findings=tuple(findings),
-        distributions=len(installed),
+        distributions=len(every),
         files=sum(map(len, records.values())),
         size=sum(on_disk.values()),
         drifted=tuple(sorted(damaged | replaced)),
-        tree=_tree_digest(prefix, site, hashes) if deep else None,
+        tree=_tree_digest(prefix, site, hashes, brought) if deep else None,
     )
 
 
-def _walk(site: Path) -> Iterator[tuple[str, int]]:
-    """Yield every file below a folder, relative with forward slashes, and its size."""
-    folders = [(str(site), "")]
+def _walk(top: Path, above: str = "") -> Iterator[tuple[str, int]]:
+    """Yield every file below a folder, relative with forward slashes, and its size.
+
+    Args:
+        top: The folder.
+        above: Paths are told relative to this folder just below ``top``.
+    """
+    for path, size in _walk_plain(top):
+        yield (path.removeprefix(above) if path.startswith(above) else f"../{path}"), size
+
+
+def _walk_plain(top: Path) -> Iterator[tuple[str, int]]:
+    folders = [(str(top), "")]
     while folders:
         folder, base = folders.pop()
         with os.scandir(folder) as entries:
@@ -136,6 +153,21 @@ def _culprit(found: Installed, strangers: list[Installed]) -> tuple[str, str]:
                 cause = f"`{found.installer} install {stranger.name}` did it"
                 return cause, f"{stranger.name} {stranger.version} requires {line}"
     return f"{found.installer} replaced it after the build", str(found.folder)
+
+
+def _conda_against_lock(brought: list[Brought], lock: Lock) -> Iterator[Finding]:
+    here = {package.name: package for package in brought}
+    wanted = {package.name: package for package in condalock.packages(lock)}
+    cause = "conda, mamba or another tool changed the conda layer after the build"
+    for name in sorted(wanted.keys() | here.keys()):
+        found, package = here.get(name), wanted.get(name)
+        if found and package and found.sha256 == package.sha256:
+            continue
+        has = f"{found.version}, sha256 {found.sha256}" if found else "not installed"
+        locked = f"{package.version}, sha256 {package.sha256}" if package else "not locked"
+        symptom = f"the conda package {name} is not as locked"
+        evidence = f"installed: {has}; locked: {locked}"
+        yield _differs(lock, "conda-drift", symptom, cause, evidence)
 
 
 def _differs(lock: Lock, code: str, symptom: str, cause: str, evidence: str) -> Finding:
@@ -185,13 +217,13 @@ def _hash_all(
 
 
 def _damaged(
-    dist: Installed,
+    dist: Installed | Brought,
     site: Path,
     record: list[Recorded],
     on_disk: dict[str, int],
     hashes: dict[str, str],
 ) -> Iterator[Finding]:
-    if not record:
+    if not record and dist.folder.suffix == ".dist-info":  # a conda package may hold no file
         yield Finding(
             "half-installed-package",
             Level.ERROR,
@@ -219,6 +251,8 @@ def _damaged(
 def _has_changed(
     line: Recorded, site: Path, on_disk: dict[str, int], hashes: dict[str, str]
 ) -> bool:
+    if not line.hash and not line.length:  # a link, or RECORD itself: it has to be there
+        return not os.path.lexists(site / line.path)
     if line.path in hashes and line.sha256:
         return hashes[line.path] != line.sha256
     size = on_disk.get(line.path)
@@ -233,12 +267,13 @@ def _shortened(paths: list[str]) -> tuple[str, ...]:
     return (*paths[:_SHOWN], *([f"… and {rest} more"] if rest > 0 else []))
 
 
-def _tree_digest(prefix: Path, site: Path, hashes: dict[str, str]) -> str:
+def _tree_digest(prefix: Path, site: Path, hashes: dict[str, str], brought: list[Brought]) -> str:
     total = hashlib.sha256()
-    for path, digest in sorted(hashes.items()):
+    shipped = {path: digest for package in brought for path, digest in package.shipped.items()}
+    for path, digest in sorted((hashes | shipped).items()):
         if path.endswith(".pyc") or path.rpartition("/")[2] in _NOISE:
             continue
-        if path.startswith("../"):  # a script's first line holds the prefix
+        if path.startswith("../") and path not in shipped:  # a script's first line holds the prefix
             content = (site / path).read_bytes().replace(str(prefix).encode(), b"{prefix}")
             digest = files.sha256_bytes(content)  # noqa: PLW2901
         total.update(f"{path} {digest}\n".encode())

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from provision.build import Built
+    from provision.bundle import Bundle
     from provision.changes import Change
     from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
@@ -73,7 +74,8 @@ def _built(result: Built, console: Console) -> None:
     console.line("Next:")
     console.line(f"  {_verb(console, 'run', result)} -- python your_script.py")
     console.line(f"  {_verb(console, 'smoke', result)} --full")
-    console.line(f"  or activate it: {_activation(result)}")
+    if activation := _activation(result):
+        console.line(f"  or activate it: {activation}")
 
 
 def _verb(console: Console, verb: str, result: Built) -> str:
@@ -81,11 +83,29 @@ def _verb(console: Console, verb: str, result: Built) -> str:
 
 
 def _activation(result: Built) -> str:
+    """Return the line that activates an environment; a conda prefix has no script for it."""
     assert result.generation is not None  # noqa: S101 - the caller has looked
     current = result.generation.folder.parent / "current"
+    if (result.generation.folder / "conda-meta").is_dir():
+        return ""
     if sys.platform == "win32":
-        return str(current / "Scripts" / "activate")
+        # Not every drive of Windows knows links.
+        folder = current if current.exists() else result.generation.folder
+        return str(folder / "Scripts" / "activate")
     return f"source {current / 'bin' / 'activate'}"
+
+
+@_view("Bundle")
+def _bundle(result: Bundle, console: Console) -> None:
+    for item in result.missing:
+        console.line(f"missing: {item}", "bold red")
+    words = f"{plural(result.files, 'file')}, {size(result.size)} in {result.folder}"
+    if result.missing:
+        console.line(f"{result.target} is not complete: {words}", "bold red")
+        console.line("put what is missing into a folder and name it with --wheelhouse DIR")
+        return
+    console.line(f"{result.target} is complete: {words}", "bold green")
+    console.line(f"Copy the folder; on the other machine run {result.command} in it")
 
 
 @_view("Verification")

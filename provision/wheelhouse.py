@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from provision import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-
-    from provision.lockfile import Artifact
-
-# Bytes on disk per byte of wheel where the wheel is not here to be asked; measured on cpu-linux.
+# Bytes on disk per byte of an artifact that cannot be asked; measured on cpu-linux's wheels.
 _UNPACKED = 3.3
 
 
-def find(artifacts: Iterable[Artifact], folders: Sequence[Path]) -> dict[Artifact, Path]:
+class Item(Protocol):
+    """What is looked for: a wheel, a conda package, or anything else that has these."""
+
+    @property
+    def filename(self) -> str:
+        """Its name in a folder."""
+
+    @property
+    def sha256(self) -> str:
+        """Hexadecimal."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes; None where that is not known."""
+
+
+ItemT = TypeVar("ItemT", bound=Item)
+
+
+def find(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:
     """Return which artifacts lie in which file, by name and, where it is known, size.
 
     The hash is not looked at here: the installer does that while it unpacks, so that a gigabyte
@@ -33,23 +49,25 @@ def find(artifacts: Iterable[Artifact], folders: Sequence[Path]) -> dict[Artifac
     return found
 
 
-def damaged(found: dict[Artifact, Path]) -> list[Path]:
+def damaged(found: Mapping[ItemT, Path]) -> list[Path]:
     """Return the files that are not what the lock names, by sha256."""
     digests = files.sha256_files(list(found.values()))
     pairs = zip(found.items(), digests, strict=True)
     return [path for (artifact, path), digest in pairs if digest != artifact.sha256]
 
 
-def size_on_disk(artifacts: Iterable[Artifact], found: dict[Artifact, Path]) -> int:
-    """Return about how many bytes some wheels take once they are installed."""
+def size_on_disk(artifacts: Iterable[ItemT], found: Mapping[ItemT, Path]) -> int:
+    """Return about how many bytes some artifacts take once they are installed."""
     return sum(
         _unpacked(found[a]) if a in found else int((a.size or 0) * _UNPACKED) for a in artifacts
     )
 
 
-def _unpacked(wheel: Path) -> int:
+def _unpacked(path: Path) -> int:
+    if path.suffix != ".whl":
+        return int(path.stat().st_size * _UNPACKED)
     try:
-        with zipfile.ZipFile(wheel) as archive:
+        with zipfile.ZipFile(path) as archive:
             return sum(entry.file_size for entry in archive.infolist())
     except (OSError, zipfile.BadZipFile):
         return 0  # the installer will say what is wrong with it

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -92,3 +94,12 @@ def open_lab(folder: Path) -> Iterator[Lab]:
         made = Lab(make_project(folder / "project", index), index, [], Silent())
         made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
         yield made
+
+
+def without_a_route() -> list[str]:
+    """Return what a command is prefixed with to run in an empty network namespace."""
+    alone = ["unshare", "--net", "--map-root-user"]
+    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
+        reason = "this machine lets nobody make a network namespace"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    return alone

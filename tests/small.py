@@ -6,6 +6,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import re
 import shutil
 import sys
 import threading
@@ -73,13 +74,15 @@ class Index:
 
     Attributes:
         asked: Every path that was asked for.
-        fault: What goes wrong with wheels: an HTTP status, ``stall`` or ``truncate``.
-        delay: Seconds before each wheel.
+        continued: Where each download that went on with an earlier one began, in bytes.
+        fault: What goes wrong with files: an HTTP status, ``stall`` or ``truncate``.
+        delay: Seconds before each file.
     """
 
     root: Path
     url: str = ""
     asked: list[str] = field(default_factory=list)
+    continued: list[int] = field(default_factory=list)
     fault: int | str | None = None
     delay: float = 0.0
 
@@ -113,27 +116,37 @@ def serve(root: Path) -> Iterator[Index]:
 
 def _answer(index: Index, request: BaseHTTPRequestHandler) -> None:
     path = index.root / request.path.strip("/")
-    if path.suffix == ".whl" and path.is_file():
-        _send_wheel(index, request, path.read_bytes())
+    if path.is_file():
+        _send_file(index, request, path.read_bytes())
         return
     folder, name = path.parent, path.name
     wheels = sorted(folder.glob(f"{name.replace('-', '_')}-*.whl"))
-    links = "".join(f'<a href="/{folder.name}/{w.name}">{w.name}</a>' for w in wheels)
+    links = "".join(f'<a href="{_address(w)}">{w.name}</a>' for w in wheels)
     body = f"<html><body>{links}</body></html>".encode()
     _send(request, body if wheels else b"", 200 if wheels else 404)
 
 
-def _send_wheel(index: Index, request: BaseHTTPRequestHandler, body: bytes) -> None:
+def _address(wheel: Path) -> str:
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return f"/{wheel.parent.name}/{wheel.name}#sha256={digest}"
+
+
+def _send_file(index: Index, request: BaseHTTPRequestHandler, body: bytes) -> None:
     time.sleep(index.delay)
+    asked = re.fullmatch(r"bytes=(\d+)-", request.headers.get("Range", ""))
+    start = int(asked[1]) if asked else 0
+    if start:
+        index.continued.append(start)
+    body, good = body[start:], 206 if start else 200
     if isinstance(index.fault, int):
         _send(request, b"", index.fault)
     elif index.fault == "stall":
-        _send(request, body[:10], 200, length=len(body))
+        _send(request, body[:10], good, length=len(body))
         time.sleep(30)
     elif index.fault == "truncate":
-        _send(request, body[: len(body) // 2], 200, length=len(body))
+        _send(request, body[: len(body) // 2], good, length=len(body))
     else:
-        _send(request, body, 200)
+        _send(request, body, good)
 
 
 def _send(
@@ -141,13 +154,16 @@ def _send(
 ) -> None:
     request.send_response(status)
     request.send_header("Content-Type", "text/html")
+    request.send_header("ETag", f'"{request.path}"')
     request.send_header("Content-Length", str(len(body) if length is None else length))
     request.end_headers()
     request.wfile.write(body)
     request.wfile.flush()
 
 
-def make_project(root: Path, index: Index, *, extra: str = "") -> Project:
+def make_project(
+    root: Path, index: Index, *, platform: str | None = None, extra: str = ""
+) -> Project:
     """Make a project with one target, whose ``beta`` comes from the index ``vendor``."""
     project = Project(root)
     project.smoke.mkdir(parents=True, exist_ok=True)
@@ -161,7 +177,7 @@ def make_project(root: Path, index: Index, *, extra: str = "") -> Project:
         f"""
 summary = "A target in miniature"
 accelerator = "cpu"
-platform = "{this_platform()}"
+platform = "{platform or this_platform()}"
 python = "{PYTHON}"
 [pip]
 cutoff = 2026-11-01

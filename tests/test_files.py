@@ -58,6 +58,21 @@ def test_only_a_tagged_folder_is_removed(tmp_path: Path) -> None:
     assert foreign.is_dir()
 
 
+def test_a_folder_that_was_killed_before_its_tag_can_be_removed(tmp_path: Path) -> None:
+    (tmp_path / ".making-1-ours").mkdir()
+    assert files.is_tagged(tmp_path / ".making-1-ours")
+    files.remove_tagged(tmp_path / ".making-1-ours")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_never_made_where_one_is(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "file").touch()
+    with pytest.raises(ToolError, match="cannot make"):
+        files.make_tagged(tmp_path / "theirs")
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["file"]
+
+
 def test_removal_takes_links_but_not_what_they_point_to(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()

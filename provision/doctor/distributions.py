@@ -88,9 +88,10 @@ def _gone(installed: inventory.Installed, site: Path) -> tuple[str, ...] | None:
     if files is None:
         # Debian and conda leave RECORD out of some packages; their INSTALLER tells.
         return None if read_text(installed.folder / "INSTALLER").strip() in ("pip", "uv") else ()
-    tops = dict.fromkeys(file.path.split("/")[0] for file in files)
-    ours = (top for top in tops if top not in ("..", "", "__pycache__"))
-    return tuple(top for top in ours if not (site / top).exists())
+    code = (file.path for file in files if file.path.endswith((".py", ".so", ".pyd")))
+    tops = dict.fromkeys(path.split("/")[0] for path in code)
+    modules = (top for top in tops if top.partition(".")[0].isidentifier() and top != "__pycache__")
+    return tuple(top for top in modules if not (site / top).exists())
 
 
 def distributions_in(folders: Iterable[str]) -> dict[str, str]:

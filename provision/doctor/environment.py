@@ -111,11 +111,11 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
         UsageError: There is no Python environment at that path.
     """
     prefix = _prefix(python)
-    site = _site(prefix)
+    site = _site(prefix) if python.exists() or python.is_symlink() else None
     if site is None:
         raise UsageError(
             f"there is no Python environment at {python}",
-            cause="it has no site-packages folder",
+            cause="nothing is there, or it has no site-packages folder",
             remedy="give the path of its interpreter, for instance .venv/bin/python",
         )
     config = _config(prefix)

@@ -7,7 +7,6 @@ that is given by its address, as ``provision update`` does, is asked there.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -110,6 +109,8 @@ def answer(argv: Sequence[str]) -> tuple[int, str]:
         return 0, "conda 25.0.0"  # conda-lock only wants to see it succeed
     if not argv or argv[0] != "create":
         return 2, json.dumps({"message": f"unknown command {' '.join(argv)}"})
+    import asyncio  # noqa: PLC0415 - whoever only wants this module's names need not load it
+
     try:
         channels, specs = parse(argv[1:])
         folder, subdir = Path(os.environ.get(CHANNELS, "")), os.environ["CONDA_SUBDIR"]

@@ -467,6 +467,21 @@ def test_no_environment_is_a_usage_error(env: Env) -> None:
         env.diagnose()
 
 
+def test_a_path_that_does_not_exist_is_not_read_from_the_folder_above(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    with pytest.raises(UsageError, match="no Python environment"):
+        diagnose_environment(env.prefix / "bin" / "nothing", env.host, env.devices)
+
+
+def test_scripts_and_data_in_a_record_are_no_modules(env: Env) -> None:
+    folder = env.add("distro", "1.9.0")
+    with (folder / "RECORD").open("a") as record:
+        record.write(
+            "scripts-3.10/distro,,\n../../../bin/distro,,\n__pycache__/x.cpython-311.pyc,,\n"
+        )
+    assert env.codes() == []
+
+
 def test_garbage_does_not_raise(env: Env) -> None:
     env.torch("not a version")
     env.add("numpy", "1.x.y", "this is (no requirement", requires_python="what")

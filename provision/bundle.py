@@ -1,0 +1,217 @@
+"""Everything that a machine without a network needs to build a target, in one folder.
+
+The folder holds ``artifacts/`` (both layers of the lock), ``tools/`` (the wheels of the toolkit's
+own tools, uv among them), ``toolkit/`` (the toolkit, the target's spec, lock and checks),
+``manifest.json`` and the one command that builds from it. It is made on any platform for any
+target; made again, it takes up where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from provision import __version__, condalock, fetch, files, install, toolset
+from provision.errors import ToolError, UsageError
+from provision.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from provision.fetch import Missing, Wanted
+    from provision.install import Supply
+    from provision.lockfile import Lock
+    from provision.progress import Progress
+    from provision.project import Project
+    from provision.spec import Target
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+ARTIFACTS, TOOLS, TOOLKIT = "artifacts", "tools", "toolkit"
+# What runs the toolkit elsewhere; the rest of a clone is for its developers.
+_OF_TOOLKIT = ("noxfile.py", "pyproject.toml", "README.md", "LICENSE", "provision",
+               "lockfiles/tools")  # fmt: skip
+_POSIX = """\
+#!/bin/sh
+# Builds {target} from this folder alone: no network is asked. It needs Python {python}.
+cd "$(dirname "$0")/toolkit" && PIP_NO_INDEX=1 PIP_FIND_LINKS=../tools UV_OFFLINE=1 \\
+    UV_FIND_LINKS=../tools exec "${{PYTHON:-python{python}}}" noxfile.py -s build-{target} -- \\
+    --offline --wheelhouse ../artifacts "$@"
+"""
+_WINDOWS = """\
+@echo off
+rem Builds {target} from this folder alone: no network is asked. It needs Python {python}.
+setlocal
+pushd "%~dp0toolkit"
+set PIP_NO_INDEX=1
+set PIP_FIND_LINKS=..\\tools
+set UV_OFFLINE=1
+set UV_FIND_LINKS=..\\tools
+if not defined PYTHON set PYTHON=py -{python}
+%PYTHON% noxfile.py -s build-{target} -- --offline --wheelhouse ..\\artifacts %*
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What lies in a bundle's folder, and what does not.
+
+    Attributes:
+        target: Its name.
+        folder: The bundle.
+        files: How many files the manifest lists.
+        size: Of them, in bytes.
+        missing: What could not be had; with ``--wheelhouse`` the next run takes it from there.
+        command: What builds from it, to be run in the folder.
+    """
+
+    target: str
+    folder: Path
+    files: int
+    size: int
+    missing: tuple[Missing, ...]
+    command: str
+
+
+def bundle(
+    project: Project,
+    target: Target,
+    lock: Lock,
+    *,
+    supply: Supply,
+    folder: Path,
+    progress: Progress,
+) -> Bundle:
+    """Bring everything that builds a target into a folder.
+
+    Args:
+        project: Where the spec, the lock and the checks are.
+        target: The target, of any platform.
+        lock: Its lock.
+        supply: Wheelhouses and indexes.
+        folder: A new folder, or one of an earlier bundle.
+        progress: Told about the steps.
+
+    Raises:
+        UsageError: The folder holds something else.
+        ToolError: It cannot be written.
+    """
+    _open(folder)
+    missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
+    missing += _tools(project, target, supply, folder / TOOLS, progress)
+    progress.step("copying the toolkit")
+    _copy_toolkit(project, target, folder / TOOLKIT)
+    command = _write_command(target, folder)
+    listed = _write_manifest(target, lock, folder, missing)
+    size = sum(int(str(entry["size"])) for entry in listed)
+    return Bundle(target.name, folder, len(listed), size, tuple(missing), command)
+
+
+def _open(folder: Path) -> None:
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+    if not folder.exists():
+        files.make_tagged(folder)
+    elif not files.is_tagged(folder):
+        raise UsageError(
+            f"{folder} exists and is no bundle",
+            cause="files that are not of this bundle would be removed from it",
+            remedy="name a folder that is empty or does not exist",
+        )
+
+
+def _artifacts(lock: Lock, supply: Supply, folder: Path, progress: Progress) -> list[Missing]:
+    wanted = [fetch.wheel(a, supply.indexes.get(a.index)) for a in lock.artifacts]
+    wanted += map(fetch.archive, condalock.packages(lock))
+    folder.mkdir(exist_ok=True)
+    planned = install.plan(lock, supply)
+    install.check_space(folder, planned.fetch)
+    progress.step(f"bringing {plural(len(wanted), 'artifact')} of {lock.folder.name}")
+    return _bring(wanted, folder, supply, progress)
+
+
+def _tools(
+    project: Project, target: Target, supply: Supply, folder: Path, progress: Progress
+) -> list[Missing]:
+    tools = toolset.read(project.lock("tools"), target.platform, target.python)
+    progress.step(f"bringing {plural(len(tools), 'tool')} for {target.platform}")
+    houses, index = supply.wheelhouses, supply.indexes.get("default")
+    wanted, missing = toolset.choose(
+        tools, (folder, *houses), index, platform=target.platform, python=target.python
+    )
+    return missing + _bring(wanted, folder, supply, progress)
+
+
+def _bring(wanted: list[Wanted], folder: Path, supply: Supply, progress: Progress) -> list[Missing]:
+    missing = fetch.fetch(wanted, folder, supply.wheelhouses, progress)
+    # What an earlier lock left would be a wheel too many, and a broken download is no wheel.
+    belongs = {item.filename for item in wanted} | ({fetch.PARTIAL} if missing else set())
+    for path in folder.iterdir():
+        if path.name not in belongs:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return missing
+
+
+def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
+    spec = project.specs / f"{target.name}.toml"
+    places = (spec, project.catalog, project.lock(target.name), project.smoke)
+    try:
+        for source in (*(project.root / name for name in _OF_TOOLKIT), *places):
+            path = folder / source.relative_to(project.root)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+                shutil.copytree(source, path, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copyfile(source, path)
+    except OSError as error:
+        raise ToolError(
+            f"cannot copy the toolkit to {folder}",
+            evidence=str(error),
+            remedy="bundles are made in a clone; check it, and the free space",
+        ) from error
+
+
+def _write_command(target: Target, folder: Path) -> str:
+    windows = target.platform == "win-64"
+    name, text = ("build.cmd", _WINDOWS) if windows else ("build.sh", _POSIX)
+    text = text.format(target=target.name, python=target.python)
+    # cmd.exe reads a file with bare line feeds wrongly now and then.
+    files.write_atomic(folder / name, text.replace("\n", "\r\n") if windows else text)
+    (folder / name).chmod(0o755)
+    return name if windows else f"./{name}"
+
+
+def _write_manifest(
+    target: Target, lock: Lock, folder: Path, missing: list[Missing]
+) -> list[dict[str, object]]:
+    paths = sorted(_belonging(folder))
+    digests = files.sha256_files(paths)
+    listed: list[dict[str, object]] = [
+        {"path": p.relative_to(folder).as_posix(), "sha256": digest, "size": p.stat().st_size}
+        for p, digest in zip(paths, digests, strict=True)
+    ]
+    document = {
+        "schema": SCHEMA,
+        "target": target.name,
+        "platform": target.platform,
+        "python": target.python,
+        "lock": lock.digest,
+        "toolkit": __version__,
+        "files": listed,
+        "missing": [asdict(item) for item in missing],
+    }
+    files.write_atomic(folder / MANIFEST, json.dumps(document, indent=1) + "\n")
+    return listed
+
+
+def _belonging(folder: Path) -> Iterator[Path]:
+    inside: Iterable[Path] = (p for p in folder.rglob("*") if fetch.PARTIAL not in p.parts)
+    built = (".envs", ".tools", ".cache")  # where the command ran in this very folder
+    for path in inside:
+        parts = path.relative_to(folder).parts
+        if path.is_file() and path.name != MANIFEST and not set(parts) & set(built):
+            yield path

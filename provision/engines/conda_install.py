@@ -1,0 +1,100 @@
+"""Lay out the conda layer of an environment: archives by their hashes, then a fresh prefix."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision import condameta, fetch
+from provision.errors import ToolError
+from provision.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provision.condalock import Package
+    from provision.progress import Progress
+    from provision.run import Run
+
+_WORKER = Path(__file__).with_name("conda_worker.py")
+
+
+def python_version(prefix: Path) -> str:
+    """Return the version of the Python that a conda layer brought into a prefix, or ""."""
+    names = (path.stem.split("-") for path in (prefix / condameta.FOLDER).glob("python-*.json"))
+    return next((parts[1] for parts in names if len(parts) == 3), "")
+
+
+def make_prefix(
+    prefix: Path,
+    packages: Sequence[Package],
+    archives: Path,
+    run: Run,
+    progress: Progress,
+    *,
+    wheelhouses: Sequence[Path] = (),
+    offline: bool = False,
+) -> None:
+    """Install conda packages into a new folder.
+
+    Every archive is brought to ``archives`` and hashed first: rattler checks the hashes of what
+    it downloads, but not of local files (seen with 0.28.0). What it unpacks goes to a folder that
+    lives as long as the installation, so there is no cache that could be poisoned.
+
+    Args:
+        prefix: Where to; nothing of another conda installation may lie there.
+        packages: The whole layer, of one platform.
+        archives: Where downloaded archives are kept for the next build.
+        run: The door.
+        progress: Hears of archives that are left aside.
+        wheelhouses: Folders to take archives from before any channel is asked.
+        offline: Ask no channel.
+
+    Raises:
+        ToolError: An archive cannot be had, or rattler failed.
+    """
+    wanted = [fetch.archive(package) for package in packages]
+    if missing := fetch.fetch(wanted, archives, wheelhouses, progress, offline=offline):
+        raise ToolError(
+            f"could not get {plural(len(missing), 'package')} of the conda layer",
+            evidence="\n".join(map(str, missing)),
+            cause="neither a wheelhouse nor the channel gave them",
+            remedy="check the network, or put the files into a folder and name it with "
+            "--wheelhouse DIR",
+        )
+    # Inside the prefix, so that what a killed build leaves goes with its generation.
+    with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
+        plan = Path(name, "plan.json")
+        plan.write_text(json.dumps(_plan(prefix, packages, archives, name)), encoding="utf-8")
+        run([sys.executable, "-I", _WORKER, plan]).require(
+            f"could not lay out the conda layer in {prefix}",
+            remedy="every archive had its hash: look at the evidence, the disk and the free space",
+        )
+
+
+def _plan(
+    prefix: Path, packages: Sequence[Package], archives: Path, folder: str
+) -> dict[str, object]:
+    return {
+        "prefix": str(prefix.resolve()),
+        "cache": str(Path(folder, "unpacked")),
+        "platform": next(package.platform for package in packages),
+        "packages": [
+            {
+                "name": package.name,
+                "version": package.version,
+                "build": package.build,
+                "subdir": package.subdir,
+                "channel": package.url.rsplit("/", 2)[0],
+                "sha256": package.sha256,
+                "depends": [
+                    f"{name} {spec}".strip() for name, spec in package.dependencies.items()
+                ],
+                "archive": str((archives / package.filename).resolve()),
+            }
+            for package in packages
+        ],
+    }

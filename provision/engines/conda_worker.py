@@ -1,0 +1,68 @@
+"""Lay out a conda prefix with py-rattler. Run as a program of its own, never imported.
+
+    python -I conda_worker.py PLAN.json
+
+The plan comes from :mod:`provision.engines.conda_install`; its archives were hashed there. Rattler
+is kept out of the toolkit's own process because it brings threads of its own, with which an
+interpreter sometimes dies by a signal while it shuts down (seen with 0.28.0 in some runs of a
+hundred, after all was written). This process flushes and leaves without a shutdown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rattler import BuildString, PackageRecord, RepoDataRecord, Subdir, install
+from rattler.config import Config
+from rattler.package_cache import PackageCache, ValidationMode
+
+# Links would tie the environment to the cache: who edits the one edits the other.
+_COPIES = "allow-hard-links = false\nallow-symbolic-links = false\n"
+
+
+def main(plan: dict[str, Any]) -> None:
+    """Install every package of a plan into its prefix, which is new."""
+    cache = PackageCache.new_layered([Path(plan["cache"])], validation_mode=ValidationMode.full())
+    asyncio.run(
+        install(
+            [_record(package) for package in plan["packages"]],
+            plan["prefix"],
+            package_cache=cache,
+            platform=Subdir(plan["platform"]),
+            config=Config.from_toml(_COPIES),
+            execute_link_scripts=False,
+            show_progress=False,
+        )
+    )
+
+
+def _record(package: dict[str, Any]) -> RepoDataRecord:
+    tail = package["build"].rpartition("_")[2]
+    record = PackageRecord(
+        name=package["name"],
+        version=package["version"],
+        build=BuildString(package["build"]),
+        build_number=int(tail) if tail.isdigit() else 0,
+        subdir=package["subdir"],
+        depends=package["depends"],
+        sha256=bytes.fromhex(package["sha256"]),
+    )
+    archive = Path(package["archive"])
+    return RepoDataRecord(record, archive.name, archive.as_uri(), package["channel"])
+
+
+if __name__ == "__main__":
+    code = 0
+    try:
+        main(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told and ends the process
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,133 @@
+"""The wheels that the toolkit itself needs on a platform, chosen from its own universal locks."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+
+from provision import fetch, web
+from provision.errors import ToolError
+from provision.fetch import Missing, Wanted
+from provision.files import sha256_file
+from provision.platforms import best_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from requests import Session
+
+LOCKS = ("uv.txt", "requirements.txt")
+_AT_ONCE = 8
+_MACHINE = {
+    "linux-64": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
+                 "platform_machine": "x86_64"},
+    "win-64": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt",
+               "platform_machine": "AMD64"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One distribution of a universal lock: any of its files may be the one for a platform."""
+
+    name: str
+    version: str
+    sha256s: frozenset[str]
+
+
+def read(folder: Path, platform: str, python: str) -> list[Tool]:
+    """Return what the locks in a folder ask for on a platform.
+
+    The patch version of the Python over there is unknown, so what only some patch versions need
+    is asked for as well.
+
+    Args:
+        folder: The folder of the tools' locks, as ``uv pip compile --universal`` writes them.
+        platform: conda's name of it.
+        python: Minor version.
+    """
+    found: dict[tuple[str, str], Tool] = {}
+    for name in LOCKS:
+        text = (folder / name).read_text(encoding="utf-8").replace("\\\n", " ")
+        for line in text.splitlines():
+            if line[:1] not in {"", "#", " "} and (tool := _tool(line, platform, python)):
+                found[tool.name, tool.version] = tool
+    return list(found.values())
+
+
+def _tool(line: str, platform: str, python: str) -> Tool | None:
+    requirement = Requirement(line.partition(" --hash=")[0])
+    machine = _MACHINE[platform] | {"implementation_name": "cpython", "python_version": python}
+    patches = ({"python_full_version": f"{python}.{patch}"} for patch in (0, 99))
+    marker = requirement.marker
+    if marker and not any(marker.evaluate(machine | patch) for patch in patches):
+        return None
+    (pin,) = requirement.specifier
+    hashes = frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", line))
+    return Tool(requirement.name, pin.version, hashes)
+
+
+def choose(
+    tools: Iterable[Tool],
+    wheelhouses: Sequence[Path],
+    index: str | None,
+    *,
+    platform: str,
+    python: str,
+) -> tuple[list[Wanted], list[Missing]]:
+    """Choose the wheel of each tool; return the wheels, and the tools that have none.
+
+    Args:
+        tools: From :func:`read`.
+        wheelhouses: Folders to look into before the index is asked.
+        index: The default index, or a mirror of it; None for the public one.
+        platform: conda's name of it.
+        python: Minor version.
+    """
+
+    def one(shared: Session, tool: Tool) -> Wanted | Missing:
+        try:
+            found = _best(_local(tool, wheelhouses), platform, python) or _best(
+                _listed(shared, tool, index), platform, python
+            )
+        except ToolError as error:
+            return missing(tool, error.what)
+        return found or missing(tool, f"its index has no wheel for {platform}")
+
+    def missing(tool: Tool, why: str) -> Missing:
+        return Missing(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
+
+    with web.session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
+        chosen = list(pool.map(lambda tool: one(shared, tool), tools))
+    wanted = [item for item in chosen if isinstance(item, Wanted)]
+    return wanted, [item for item in chosen if isinstance(item, Missing)]
+
+
+def _local(tool: Tool, houses: Sequence[Path]) -> dict[str, tuple[str, str | None]]:
+    """Return file -> sha256 and address of what folders hold of a tool; they have no address."""
+    stem = f"{tool.name.replace('-', '_')}-{tool.version}-"
+    paths = [path for house in houses for path in sorted(house.glob(f"{stem}*.whl"))]
+    hashed = {path.name: sha256_file(path) for path in paths}
+    return {name: (digest, None) for name, digest in hashed.items() if digest in tool.sha256s}
+
+
+def _listed(shared: Session, tool: Tool, index: str | None) -> dict[str, tuple[str, str | None]]:
+    """Return the same of what an index lists."""
+    return {
+        package.filename: (digest, package.url)
+        for package in fetch.listed(shared, index, tool.name)
+        if (digest := (package.digests or {}).get("sha256", "")) in tool.sha256s
+    }
+
+
+def _best(files: dict[str, tuple[str, str | None]], platform: str, python: str) -> Wanted | None:
+    wheels = [name for name in files if name.endswith(".whl")]
+    if not (filename := best_wheel(wheels, platform, python)):
+        return None
+    sha256, url = files[filename]
+    return Wanted(filename, sha256, None, url, None)

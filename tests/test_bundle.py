@@ -1,0 +1,232 @@
+"""A bundle holds all that a machine without a network needs, or says what it lacks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from provision import cli, lockfile, spec, toolset
+from provision.bundle import Bundle, bundle
+from provision.errors import UsageError
+from provision.install import Supply
+from tests.condapkg import File, lock_text, make_package
+from tests.lab import Lab, without_a_route
+from tests.small import TARGET, make_wheel
+
+CLONE = Path(__file__).parents[1]
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def clone(lab: Lab) -> Lab:
+    """A lab whose project holds a toolkit too; it needs one tool, which the index has."""
+    root = lab.project.root
+    for name in ("noxfile.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(CLONE / name, root)
+    (root / "provision").mkdir()
+    tool = make_wheel(lab.index.root / "default", "tool", "1.0", {"tool.py": ""})
+    line = f"tool==1.0 \\\n    --hash=sha256:{sha256(tool)} \\\n    --hash=sha256:{'0' * 64}\n"
+    lab.project.lock("tools").mkdir()
+    for name in toolset.LOCKS:
+        (lab.project.lock("tools") / name).write_text(f"# a comment\n{line}    # via nothing\n")
+    return lab
+
+
+def make(lab: Lab, folder: Path, *wheelhouses: Path) -> Bundle:
+    indexes: dict[str, str | None] = {
+        name: f"{lab.index.url}/{name}/" for name in ("default", "vendor")
+    }
+    return bundle(
+        lab.project,
+        spec.load_named(lab.project.specs, TARGET),
+        lockfile.read(lab.project.lock(TARGET)),
+        supply=Supply(wheelhouses, indexes, offline=False),
+        folder=folder,
+        progress=lab.listener,
+    )
+
+
+def held(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.machine
+def test_it_holds_artifacts_tools_toolkit_and_a_command(clone: Lab, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    made = make(clone, out)
+    assert made.missing == ()
+    assert held(out / "artifacts") == sorted(wheel.name for wheel in clone.wheels)
+    assert held(out / "tools") == ["tool-1.0-py3-none-any.whl"]
+    assert (out / "toolkit" / "envs" / f"{TARGET}.toml").is_file()
+    assert (out / "toolkit" / "lockfiles" / TARGET / "requirements.txt").is_file()
+    assert os.access(out / made.command, os.X_OK)
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert (manifest["schema"], manifest["target"], manifest["missing"]) == (1, TARGET, [])
+    assert len(manifest["files"]) == made.files > 10
+    assert all(sha256(out / entry["path"]) == entry["sha256"] for entry in manifest["files"])
+
+
+@pytest.mark.machine
+def test_made_again_it_downloads_nothing_and_says_the_same(clone: Lab, tmp_path: Path) -> None:
+    make(clone, tmp_path / "out")
+    before = (tmp_path / "out" / "manifest.json").read_text()
+    clone.index.asked.clear()
+    make(clone, tmp_path / "out")
+    assert clone.index.asked == []
+    assert (tmp_path / "out" / "manifest.json").read_text() == before
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(("fault", "why"), [(403, "403"), (500, "500"), ("truncate", "could not")])
+def test_what_cannot_be_had_is_listed_and_supplied(
+    clone: Lab, tmp_path: Path, fault: int | str, why: str
+) -> None:
+    out, house = tmp_path / "out", tmp_path / "house"
+    clone.index.fault = fault
+    made = make(clone, out)
+    alpha = next(item for item in made.missing if item.filename.startswith("alpha"))
+    wheel = clone.wheels[0]
+    assert (alpha.sha256, alpha.size) == (sha256(wheel), wheel.stat().st_size)
+    assert why in alpha.why
+    listed = json.loads((out / "manifest.json").read_text())["missing"]
+    assert {entry["filename"] for entry in listed} == {item.filename for item in made.missing}
+    assert not list((out / "artifacts").glob("*.whl"))
+    house.mkdir()
+    for wheel in (*clone.wheels, *(clone.index.root / "default").glob("tool-*")):
+        shutil.copy(wheel, house)
+    assert make(clone, out, house).missing == ()
+    assert held(out / "artifacts") == sorted(wheel.name for wheel in clone.wheels)
+
+
+@pytest.mark.machine
+def test_a_broken_download_is_gone_on_with(clone: Lab, tmp_path: Path) -> None:
+    clone.relock(clone.wheel("alpha", text=f"# {'long ' * 50_000}\n"))
+    clone.index.fault = "truncate"
+    assert make(clone, tmp_path / "out").missing
+    clone.index.fault = None
+    clone.index.continued.clear()
+    assert make(clone, tmp_path / "out").missing == ()
+    assert clone.index.continued
+    assert held(tmp_path / "out" / "artifacts") == ["alpha-1.0-py3-none-any.whl"]
+
+
+@pytest.mark.machine
+def test_another_file_than_the_locked_one_is_left_out(clone: Lab, tmp_path: Path) -> None:
+    clone.wheel("alpha", text="evil = True\n")
+    made = make(clone, tmp_path / "out")
+    assert [item.filename for item in made.missing] == ["alpha-1.0-py3-none-any.whl"]
+    assert "another file" in made.missing[0].why
+    assert "alpha-1.0-py3-none-any.whl" not in held(tmp_path / "out" / "artifacts")
+
+
+@pytest.mark.machine
+def test_a_file_that_was_damaged_since_is_fetched_again_or_missing(
+    clone: Lab, tmp_path: Path
+) -> None:
+    make(clone, tmp_path / "out")
+    damaged = tmp_path / "out" / "artifacts" / clone.wheels[0].name
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    clone.index.fault = 403
+    assert [item.filename for item in make(clone, tmp_path / "out").missing] == [damaged.name]
+    assert not damaged.exists()
+    clone.index.fault = None
+    assert make(clone, tmp_path / "out").missing == ()
+    assert sha256(damaged) == sha256(clone.wheels[0])
+
+
+@pytest.mark.machine
+def test_what_an_earlier_lock_wanted_goes(clone: Lab, tmp_path: Path) -> None:
+    make(clone, tmp_path / "out")
+    clone.relock(clone.wheel("alpha", "2.0"), clone.wheels[1])
+    make(clone, tmp_path / "out")
+    assert "alpha-1.0-py3-none-any.whl" not in held(tmp_path / "out" / "artifacts")
+
+
+@pytest.mark.machine
+def test_packages_of_the_conda_layer_come_from_their_channel(clone: Lab, tmp_path: Path) -> None:
+    channel = clone.index.root / "channel"
+    archive = make_package(channel, "library", "1.0", {"lib/it.so": File(b"it")})
+    text = lock_text(f"{clone.index.url}/channel", [archive])
+    (clone.project.lock(TARGET) / lockfile.CONDA_LAYER).write_text(text)
+    assert make(clone, tmp_path / "out").missing == ()
+    assert sha256(tmp_path / "out" / "artifacts" / archive.name) == sha256(archive)
+
+
+@pytest.mark.machine
+def test_a_folder_of_something_else_is_left_alone(clone: Lab, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "diary").touch()
+    with pytest.raises(UsageError, match="no bundle"):
+        make(clone, tmp_path / "precious")
+    assert held(tmp_path / "precious") == ["diary"]
+
+
+@pytest.mark.machine
+def test_the_command_exits_with_1_until_it_is_complete(
+    clone: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", f"{clone.index.url}/default/")
+    argv = ["bundle", TARGET, "-o", str(tmp_path / "out"), "--project", str(clone.project.root)]
+    clone.index.fault = 403
+    assert cli.main(argv) == 1
+    assert "missing: alpha-1.0-py3-none-any.whl  sha256 " in capsys.readouterr().err
+    clone.index.fault = None
+    assert cli.main([*argv, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["result"]["missing"] == []
+
+
+def test_tools_are_chosen_by_platform_and_for_every_patch_version(tmp_path: Path) -> None:
+    digest = "0" * 64
+    lines = [
+        "everywhere==1",
+        "windows-only==1 ; sys_platform == 'win32'",
+        "old==1 ; python_full_version < '3.11.5'",
+        "old==2 ; python_full_version >= '3.11.5'",
+        "future==1 ; python_version >= '3.14'",
+    ]
+    text = "".join(f"{line} \\\n    --hash=sha256:{digest}\n" for line in lines)
+    for name in toolset.LOCKS:
+        (tmp_path / name).write_text(f"# made by\n{text}    # via it\n")
+    linux = [(tool.name, tool.version) for tool in toolset.read(tmp_path, "linux-64", "3.11")]
+    assert linux == [("everywhere", "1"), ("old", "1"), ("old", "2")]
+    windows = toolset.read(tmp_path, "win-64", "3.11")
+    assert ("windows-only", "1") in [(tool.name, tool.version) for tool in windows]
+    assert windows[0].sha256s == {digest}
+
+
+@pytest.mark.parametrize("platform", ["linux-64", "win-64"])
+def test_the_project_s_own_tools_are_all_read(platform: str) -> None:
+    names = {tool.name for tool in toolset.read(CLONE / "lockfiles" / "tools", platform, "3.11")}
+    assert {"uv", "nox", "pydantic", "py-rattler"} <= names
+    assert ("colorama" in names) is (platform == "win-64")
+
+
+@pytest.mark.network
+def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
+    """The bundle of cpu-linux, made outside and built in an empty network namespace."""
+    alone = without_a_route()
+    out = tmp_path / "air gap"
+    argv = [sys.executable, "-m", "provision", "bundle", "cpu-linux", "-o", out]
+    subprocess.run([*argv, "--project", CLONE], check=True, cwd=CLONE, capture_output=True)
+    bare = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
+    python = {"PYTHON": sys.executable}
+    built = subprocess.run(
+        [*alone, out / "build.sh", "--no-smoke"],
+        env=bare | python,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    record = json.loads(next(out.glob("toolkit/.envs/cpu-linux/*/provision.json")).read_text())
+    assert record["lock"] == lockfile.read(CLONE / "lockfiles" / "cpu-linux").digest

@@ -1,0 +1,260 @@
+"""A conda layer below the pip layer: laid out, compared file by file, refused where it differs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision import condalock, lockfile
+from provision.errors import SpecError, ToolError
+from provision.record import CURRENT
+from provision.verify import verify
+from tests.condapkg import MINOR, VERSION, File, lock_text, make_package, make_python
+from tests.small import TARGET, make_wheel
+
+if TYPE_CHECKING:
+    from tests.lab import Lab
+
+LOCKS = Path(__file__).parents[1] / "lockfiles"
+SITE = f"lib/python{MINOR}/site-packages"
+INFO = "site-packages/greet-1.0.dist-info"
+
+
+@pytest.fixture(scope="session")
+def python_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_python(tmp_path_factory.mktemp("channel"))
+
+
+@dataclasses.dataclass
+class CondaLab:
+    """A lab whose lock has a conda layer of two packages, served as a channel on loopback."""
+
+    lab: Lab
+    archives: list[Path]
+
+    def house(self, folder: Path) -> Path:
+        """Copy everything that both layers need into a folder."""
+        folder.mkdir()
+        for path in (*self.archives, *self.lab.wheels):
+            shutil.copy(path, folder)
+        return folder
+
+    def look(self, *, deep: bool = True) -> list[tuple[str, str]]:
+        lock = lockfile.read(self.lab.project.lock(TARGET))
+        found = verify((self.lab.home / CURRENT).resolve(), lock, (), deep=deep)
+        return [(finding.code, finding.evidence[0]) for finding in found.findings]
+
+
+@pytest.fixture
+def conda(lab: Lab, python_package: Path) -> CondaLab:
+    channel = lab.index.root / "channel"
+    (channel / "linux-64").mkdir(parents=True)
+    python = Path(shutil.copy(python_package, channel / "linux-64"))
+    greet = make_package(
+        channel,
+        "greet",
+        "1.0",
+        {
+            "site-packages/greet.py": File(b"def hello():\n    print('hello')\n"),
+            f"{INFO}/METADATA": File(b"Metadata-Version: 2.1\nName: greet\nVersion: 1.0\n"),
+            f"{INFO}/RECORD": File(b"never/shipped.py,sha256=AAAA,1\n"),
+        },
+        subdir="noarch",
+        noarch="python",
+        depends=("python",),
+    )
+    text = lock_text(f"{lab.index.url}/channel", [python, greet])
+    (lab.project.lock(TARGET) / lockfile.CONDA_LAYER).write_text(text, encoding="utf-8")
+    return CondaLab(lab, [python, greet])
+
+
+@pytest.mark.machine
+def test_both_layers_are_built_without_a_network(conda: CondaLab, tmp_path: Path) -> None:
+    lab = conda.lab
+    built = lab.build(wheelhouses=(conda.house(tmp_path / "house"),), offline=True)
+    assert built.generation is not None
+    assert built.plan is not None
+    assert (built.plan.packages, built.plan.local) == (4, 4)
+    where = lab.says("import alpha, beta, greet, ssl, sys; print(sys.base_prefix)")
+    assert where == str(lab.home / CURRENT)
+    assert built.generation.record.python == VERSION
+    assert built.generation.record.proof == "proven"
+    assert built.generation.record.files > 500
+    assert lab.index.asked == []
+    assert conda.look() == []
+
+
+@pytest.mark.machine
+def test_archives_are_downloaded_once(conda: CondaLab) -> None:
+    lab = conda.lab
+    lab.build()
+    assert len([path for path in lab.index.asked if path.endswith(".conda")]) == 2
+    lab.relock(*lab.wheels, lab.wheel("gamma"))
+    lab.index.asked.clear()
+    lab.build()
+    assert not [path for path in lab.index.asked if path.endswith(".conda")]
+    assert lab.says("import gamma, greet; print('works')") == "works"
+
+
+@pytest.mark.machine
+def test_a_changed_archive_in_a_wheelhouse_is_left_aside(conda: CondaLab, tmp_path: Path) -> None:
+    house = conda.house(tmp_path / "house")
+    greet = house / conda.archives[1].name
+    greet.write_bytes(greet.read_bytes()[:-1] + b"x")
+    conda.lab.build(wheelhouses=(house,))
+    assert any(str(greet) in note for note in conda.lab.listener.notes)
+    assert conda.look() == []
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("offline", [False, True])
+def test_another_archive_than_the_locked_one_is_refused(
+    conda: CondaLab, tmp_path: Path, offline: bool
+) -> None:
+    house = conda.house(tmp_path / "house")
+    evil = {"site-packages/greet.py": File(b"evil = True\n")}
+    served = make_package(
+        conda.archives[1].parents[1], "greet", "1.0", evil, subdir="noarch", noarch="python"
+    )
+    shutil.copy(served, house)
+    with pytest.raises(ToolError, match="1 package of the conda layer") as caught:
+        conda.lab.build(wheelhouses=(house,), offline=offline)
+    assert "greet-1.0-0.conda  sha256" in caught.value.evidence
+    assert ("--offline was given" if offline else "another file") in caught.value.evidence
+    assert conda.lab.left() == []
+
+
+@pytest.mark.machine
+def test_an_archive_that_cannot_be_unpacked_leaves_nothing(conda: CondaLab) -> None:
+    broken = conda.archives[1]
+    broken.write_bytes(b"the lock was made of this")
+    text = lock_text(f"{conda.lab.index.url}/channel", conda.archives)
+    (conda.lab.project.lock(TARGET) / lockfile.CONDA_LAYER).write_text(text, encoding="utf-8")
+    with pytest.raises(ToolError, match="could not lay out") as caught:
+        conda.lab.build()
+    assert "greet" in caught.value.evidence
+    assert "Traceback" not in caught.value.evidence
+    assert conda.lab.left() == []
+
+
+def _edit(prefix: Path) -> None:
+    (prefix / SITE / "greet.py").write_text("def hello():\n    print('HELLO')\n")
+
+
+def _edit_library(prefix: Path) -> None:
+    library = next((prefix / "lib").glob("libpython*.so.1.0"))
+    library.write_bytes(library.read_bytes().replace(b"Python", b"Pythom", 1))
+
+
+def _edit_patched(prefix: Path) -> None:
+    path = next((prefix / f"lib/python{MINOR}").glob("_sysconfigdata*.py"))
+    path.write_text(path.read_text() + "#")
+
+
+def _shadow(prefix: Path) -> None:
+    (prefix / f"lib/python{MINOR}/sitecustomize.py").touch()
+
+
+def _unlink(prefix: Path) -> None:
+    (prefix / "bin/python3").unlink()
+
+
+def _add(prefix: Path) -> None:
+    told = {"name": "extra", "version": "1", "sha256": "00" * 32, "paths_data": {"paths": []}}
+    (prefix / "conda-meta/extra-1-0.json").write_text(json.dumps(told))
+
+
+def _replace(prefix: Path) -> None:
+    path = prefix / "conda-meta/greet-1.0-0.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"sha256": "00" * 32}))
+
+
+def _remove(prefix: Path) -> None:
+    (prefix / "conda-meta/greet-1.0-0.json").unlink()
+
+
+@pytest.mark.machine
+def test_every_way_to_drift_is_found_and_named(conda: CondaLab) -> None:
+    built = conda.lab.build(smoke=False).generation
+    assert built is not None
+    whole, expected = built.folder, built.folder.with_name("whole")
+    shutil.copytree(whole, expected, symlinks=True)
+    for change, code, evidence in (
+        (_edit, "changed-file", "greet.py"),
+        (_edit_library, "changed-file", "../../libpython"),
+        (_edit_patched, "changed-file", "../_sysconfigdata"),
+        (_shadow, "unrecorded-file", "../sitecustomize.py"),
+        (_unlink, "changed-file", "../../../bin/python3"),
+        (_add, "conda-drift", "installed: 1, sha256 0000"),
+        (_replace, "conda-drift", "installed: 1.0, sha256 0000"),
+        (_remove, "conda-drift", "installed: not installed"),
+    ):
+        change(whole)
+        assert conda.look()[0][0] == code, change
+        assert conda.look()[0][1].startswith(evidence), change
+        shutil.rmtree(whole)
+        shutil.copytree(expected, whole, symlinks=True)
+    assert conda.look() == []
+
+
+@pytest.mark.machine
+def test_the_tree_is_the_same_wherever_it_lies(conda: CondaLab, tmp_path: Path) -> None:
+    first = conda.lab.build().generation
+    elsewhere = tmp_path / "another" / "and a longer" / "place"
+    ignore = shutil.ignore_patterns(".envs", ".cache")
+    shutil.copytree(conda.lab.project.root, elsewhere, ignore=ignore)
+    project = dataclasses.replace(conda.lab.project, root=elsewhere)
+    second = dataclasses.replace(conda.lab, project=project).build().generation
+    assert first is not None
+    assert second is not None
+    assert first.record.tree == second.record.tree
+
+
+@pytest.mark.machine
+def test_an_edited_file_does_not_reach_the_next_build(conda: CondaLab) -> None:
+    built = conda.lab.build().generation
+    assert built is not None
+    _edit(built.folder)
+    shutil.rmtree(conda.lab.home)
+    conda.lab.build()
+    assert conda.look() == []
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted(path.parent for path in LOCKS.glob(f"*/{lockfile.CONDA_LAYER}")),
+    ids=lambda folder: folder.name,
+)
+def test_the_committed_layers_are_read_whole(folder: Path) -> None:
+    lock = lockfile.read(folder)
+    packages = condalock.packages(lock)
+    assert lock.conda is not None
+    assert len(packages) == lock.conda.count("manager: conda") > 5
+    assert {package.subdir for package in packages} <= {lock.header["platform"], "noarch"}
+    (python,) = [package for package in packages if package.name == "python"]
+    assert python.version.startswith(lock.header["python"])
+    assert python.build.endswith("cpython")
+
+
+def test_faults_of_the_lock_are_told_all_at_once(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / "noarch", "pack-1", "0", {})
+    good = json.loads(lock_text("https://c", [wheel.rename(wheel.with_name("pack-1-0.conda"))]))
+    good["package"][0]["hash"] = {"md5": "00"}
+    good["package"][0]["url"] = "https://c/pack.conda"
+    lock = lockfile.Lock(tmp_path, {"platform": "linux-64"}, (), json.dumps(good))
+    with pytest.raises(SpecError, match="conda layer") as caught:
+        condalock.packages(lock)
+    assert "package[0].hash.sha256: is missing" in caught.value.evidence
+    assert "package[0].url" in caught.value.evidence
+
+
+@pytest.mark.parametrize("text", ["[", "!!python/object/apply:os.getcwd []", "version: 2"])
+def test_what_is_no_lock_is_refused(tmp_path: Path, text: str) -> None:
+    lock = lockfile.Lock(tmp_path, {"platform": "linux-64"}, (), text)
+    with pytest.raises(SpecError):
+        condalock.packages(lock)
