@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import __version__, files, sbom, wheelhouse
+from provision import __version__, condalock, fetch, files, sbom, wheelhouse
 from provision.engines import uv_install
 from provision.errors import UsageError
 from provision.image import PREFIX
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from provision.project import Project
     from provision.run import Run
     from provision.spec import Target
+    from provision.wheelhouse import Item
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _MACHINE = "x86_64-manylinux_2_28"  # what uv calls the images' platform
@@ -97,7 +98,7 @@ def prepare(order: Order, run: Run, progress: Progress) -> None:
         files.remove_tagged(order.context)
     files.make_tagged(order.context)
     files.write_atomic(order.context / "Dockerfile", dockerfile(order))
-    _copy_wheels(order, progress)
+    _copy_artifacts(order, progress)
     _copy_system(order)
     _copy_toolkit(order, tools)
     _copy_suite(order)
@@ -157,10 +158,12 @@ def _tools(order: Order, run: Run) -> Path:
     return folder
 
 
-def _copy_wheels(order: Order, progress: Progress) -> None:
-    artifacts = order.lock.artifacts
-    found = wheelhouse.find(artifacts, order.supply.wheelhouses)
-    missing = [artifact.filename for artifact in artifacts if artifact not in found]
+def _copy_artifacts(order: Order, progress: Progress) -> None:
+    """Link wheels and conda packages of the lock that are here into the context."""
+    archives = map(fetch.archive, condalock.packages(order.lock))
+    items: list[Item] = [*order.lock.artifacts, *archives]
+    found = wheelhouse.find(items, (*order.supply.wheelhouses, order.project.archives))
+    missing = [item.filename for item in items if item not in found]
     if order.supply.offline and missing:
         raise UsageError(
             f"{plural(len(missing), 'file')} of the lock in no wheelhouse",
@@ -172,7 +175,7 @@ def _copy_wheels(order: Order, progress: Progress) -> None:
     house.mkdir()
     for path in found.values():
         _link(path, house / path.name)
-    progress.step(f"{plural(len(found), 'wheel')} of {len(artifacts)} from wheelhouses")
+    progress.step(f"{plural(len(found), 'file')} of {len(items)} from wheelhouses")
 
 
 def _link(source: str | Path, target: str | Path) -> None:

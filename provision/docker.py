@@ -92,13 +92,12 @@ def find_engine(run: Run) -> str:
     for program in _on_path("docker"):
         version = run([program, "version", "--format", "{{.Client.Version}} {{.Server.Version}}"],
                       env=_environment())  # fmt: skip
-        client = version.stdout.partition(".")[0]
         if version.returncode:
             said.append(f"{program}: {version.stderr.strip()}")
-        elif int(client) < 23 or _has_buildx(program, run):
+        elif _builds(program, version.stdout, run):
             return program
         else:
-            said.append(f"{program}: version {client} without its plugin buildx")
+            said.append(f"{program}: client {version.stdout.split()[0]} without its plugin buildx")
     raise ToolError(
         "there is no Docker engine that can build",
         evidence="\n".join(said) or "no `docker` on PATH",
@@ -106,7 +105,10 @@ def find_engine(run: Run) -> str:
     )
 
 
-def _has_buildx(program: str, run: Run) -> bool:
+def _builds(program: str, versions: str, run: Run) -> bool:
+    major = versions.partition(".")[0]
+    if major.isdigit() and int(major) < 23:
+        return True
     return run([program, "buildx", "version"], env=_environment()).returncode == 0
 
 

@@ -7,14 +7,16 @@ import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
+from provision import condalock
+
 if TYPE_CHECKING:
+    from provision.condalock import Package
     from provision.lockfile import Artifact, Lock
     from provision.spec import Target
 
@@ -36,7 +38,7 @@ def sbom(target: Target, lock: Lock) -> str:
         properties=[Property(name="provision:lock", value=lock.digest)],
     )
     components = {artifact.name: _component(artifact) for artifact in lock.artifacts}
-    native = [_native(package) for package in yaml.safe_load(lock.conda or "{}").get("package", ())]
+    native = [_native(package) for package in condalock.packages(lock)]
     bom = Bom(
         components=[*components.values(), *native],
         serial_number=uuid.uuid5(_NAMESPACE, f"{target.name} {lock.digest}"),
@@ -70,17 +72,19 @@ def _component(artifact: Artifact) -> Component:
     )
 
 
-def _native(package: dict[str, Any]) -> Component:
-    """Return one package of the conda layer, from its entry in ``conda-lock.yml``."""
-    channel, subdir, filename = package["url"].rsplit("/", 2)
-    _, version, rest = filename.rsplit("-", 2)
-    build, _, kind = rest.partition(".")
-    where = {"build": build, "channel": channel.rpartition("/")[2], "subdir": subdir, "type": kind}
-    name = package["name"]
+def _native(package: Package) -> Component:
+    """Return one package of the conda layer."""
+    where = {
+        "build": package.build,
+        "channel": package.url.split("/")[-3],
+        "subdir": package.subdir,
+        "type": "conda" if package.filename.endswith(".conda") else "tar.bz2",
+    }
+    purl = PackageURL("conda", name=package.name, version=package.version, qualifiers=where)
     return Component(
-        name=name,
-        version=version,
-        bom_ref=f"conda:{name}",
-        purl=PackageURL("conda", name=name, version=version, qualifiers=where),
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=package["hash"]["sha256"])],
+        name=package.name,
+        version=package.version,
+        bom_ref=f"conda:{package.name}",
+        purl=purl,
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=package.sha256)],
     )
