@@ -9,6 +9,7 @@ import argparse
 import csv
 import datetime as dt
 import fnmatch
+import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import build, catalog, files, inventory, lockfile, record, sources, spec
-from provision.errors import ProvisionError
+from provision import build, catalog, condameta, files, inventory, lockfile, record, sources, spec
+from provision.errors import ProvisionError, ToolError
 from provision.install import Supply
 from provision.project import Project
 from provision.run import environment_python, run
@@ -104,6 +105,7 @@ def make(order: build.Order, prefix: Path, epoch: int, run: Run) -> None:
     files.write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in gone))
     progress.step("compiling what programs import")
     compile_imported(prefix, order.target, order.project.root / "docker" / "bytecode.py", run)
+    _forget_the_cache(prefix)
     _settle(built.generation, order, epoch)
 
 
@@ -166,11 +168,30 @@ def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> No
 
 
 def _settle(generation: Generation, order: build.Order, epoch: int) -> None:
-    """Write the record again: what is left, and the one time instead of now."""
+    """Look again, and write the record again: what is left, and the one time instead of now.
+
+    Raises:
+        ToolError: What was left out is missed.
+    """
     left = verify(generation.folder, order.lock, order.target.pip.forbid, deep=False)
+    if left.findings:
+        raise ToolError(
+            "leaving files out broke the environment",
+            evidence="\n".join(finding.symptom for finding in left.findings),
+            remedy="take the pattern at fault out of docker/leave-out*.txt",
+        )
     moment = dt.datetime.fromtimestamp(epoch, dt.UTC).isoformat(timespec="seconds")
     facts = {"files": left.files, "size": left.size, "built": moment}
     record.write(generation.folder, generation.record.model_copy(update=facts))
+
+
+def _forget_the_cache(prefix: Path) -> None:
+    """Drop from conda's records where each package was unpacked: that folder is gone."""
+    for path in (prefix / condameta.FOLDER).glob("*.json"):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        for key in ("extracted_package_dir", "link"):
+            document.pop(key, None)
+        files.write_atomic(path, json.dumps(document, indent=2) + "\n")
 
 
 def set_times(folder: Path, epoch: int) -> None:

@@ -25,6 +25,7 @@ from provision.project import Project
 from provision.run import Completed, run
 from provision.verify import verify
 from tests import small
+from tests.condapkg import lock_text, make_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -197,6 +198,33 @@ def test_what_the_distribution_gives_is_the_same_too(
     assert len(digests) == 1
     loader = "python -c 'import ctypes; ctypes.CDLL(\"libze_loader.so.1\")'"
     assert inside(engine, order.tag, loader).returncode == 0
+    remove(engine, order)
+
+
+def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
+    tiny: tuple[Order, Image], engine: str, tmp_path: Path
+) -> None:
+    plain, _ = tiny
+    python = make_python(tmp_path / "channel")
+    shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-conda.toml")
+    folder = plain.project.lock("tiny-conda")
+    shutil.copytree(plain.lock.folder, folder)
+    text = lock_text("https://channel.example/conda-forge", [python])
+    (folder / lockfile.CONDA_LAYER).write_text(text, encoding="utf-8")
+    wheelhouses = (*plain.supply.wheelhouses, python.parent)
+    order = dataclasses.replace(
+        plain,
+        target=plain.target.model_copy(update={"name": "tiny-conda"}),
+        lock=lockfile.read(folder),
+        supply=dataclasses.replace(plain.supply, wheelhouses=wheelhouses),
+    )
+    digests = {
+        docker(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        for number in range(2)
+    }
+    assert len(digests) == 1
+    proven = inside(engine, order.tag, "smoke && python -c 'import sys; print(sys.base_prefix)'")
+    assert proven.stdout == "/opt/env\n", proven.stderr
     remove(engine, order)
 
 
