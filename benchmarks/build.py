@@ -1,7 +1,8 @@
 """Time a build against what it is made of: bare uv, and pip; ratios, from one run.
 
 ``nox -s bench`` runs it. Everything comes from warm caches, so that the disk and the processor are
-measured, not the network. Each round runs every command once, and the median of the rounds counts.
+measured, not the network. Each round runs every command once, and the median of the rounds counts;
+pip, which takes a minute and more, runs once.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def rounds(folder: Path) -> dict[str, list[float]]:
         for name, seconds in one_round(folder, project).items():
             if number:
                 found.setdefault(name, []).append(seconds)
-    return found
+    return found | {"bare pip": [by_pip(folder)]}
 
 
 def one_round(folder: Path, project: Path) -> dict[str, float]:
@@ -54,9 +55,9 @@ def one_round(folder: Path, project: Path) -> dict[str, float]:
     uv, python = uv_install.program(), uv_install.interpreter("3.11")
     links = [word for house in sources.read().wheelhouses for word in ("--find-links", str(house))]
     built = [sys.executable, "-I", "-m", "provision", "build", "cpu-linux", "--no-smoke"]
-    by_uv, by_pip = folder / "uv", folder / "pip"
+    by_uv = folder / "uv"
     locked = ["--no-deps", "--require-hashes", "-r", str(LOCK), *links]
-    for old in (by_uv, by_pip, project / ".envs"):
+    for old in (by_uv, project / ".envs"):
         shutil.rmtree(old, ignore_errors=True)
     return {
         "bare uv": timed(
@@ -65,11 +66,17 @@ def one_round(folder: Path, project: Path) -> dict[str, float]:
         ),
         "provision build": timed([*built, "--project", str(project)]),
         "nothing to do": timed([*built, "--project", str(project)]),
-        "bare pip": timed(
-            [python, "-m", "venv", str(by_pip)],
-            [str(by_pip / "bin" / "python"), "-m", "pip", "install", *locked],
-        ),
     }
+
+
+def by_pip(folder: Path) -> float:
+    """Return how many seconds venv and pip take for the same lock."""
+    made = folder / "pip"
+    return timed(
+        [uv_install.interpreter("3.11"), "-m", "venv", str(made)],
+        [str(made / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--require-hashes",
+         "-r", str(LOCK)],
+    )  # fmt: skip
 
 
 def report(found: dict[str, list[float]]) -> str:

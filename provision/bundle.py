@@ -188,11 +188,11 @@ def _write_command(target: Target, folder: Path) -> str:
 def _write_manifest(
     target: Target, lock: Lock, folder: Path, missing: list[Missing]
 ) -> list[dict[str, object]]:
-    paths = sorted(_belonging(folder))
-    digests = files.sha256_files(paths)
+    sizes = {p.relative_to(folder).as_posix(): p.stat().st_size for p in _belonging(folder)}
+    digests = files.sha256_below(folder, sizes)
     listed: list[dict[str, object]] = [
-        {"path": p.relative_to(folder).as_posix(), "sha256": digest, "size": p.stat().st_size}
-        for p, digest in zip(paths, digests, strict=True)
+        {"path": path, "sha256": digests[path], "size": size}
+        for path, size in sorted(sizes.items())
     ]
     document = {
         "schema": SCHEMA,

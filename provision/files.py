@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from provision.errors import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
+_WORTH_PROCESSES = 16_000_000  # bytes; below that starting processes costs more than it gains
 _POLL = 0.1  # seconds between two tries for a lock
 _TAG = "provision.tag"  # not CACHEDIR.TAG: uv writes its own into every environment
 _NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
@@ -36,32 +37,38 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def sha256_files(paths: Sequence[Path]) -> list[str]:
-    """Return the SHA-256 of many files, in order, hashed on all cores.
+def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
+    """Return the SHA-256 of many files below a folder, hashed on all cores.
 
-    Processes, not threads: a PyTorch environment has some 20,000 small files, for which the
-    interpreter lock matters more than the hashing (measured: threads gain nothing, two processes
-    halve the time).
+    Processes, not threads, and plain strings, not paths: a PyTorch environment has some 20,000
+    small files, for which the interpreter costs more than the hashing (measured: threads gain
+    nothing, two processes halve the time).
+
+    Args:
+        folder: Where they lie.
+        sizes: Bytes of each, by its path below the folder.
     """
+    names = sorted(sizes, key=sizes.__getitem__, reverse=True)
     workers = os.cpu_count() or 1
-    if workers == 1 or len(paths) < 500:  # below that starting a process costs more than it gains
-        return [sha256_file(path) for path in paths]
+    if workers == 1 or sum(sizes.values()) < _WORTH_PROCESSES:
+        return _sha256_share(str(folder), names)
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - slow to import
 
-    # Interleaved by size, so that every worker gets its share of the gigabyte libraries.
-    order = sorted(range(len(paths)), key=lambda i: -paths[i].stat().st_size)
-    shares = [order[start :: workers * 8] for start in range(workers * 8)]
-    digests = [""] * len(paths)
+    # Dealt out by size, so that every worker gets its part of the gigabyte libraries.
+    shares = [names[start :: workers * 8] for start in range(workers * 8)]
+    found: dict[str, str] = {}
     with ProcessPoolExecutor(workers) as pool:
-        hashed = pool.map(_sha256_share, [[paths[i] for i in share] for share in shares])
-        for share, found in zip(shares, hashed, strict=True):
-            for i, digest in zip(share, found, strict=True):
-                digests[i] = digest
-    return digests
+        for part in pool.map(_sha256_share, [str(folder)] * len(shares), shares):
+            found |= part
+    return found
 
 
-def _sha256_share(paths: list[Path]) -> list[str]:
-    return [sha256_file(path) for path in paths]
+def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:
+    found = {}
+    for name in names:
+        with open(f"{folder}/{name}", "rb", buffering=0) as stream:  # noqa: PTH123 - hot
+            found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
 
 
 def write_atomic(path: Path, text: str) -> None:

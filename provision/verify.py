@@ -206,14 +206,14 @@ def _unrecorded(on_disk: dict[str, int], records: Iterable[list[Recorded]]) -> I
 def _hash_all(
     site: Path, records: dict[Path, list[Recorded]], on_disk: dict[str, int]
 ) -> dict[str, str]:
-    paths = [
-        line.path
-        for record in records.values()
-        for line in record
-        if line.path in on_disk or line.path.startswith("../")
-    ]
-    paths = [path for path in dict.fromkeys(paths) if (site / path).is_file()]
-    return dict(zip(paths, files.sha256_files([site / path for path in paths]), strict=True))
+    sizes: dict[str, int] = {}
+    for record in records.values():
+        for line in record:
+            if line.path in on_disk:
+                sizes[line.path] = on_disk[line.path]
+            elif line.path.startswith("../") and (site / line.path).is_file():
+                sizes[line.path] = (site / line.path).stat().st_size
+    return files.sha256_below(site, sizes)
 
 
 def _damaged(

@@ -51,9 +51,7 @@ def find(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Pat
 
 def damaged(found: Mapping[ItemT, Path]) -> list[Path]:
     """Return the files that are not what the lock names, by sha256."""
-    digests = files.sha256_files(list(found.values()))
-    pairs = zip(found.items(), digests, strict=True)
-    return [path for (artifact, path), digest in pairs if digest != artifact.sha256]
+    return [path for item, path in found.items() if files.sha256_file(path) != item.sha256]
 
 
 def size_on_disk(artifacts: Iterable[ItemT], found: Mapping[ItemT, Path]) -> int:

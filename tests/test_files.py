@@ -41,13 +41,15 @@ def test_a_write_that_fails_keeps_the_old_file(
     assert (tmp_path / "a").read_text() == "old"
 
 
-@pytest.mark.parametrize("count", [3, 600])
-def test_many_files_hash_in_order(tmp_path: Path, count: int) -> None:
-    paths = [tmp_path / str(number) for number in range(count)]
-    for number, path in enumerate(paths):
-        path.write_bytes(b"x" * (number % 7) + str(number).encode())
-    expected = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
-    assert files.sha256_files(paths) == expected
+@pytest.mark.parametrize("size", [3, 300_000])
+def test_many_files_are_hashed(tmp_path: Path, size: int) -> None:
+    contents = {f"{n % 7}/{n}": bytes([n]) * (size + n) for n in range(60)}
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    sizes = {name: len(content) for name, content in contents.items()}
+    expected = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    assert files.sha256_below(tmp_path, sizes) == expected
 
 
 def test_only_a_tagged_folder_is_removed(tmp_path: Path) -> None:
