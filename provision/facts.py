@@ -116,6 +116,7 @@ class Host:
     Attributes:
         platform: conda's name of the platform, for instance ``linux-64``.
         kernel: Release of the kernel or build of Windows.
+        firmware: Version of the machine's firmware (UEFI or BIOS), "" where it is hidden.
         surroundings: What lies between the machine and this process: ``wsl``, ``docker``,
             ``podman``, ``kubernetes``, ``lxc``, ``vm`` …, outermost first.
         gpus: Display and compute devices, in the order of their PCI addresses.
@@ -127,6 +128,7 @@ class Host:
 
     platform: str
     kernel: str
+    firmware: str = ""
     surroundings: tuple[str, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     runtimes: Runtimes = field(default_factory=Runtimes)
@@ -138,9 +140,12 @@ class Host:
 def stack(host: Host) -> dict[str, str]:
     """Return what an upgrade can change on a machine: layer to version, comparable as it is.
 
-    Layers are the kernel, each GPU with its driver, and the runtime libraries of the system.
+    Layers are the kernel, the machine's firmware, each GPU with its driver, and the runtime
+    libraries of the system.
     """
     found = {"platform": host.platform, "kernel": host.kernel}
+    if host.firmware:
+        found["firmware"] = host.firmware
     for gpu in host.gpus:
         found[f"GPU {gpu.address}"] = gpu.name
         if gpu.driver:

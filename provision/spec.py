@@ -62,7 +62,8 @@ Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(
 class Table(BaseModel):
     """A table of a file that a person or a tool wrote: frozen, unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # Built when first used: a verb that reads one model need not wait for the others.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class Hardware(Table):

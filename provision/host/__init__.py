@@ -92,6 +92,7 @@ def _read_linux(
     return Host(
         platform=this_platform(),
         kernel=tree.text("proc/sys/kernel/osrelease"),
+        firmware=tree.text("sys/class/dmi/id/bios_version"),
         surroundings=surroundings.probe(tree, environ),
         gpus=tuple(gpus),
         runtimes=runtimes,

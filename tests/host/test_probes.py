@@ -12,7 +12,7 @@ import pytest
 
 from provision.devices import read_devices
 from provision.errors import SpecError
-from provision.facts import Gpu, User
+from provision.facts import Driver, Gpu, Host, Runtimes, User, stack
 from provision.host import access, intel, nvidia, pci, read_host, surroundings, windows
 from provision.host.tree import Tree
 
@@ -234,3 +234,26 @@ def test_this_machine_is_read_quickly(devices: Devices) -> None:
     host = read_host(devices)
     assert time.perf_counter() - started < 0.3
     assert host.platform
+
+
+def test_the_layers_that_an_upgrade_can_change(tmp_path: Path, devices: Devices) -> None:
+    bios = tmp_path / "sys" / "class" / "dmi" / "id" / "bios_version"
+    bios.parent.mkdir(parents=True)
+    bios.write_text("F12c\n")
+    before = stack(read_host(devices, root=tmp_path, environ={}))
+    bios.write_text("F13\n")
+    after = stack(read_host(devices, root=tmp_path, environ={}))
+    assert {layer for layer in before if before[layer] != after[layer]} == {"firmware"}
+    assert after["firmware"] == "F13"
+
+
+def test_a_gpu_s_driver_and_the_runtimes_are_layers() -> None:
+    gpu = Gpu("nvidia", "2204", "RTX 3090", "0000:01:00.0", driver=Driver("nvidia", "580.65.06"))
+    host = Host("linux-64", "6.1", gpus=(gpu,), runtimes=Runtimes(cuda="580.65.06"))
+    assert stack(host) == {
+        "platform": "linux-64",
+        "kernel": "6.1",
+        "GPU 0000:01:00.0": "RTX 3090",
+        "driver nvidia": "580.65.06",
+        "CUDA driver library": "580.65.06",
+    }
