@@ -119,11 +119,11 @@ def add(name: str, doc: str, *words: str) -> None:
 
 VERBS = {
     "build": "Build, verify and prove",
-    "lock": "Lock",
-    "verify": "Compare with its lock",
-    "smoke": "Run the checks of",
+    "lock": "Resolve and lock",
+    "verify": "Verify",
+    "smoke": "Check on the device",
     "rollback": "Go back to the previous generation of",
-    "bundle": "Collect (-- -o DIR) for a machine without a network",
+    "bundle": "Collect (-- -o DIR) all that an offline build takes of",
     "run": "Run a command (after --) in",
 }
 for spec in sorted((HERE / "envs").glob("*.toml")):
