@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,10 +58,27 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     # Dealt out by size, so that every worker gets its part of the gigabyte libraries.
     shares = [names[start :: workers * 8] for start in range(workers * 8)]
     found: dict[str, str] = {}
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool:
         for part in pool.map(_sha256_share, [str(folder)] * len(shares), shares):
             found |= part
     return found
+
+
+def _end_with_parent() -> None:
+    """Let a worker die when its parent is killed: it would wait for work for ever.
+
+    And it inherited the folder's lock, so that every later build would wait for it.
+    """
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    from multiprocessing import connection, parent_process  # noqa: PLC0415 - slow to import
+
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:

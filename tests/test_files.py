@@ -6,16 +6,15 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from provision import files
 from provision.errors import ToolError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_an_atomic_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -127,3 +126,31 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     with files.folder_lock(tmp_path, kill):
         assert waited == [True]
     holder.join()
+
+
+def _hash_while_locked(folder: Path, ready: Path) -> None:
+    sizes = {f"{number}.bin": 400_000_000 for number in range(8)}
+    for name, size in sizes.items():
+        with (folder / name).open("wb") as stream:
+            stream.truncate(size)  # sparse: it takes no disk, but time to hash
+    with files.folder_lock(folder, lambda: None):
+        ready.touch()
+        files.sha256_below(folder, sizes)
+
+
+@pytest.mark.machine
+def test_the_workers_of_a_killed_process_let_go_of_its_lock(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    code = (
+        "from pathlib import Path; from tests.test_files import _hash_while_locked; "
+        f"_hash_while_locked(Path({str(tmp_path)!r}), Path({str(ready)!r}))"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[1])
+    while not ready.exists():
+        time.sleep(0.02)
+    time.sleep(0.5)
+    holder.kill()
+    holder.wait()
+    started = time.monotonic()
+    with files.folder_lock(tmp_path, lambda: None):
+        assert time.monotonic() - started < 10
