@@ -11,12 +11,11 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from pydantic import AfterValidator, Field, ValidationError
 
 from provision.errors import SpecError
-from provision.spec import Specifier, Table, faults_of
+from provision.spec import Specifier, Table, faults_of, parse_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -40,10 +39,7 @@ def _wheel(filename: str) -> str:
 
 
 def _requirement(text: str) -> str:
-    try:
-        Requirement(text)
-    except InvalidRequirement as error:
-        raise ValueError(f"{text!r} is no requirement (PEP 508): {error}") from error
+    parse_requirement(text)
     return text
 
 

@@ -24,12 +24,20 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def _requirement(text: str) -> str:
+def parse_requirement(text: str) -> Requirement:
+    """Return a requirement as its parts.
+
+    Raises:
+        ValueError: It is none, in words for whoever wrote it.
+    """
     try:
-        requirement = Requirement(text)
+        return Requirement(text)
     except InvalidRequirement as error:
         raise ValueError(f"{text!r} is no requirement (PEP 508): {error}") from error
-    if requirement.url:
+
+
+def _requirement(text: str) -> str:
+    if parse_requirement(text).url:
         raise ValueError(f"{text!r} names a URL; list the file in a catalog index instead")
     return text
 
