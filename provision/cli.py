@@ -248,13 +248,12 @@ def _detect(_: argparse.Namespace, project: Project, __: Console) -> tuple[objec
 
 
 def _detection(project: Project) -> Detection:
-    from provision import spec
+    from provision import candidates
     from provision.detect import detect
     from provision.devices import read_devices
     from provision.host import read_host
 
-    wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
-    return detect(wished, read_host(read_devices(project.catalog)))
+    return detect(candidates.read(project.specs), read_host(read_devices(project.catalog)))
 
 
 def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
@@ -321,7 +320,13 @@ def _build(arguments: argparse.Namespace, project: Project, console: Console) ->
     from provision.build import build
     from provision.run import run
 
+    found = _chosen(project, console) if arguments.target == "auto" else None
+    if found and found.chosen:
+        arguments.target = found.chosen
     built = build(_order(arguments, project, console), run, console)
+    # Said before the building too, but that has scrolled away.
+    for fit in found.better if found else ():
+        console.note(f"{fit.target} would serve you better; {fit.remedy}, then build again")
     return built, Exit.OK if built.generation else Exit.FINDINGS
 
 
@@ -329,10 +334,7 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
     from provision import spec
     from provision.build import Order
 
-    name = arguments.target
-    if name == "auto":
-        name = _chosen(project, console)
-    target = spec.load_named(project.specs, name)
+    target = spec.load_named(project.specs, arguments.target)
     _check_platform(target)
     if target.status == "legacy":
         console.note(f"{target.name} is legacy: {target.reason}")
@@ -381,7 +383,7 @@ def _bundle(
     return made, Exit.FINDINGS if made.missing else Exit.OK
 
 
-def _chosen(project: Project, console: Console) -> str:
+def _chosen(project: Project, console: Console) -> Detection:
     from provision.views import show
 
     found = _detection(project)
@@ -391,7 +393,7 @@ def _chosen(project: Project, console: Console) -> str:
             f"no target fits this machine ({found.host.platform})",
             remedy="add one to envs/, or build on a machine that is listed by `provision targets`",
         )
-    return found.chosen
+    return found
 
 
 def _check_platform(target: Target) -> None:
@@ -428,11 +430,12 @@ def _wheelhouses(folders: list[Path]) -> list[Path]:
 
 def _absent(project: Project, target: Target) -> str:
     """Return why a target's device cannot be used on this machine, or ""."""
+    from provision import candidates
     from provision.detect import Verdict, detect
     from provision.devices import read_devices
     from provision.host import read_host
 
-    (fit,) = detect([target], read_host(read_devices(project.catalog))).fits
+    (fit,) = detect([candidates.of(target)], read_host(read_devices(project.catalog))).fits
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
 
 

@@ -14,8 +14,8 @@ from provision.host.selectors import hidden, in_level_zero_order
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from provision.candidates import Candidate
     from provision.facts import Gpu, Host, Node
-    from provision.spec import Target
 
 _VENDORS = {"cuda": "nvidia", "xpu": "intel"}
 _MAKERS = {"nvidia": "NVIDIA", "intel": "Intel", "amd": "AMD"}
@@ -60,6 +60,7 @@ class Detection:
         host: The machine.
         fits: One judgement per target, best first.
         chosen: The target that ``build auto`` takes; None if none fits.
+        better: Blocked targets that would be chosen before it, once their remedy is applied.
         hidden: GPUs that a selector variable hides: name and address, and the variable.
         advice: Sentences worth telling: settings that help, and remarks on the machine.
     """
@@ -67,11 +68,12 @@ class Detection:
     host: Host
     fits: tuple[Fit, ...]
     chosen: str | None
+    better: tuple[Fit, ...]
     hidden: tuple[tuple[str, str], ...]
     advice: tuple[str, ...]
 
 
-def detect(targets: Sequence[Target], host: Host) -> Detection:
+def detect(targets: Sequence[Candidate], host: Host) -> Detection:
     """Judge every target against a machine; pure, and never fails.
 
     Supported targets come before legacy ones, a real device before the CPU, a discrete GPU before
@@ -81,29 +83,34 @@ def detect(targets: Sequence[Target], host: Host) -> Detection:
     judged = [(target, judge(target, host, covered)) for target in targets]
     judged.sort(key=lambda pair: _rank(*pair))
     fits = tuple(fit for _, fit in judged)
-    chosen = next((fit.target for fit in fits if fit.verdict is Verdict.FITS), None)
+    # They are sorted: if any fits, the first one does.
+    chosen = fits[0].target if fits and fits[0].verdict is Verdict.FITS else None
     names = {gpu.address: _name(gpu) for gpu in host.gpus}
     return Detection(
         host=host,
         fits=fits,
         chosen=chosen,
+        better=tuple(
+            fit
+            for target, fit in judged
+            if fit.verdict is Verdict.BLOCKED and _merit(target, fit) < _merit(*judged[0])
+        ),
         hidden=tuple((names[address], why) for address, why in covered.items()),
         advice=tuple(_advice(host, fits)),
     )
 
 
-def _rank(target: Target, fit: Fit) -> tuple[int, bool, int, bool, str]:
+def _rank(target: Candidate, fit: Fit) -> tuple[int, tuple[bool, int, bool], str]:
+    return (list(Verdict).index(fit.verdict), _merit(target, fit), target.name)
+
+
+def _merit(target: Candidate, fit: Fit) -> tuple[bool, int, bool]:
+    """Return how well a target would serve if nothing stood in its way; less is better."""
     order = {"cuda": 0, "xpu": 0 if fit.discrete else 1, "cpu": 2}
-    return (
-        list(Verdict).index(fit.verdict),
-        target.status != "supported",
-        order[target.accelerator],
-        target.accelerator != "cuda",
-        target.name,
-    )
+    return (target.status != "supported", order[target.accelerator], target.accelerator != "cuda")
 
 
-def judge(target: Target, host: Host, covered: Mapping[str, str]) -> Fit:
+def judge(target: Candidate, host: Host, covered: Mapping[str, str]) -> Fit:
     """Return the judgement on one target; ``covered`` are the hidden GPUs by address."""
     if target.platform != host.platform:
         wanted = _ANY_OS[target.platform]
@@ -126,7 +133,7 @@ def _none_of(vendor: str, host: Host) -> str:
     return f"there is no {maker} GPU on the PCI bus ({others})"
 
 
-def _judge_gpu(target: Target, gpu: Gpu, host: Host, covered: str | None) -> Fit:
+def _judge_gpu(target: Candidate, gpu: Gpu, host: Host, covered: str | None) -> Fit:
     unfit = _unfit(target, gpu)
     if unfit:
         return _fit(target, gpu, Verdict.NO, unfit)
@@ -137,7 +144,7 @@ def _judge_gpu(target: Target, gpu: Gpu, host: Host, covered: str | None) -> Fit
     return _fit(target, gpu, Verdict.FITS, known)
 
 
-def _fit(target: Target, gpu: Gpu, verdict: Verdict, reason: str, remedy: str = "") -> Fit:
+def _fit(target: Candidate, gpu: Gpu, verdict: Verdict, reason: str, remedy: str = "") -> Fit:
     name = _name(gpu)
     return Fit(target.name, verdict, (f"{name}: {reason}",), remedy, name, gpu.integrated is False)
 
@@ -146,23 +153,22 @@ def _name(gpu: Gpu) -> str:
     return f"{gpu.name} at {gpu.address}"
 
 
-def _unfit(target: Target, gpu: Gpu) -> str:
+def _unfit(target: Candidate, gpu: Gpu) -> str:
     """Return why no repair would make this GPU serve the target, or ""."""
-    hardware = target.hardware
     if gpu.family is None and gpu.compute_capability is None:
         return "" if not gpu.device_id else f"device id {gpu.device_id} is not in the catalog"
     if not gpu.supported:
         return f"PyTorch has no {target.accelerator.upper()} kernels for its family {gpu.family}"
-    if hardware.families and gpu.family and gpu.family not in hardware.families:
-        return f"its family {gpu.family} is none of {', '.join(hardware.families)}"
+    if target.families and gpu.family and gpu.family not in target.families:
+        return f"its family {gpu.family} is none of {', '.join(target.families)}"
     capability = gpu.compute_capability
-    wanted = hardware.compute_capability
+    wanted = target.compute_capability
     if wanted and capability and not satisfies(capability, wanted):
         return f"compute capability {capability} is not {wanted}"
     return ""
 
 
-def _blocks(target: Target, gpu: Gpu, host: Host, covered: str | None) -> list[tuple[str, str]]:
+def _blocks(target: Candidate, gpu: Gpu, host: Host, covered: str | None) -> list[tuple[str, str]]:
     """Return what has to be mended before the GPU serves the target, causes first."""
     maker = _MAKERS[gpu.vendor]
     found: list[tuple[str, str]] = []
@@ -197,7 +203,7 @@ def _blocked_node(node: Node, host: Host) -> tuple[str, str]:
     )
 
 
-def _driver_blocks(target: Target, gpu: Gpu, host: Host) -> list[tuple[str, str]]:
+def _driver_blocks(target: Candidate, gpu: Gpu, host: Host) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if gpu.vendor == "intel" and host.platform == "linux-64" and "wsl" not in host.surroundings:
         if host.runtimes.compute_runtime is None:
@@ -209,7 +215,7 @@ def _driver_blocks(target: Target, gpu: Gpu, host: Host) -> list[tuple[str, str]
             )
         if host.runtimes.level_zero is None:
             found.append(("the Level Zero loader libze_loader.so.1 is absent", "install libze1"))
-    version, wanted = driver_version(gpu, host), target.hardware.driver
+    version, wanted = driver_version(gpu, host), target.driver
     if version and wanted and not satisfies(version, wanted):
         found.append((f"driver {version} is not {wanted}", f"install a driver {wanted}"))
     return found

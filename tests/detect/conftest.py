@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from provision.candidates import Candidate
 from provision.devices import read_devices
 from provision.facts import User
 from provision.host import read_host, read_windows
-from provision.spec import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,48 +24,17 @@ HERE = Path(__file__).parent
 MACHINES = tomllib.loads((HERE / "machines.toml").read_text(encoding="utf-8"))
 STRANGER = 12345  # a user who owns nothing of the tree
 
-SPECS: dict[str, dict[str, Any]] = {
-    "cpu-linux": {"accelerator": "cpu", "platform": "linux-64"},
-    "cpu-windows": {"accelerator": "cpu", "platform": "win-64"},
-    "cuda-linux": {
-        "accelerator": "cuda",
-        "platform": "linux-64",
-        "hardware": {"driver": ">=580.65.06", "compute_capability": ">=7.5"},
-    },
-    "cuda-windows": {
-        "accelerator": "cuda",
-        "platform": "win-64",
-        "hardware": {"driver": ">=528.33", "compute_capability": ">=7.5"},
-    },
-    "arc-linux": {
-        "accelerator": "xpu",
-        "platform": "linux-64",
-        "hardware": {
-            "families": ("dg2", "bmg", "mtl", "arl", "lnl", "ptl"),
-            "driver": ">=24.52",
-        },
-    },
-    "arc-windows": {
-        "accelerator": "xpu",
-        "platform": "win-64",
-        "hardware": {
-            "families": ("dg2", "bmg", "mtl", "arl", "lnl", "ptl"),
-            "driver": ">=32.0.101.5762",
-        },
-    },
-    "max-linux": {
-        "accelerator": "xpu",
-        "platform": "linux-64",
-        "hardware": {"families": ("pvc",), "driver": ">=24.39"},
-    },
-    "ipex-llm-linux": {
-        "accelerator": "xpu",
-        "platform": "linux-64",
-        "status": "legacy",
-        "reason": "archived",
-        "hardware": {"families": ("dg2",)},
-    },
-}
+ARC = ("dg2", "bmg", "mtl", "arl", "lnl", "ptl")
+TARGETS = [
+    Candidate("cpu-linux", "cpu", "linux-64"),
+    Candidate("cpu-windows", "cpu", "win-64"),
+    Candidate("cuda-linux", "cuda", "linux-64", driver=">=580.65.06", compute_capability=">=7.5"),
+    Candidate("cuda-windows", "cuda", "win-64", driver=">=528.33", compute_capability=">=7.5"),
+    Candidate("arc-linux", "xpu", "linux-64", families=ARC, driver=">=24.52"),
+    Candidate("arc-windows", "xpu", "win-64", families=ARC, driver=">=32.0.101.5762"),
+    Candidate("max-linux", "xpu", "linux-64", families=("pvc",), driver=">=24.39"),
+    Candidate("ipex-llm-linux", "xpu", "linux-64", "legacy", families=("dg2",)),
+]
 
 
 @pytest.fixture(scope="session")
@@ -74,16 +43,8 @@ def devices() -> Devices:
 
 
 @pytest.fixture(scope="session")
-def targets() -> list[Target]:
-    common = {
-        "summary": "x",
-        "python": "3.11",
-        "pip": {"cutoff": "2026-11-01", "requirements": ["torch"]},
-    }
-    return [
-        Target.model_validate({"name": name} | common | wish, strict=False)
-        for name, wish in SPECS.items()
-    ]
+def targets() -> list[Candidate]:
+    return TARGETS
 
 
 @pytest.fixture

@@ -229,10 +229,10 @@ def test_windows_garbage(devices: Devices) -> None:
 
 @pytest.mark.machine
 def test_this_machine_is_read_quickly(devices: Devices) -> None:
-    """The issue's 0.3 s, with what is read and not with Python's start."""
+    """What is read; the whole command is timed in test_cli."""
     started = time.perf_counter()
     host = read_host(devices)
-    assert time.perf_counter() - started < 0.3
+    assert time.perf_counter() - started < 0.1
     assert host.platform
 
 
