@@ -189,6 +189,7 @@ def lint(session: nox.Session) -> None:
     tool(session, "ruff", "format", "--check", ".")
     tool(session, "ruff", "check", ".")
     tool(session, "mypy")
+    tool(session, "mypy", "--platform", "win32", "provision", "noxfile.py")
     session.run(str(BIN / f"lint-imports{EXE}"), external=True)
     schema = Path(session.create_tmp(), "spec.schema.json")
     with schema.open("w", encoding="utf-8") as out:

@@ -72,7 +72,7 @@ def build(order: Order, run: Run, progress: Progress) -> Built:
 
     Raises:
         ToolError: An artifact cannot be had, the disk is full, a tool failed, or what was
-            installed is not what is locked.
+            installed is not what is locked, or lies deeper than Windows lets programs read.
     """
     home = order.project.environments(order.target.name)
     if ready := _ready(home, order):
@@ -155,7 +155,7 @@ def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
     Raises:
         ToolError: As :func:`build`; the folder is left as it is then.
     """
-    from provision import install
+    from provision import install, longpaths
     from provision.run import environment_python
 
     plan = install.plan(order.lock, order.supply)
@@ -163,6 +163,7 @@ def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
     progress.step(str(plan))
     _make_prefix(folder, order, run, progress)
     install.install(environment_python(folder), order.lock, order.supply, run, progress)
+    longpaths.check(folder, progress)
     verification = _verify(folder, order, progress)
     report = _prove(folder, order, run, progress)
     if report and report.failed:

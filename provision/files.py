@@ -84,9 +84,20 @@ def _wait_for_parent() -> None:
 def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:
     found = {}
     for name in names:
-        with open(f"{folder}/{name}", "rb", buffering=0) as stream:  # noqa: PTH123 - hot
+        path = extended(f"{folder}/{name}")
+        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - hot
             found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
     return found
+
+
+def extended(path: str | Path) -> str:
+    r"""Return a path as Windows takes it at any length, which is after ``\\?\``; else unchanged."""
+    if sys.platform != "win32":
+        return str(path)
+    full = os.path.abspath(path)  # noqa: PTH100 - pathlib leaves `..` where it is
+    if full.startswith("\\\\?\\"):
+        return full
+    return f"\\\\?\\UNC{full[1:]}" if full.startswith("\\\\") else f"\\\\?\\{full}"
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -212,7 +223,8 @@ def remove_tagged(folder: Path) -> None:
         folder.rename(doomed)
         for entry in doomed.iterdir():
             if entry.name != _TAG:
-                shutil.rmtree(entry) if entry.is_dir() and not is_link(entry) else entry.unlink()
+                folder_itself = entry.is_dir() and not is_link(entry)
+                shutil.rmtree(extended(entry)) if folder_itself else entry.unlink()
         shutil.rmtree(doomed)
     except OSError as error:
         raise ToolError(

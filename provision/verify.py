@@ -110,7 +110,7 @@ def _walk(top: Path, above: str = "") -> Iterator[tuple[str, int]]:
 
 
 def _walk_plain(top: Path) -> Iterator[tuple[str, int]]:
-    folders = [(str(top), "")]
+    folders = [(files.extended(top), "")]
     while folders:
         folder, base = folders.pop()
         with os.scandir(folder) as entries:

@@ -92,9 +92,9 @@ class Windows:
         index = f"{self.index.url}/default/"
         return self.call(command, *words, code=code, PIP_INDEX_URL=index, **extra)
 
-    def relock(self, version: str) -> None:
-        """Lock alpha in a version, and beta."""
-        files = {"alpha.py": f"version = {version!r}\n"}
+    def relock(self, version: str, *more: str) -> None:
+        """Lock alpha in a version, with some more files in it, and beta."""
+        files = {"alpha.py": f"version = {version!r}\n", **dict.fromkeys(more, "")}
         alpha = make_wheel(self.index.root / "vendor", "alpha", version, files)
         beta = make_wheel(self.index.root / "vendor", "beta", "1.0", {"beta.py": ""})
         lock(self.project, [alpha, beta])
@@ -176,6 +176,43 @@ def test_a_changed_file_is_found_and_named(windows: Windows) -> None:
     finally:
         module.write_bytes(whole)
     assert "alpha.py" in words
+
+
+@pytest.fixture
+def long_paths(windows: Windows) -> Iterator[None]:
+    """Lift Windows' limit on the length of paths, as an administrator would."""
+    key = r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem"
+    value = ["/v", "LongPathsEnabled"]
+    windows.call("reg", "add", key, *value, "/t", "REG_DWORD", "/d", "1", "/f")
+    yield
+    windows.call("reg", "delete", key, *value, "/f")
+
+
+LONG = f"alpha_parts/{'d' * 200}/part.py"
+
+
+def test_a_path_too_long_for_windows_is_refused(windows: Windows) -> None:
+    before = windows.current()
+    windows.relock("2.1", LONG)
+    _, words = windows.provision("build", TARGET, code=3)
+    assert "1 path longer than the 259 characters" in words
+    assert "LongPathsEnabled" in words
+    assert windows.current() == before
+    tagged = [path.parent for path in windows.environments.glob("*/provision.tag")]
+    assert tagged == [before]
+
+
+@pytest.mark.usefixtures("long_paths")
+def test_a_long_path_is_built_and_removed_where_the_limit_is_lifted(windows: Windows) -> None:
+    windows.provision("build", TARGET)
+    assert windows.says() == "2.1"
+    assert (windows.current() / "Lib/site-packages" / LONG).is_file()
+    assert "as locked" in windows.provision("verify", TARGET, "--deep")[1]
+    windows.relock("1.0")
+    windows.provision("build", TARGET)
+    windows.provision("clean", TARGET, "--keep", "0")
+    tagged = [path.parent for path in windows.environments.glob("*/provision.tag")]
+    assert tagged == [windows.current()]
 
 
 @pytest.mark.parametrize("page", ["cp437", "cp1251", "cp932"])

@@ -1,0 +1,81 @@
+"""Windows' limit on the length of a path, which a program may open beyond only where it is lifted.
+
+A path has at most 260 characters with the NUL at its end, unless the program declares that it can
+do more, as ``python.exe`` does, and LongPathsEnabled is set (Microsoft, "Maximum Path Length
+Limitation"). uv and Provision write and compare longer ones all the same; what is installed must
+be of use to others too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from provision import inventory
+from provision.errors import ToolError
+from provision.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from provision.progress import Progress
+
+_LONGEST = 259
+_KEY = r"SYSTEM\CurrentControlSet\Control\FileSystem"
+_LIFT = (
+    rf"in an administrator's terminal: `reg add HKLM\{_KEY} /v LongPathsEnabled /t REG_DWORD "
+    "/d 1 /f`, then build again in a new terminal"
+)
+
+
+def check(prefix: Path, progress: Progress) -> None:
+    """Stop where Windows would not let a program open what is installed.
+
+    Files that nobody opens, those of ``.dist-info`` folders (torch's licences lie deep), only
+    call for a note.
+
+    Raises:
+        ToolError: Code lies beyond the limit; it names the longest path and by how much.
+    """
+    site = inventory.site_packages(prefix)
+    if site is None or not is_limited():
+        return
+    lines = (dist.files() or [] for dist in inventory.distributions(site))
+    judge(str(site), (line.path for record in lines for line in record), progress)
+
+
+def judge(site: str, names: Iterable[str], progress: Progress) -> None:
+    """Do as :func:`check` for files of a ``site-packages`` folder, by their RECORD's names."""
+    paths = (os.path.normpath(f"{site}/{name}") for name in names)
+    beyond = sorted((path for path in paths if len(path) > _LONGEST), key=len)
+    code = [path for path in beyond if ".dist-info" not in path[len(site) :]]
+    if code:
+        excess = len(code[-1]) - _LONGEST
+        raise ToolError(
+            f"{plural(len(code), 'path')} longer than the {_LONGEST} characters that Windows "
+            "lets programs open",
+            evidence=f"{len(code[-1])} characters: {code[-1]}",
+            cause="long paths are not enabled on this machine, and the project's folder lies deep",
+            remedy=f"{_LIFT}; or move the project to a folder whose path is at least "
+            f"{plural(excess, 'character')} shorter",
+        )
+    if beyond:
+        progress.note(
+            f"{plural(len(beyond), 'file')} of metadata with paths longer than {_LONGEST} "
+            f"characters, which Explorer and others cannot open; to lift the limit, {_LIFT}"
+        )
+
+
+def is_limited() -> bool:
+    """Whether programs on this machine are held to the limit; never on Linux."""
+    if sys.platform != "win32":
+        return False
+    import winreg  # noqa: PLC0415 - Windows only
+
+    try:
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _KEY) as key:
+            return not winreg.QueryValueEx(key, "LongPathsEnabled")[0]
+    except OSError:
+        return True
