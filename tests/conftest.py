@@ -1,18 +1,23 @@
-"""The guard: a unit test that starts a process or opens a connection fails, and says so."""
+"""The guard: a unit test that starts a process or opens a connection fails, and says so.
+
+And what tests of several folders share: a lab, and the environment that the session has built.
+"""
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from provision.run import environment_python
 from tests.lab import open_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.lab import Lab
 
@@ -34,3 +39,15 @@ def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def lab(tmp_path: Path) -> Iterator[Lab]:
     with open_lab(tmp_path) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def python() -> Path:
+    """The Python of the environment with torch that PROVISION_TEST_ENV names."""
+    prefix = os.environ.get("PROVISION_TEST_ENV")
+    if prefix and environment_python(Path(prefix)).exists():
+        return environment_python(Path(prefix))
+    remedy = f"PROVISION_TEST_ENV={prefix or ''} is no environment; `nox -s tests` builds cpu-linux"
+    if os.environ.get("CI") == "true":
+        pytest.fail(remedy)
+    pytest.skip(remedy)

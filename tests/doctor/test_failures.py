@@ -7,7 +7,6 @@ no XPU is needed to run this) and the IPEX that ends its program, which does wha
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,16 +27,6 @@ SMOKE = Path(__file__).parents[1] / "smoke"
 CARD = Gpu("nvidia", "2204", "RTX 3090", "0000:01:00.0", "ampere", supported=True,
            compute_capability="8.6", driver=Driver("nvidia", "580.95.05"))  # fmt: skip
 pytestmark = pytest.mark.machine
-
-
-@pytest.fixture(scope="session")
-def python() -> Path:
-    """Return the interpreter of an environment with torch and Accelerate."""
-    prefix = os.environ.get("PROVISION_TEST_ENV")
-    if not prefix:
-        reason = "PROVISION_TEST_ENV names no environment with torch"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-    return Path(prefix) / "bin" / "python"
 
 
 def execute(python: Path, program: str, *arguments: str | Path) -> tuple[Completed, str]:

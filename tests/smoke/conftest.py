@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.run import clean_environment, environment_python, run
+from provision.run import clean_environment, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,18 +17,6 @@ if TYPE_CHECKING:
 
 HARNESS = Path(__file__).with_name("harness.py")
 SUITE = Path(__file__).parents[2] / "smoke" / "run.py"
-
-
-@pytest.fixture(scope="session")
-def python() -> Path:
-    """The Python of the environment that PROVISION_TEST_ENV names."""
-    prefix = os.environ.get("PROVISION_TEST_ENV")
-    if prefix and environment_python(Path(prefix)).exists():
-        return environment_python(Path(prefix))
-    remedy = f"PROVISION_TEST_ENV={prefix or ''} is no environment; `nox -s tests` builds cpu-linux"
-    if os.environ.get("CI") == "true":
-        pytest.fail(remedy)
-    pytest.skip(remedy)
 
 
 @pytest.fixture(scope="session")
