@@ -1,8 +1,8 @@
 """The five failures that the project starts from: provoked, named, and healed by their remedy.
 
-Real are the programs, the interpreters, torch's dispatcher and its errors, Accelerate 1.5.2, and
-uv. Stand-ins are the device (`tests/smoke/pretend.py`, whose name is put as xpu into the log, as
-no XPU is needed to run this) and the IPEX that ends its program, which does what IPEX 2.5 does.
+Real are the programs, the interpreters, torch's dispatcher and its errors, Accelerate 1.5.2, IPEX
+2.5.0 and uv. Stand-ins are the device (`tests/smoke/pretend.py`, whose name is put as xpu into the
+log, as no XPU is needed to run this) and the CUDA build of torch, of which IPEX asks the version.
 """
 
 from __future__ import annotations
@@ -92,22 +92,17 @@ def test_flag_that_is_always_true_and_noise_beside_it(python: Path) -> None:
     assert codes(log) == ["kernel-override-warning-benign"]
 
 
-IPEX = """
-print("ERROR! Intel® Extension for PyTorch* needs to work with PyTorch 2.5.*, but PyTorch "
-      "2.8.0+cu128 is found. Please switch to the matching version and run again.", flush=True)
-raise SystemExit(127)
-"""
-
-
+@pytest.mark.network
 def test_ipex_in_a_cuda_environment(env: Env, devices: Devices) -> None:
     uv = [sys.executable, "-m", "uv"]
     run([*uv, "venv", "--clear", "--python", sys.executable, env.prefix]).require("no environment")
     host = Host("linux-64", "6.8", gpus=(CARD,))
     env.python = f"3.{sys.version_info.minor}"
     env.torch("2.8.0+cu128", cuda="12.8")
-    env.add("intel-extension-for-pytorch", "2.5.0")
-    (env.site / "intel_extension_for_pytorch" / "__init__.py").write_text(IPEX, encoding="utf-8")
+    (env.site / "torch" / "__init__.py").write_text("from torch.version import __version__\n")
     python = env.prefix / "bin" / "python"
+    ipex = "intel-extension-for-pytorch==2.5.0"
+    run([*uv, "pip", "install", "--no-deps", "--python", python, ipex]).require("no IPEX")
     broken, log = execute(python, "train.py")
     assert broken.returncode == 127, "SystemExit passes `except Exception`"
     assert codes(log) == ["ipex-torch-version-mismatch"]
