@@ -1,8 +1,14 @@
-"""Read model of the conda layer: the packages that a ``conda-lock.yml`` names."""
+"""Read model of the conda layer: the packages that a ``conda-lock.yml`` names.
+
+conda-lock's format has no place for sizes; a comment beside the hash tells them, as in the pip
+layer.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -14,6 +20,10 @@ from provision.spec import Table, faults_of
 if TYPE_CHECKING:
     from provision.lockfile import Lock
 
+SIZE = "{line}  # size: {size}"
+# YAML quotes what could be a number.
+_SIZE = re.compile(r"^ +sha256: '?(?P<sha256>[0-9a-f]{64})'?  # size: (?P<size>\d+)$", re.MULTILINE)
+
 
 class Hashes(Table):
     """Of the archive, hexadecimal."""
@@ -23,11 +33,7 @@ class Hashes(Table):
 
 
 class Package(Table):
-    """One archive that the lock names.
-
-    The lock knows neither build string nor size: the one is a part of the file's name, the other
-    is learnt when the file is fetched.
-    """
+    """One archive that the lock names; its build string is a part of the file's name."""
 
     name: str
     version: str
@@ -38,6 +44,9 @@ class Package(Table):
     hash: Hashes
     category: str
     optional: bool
+    size: Annotated[int | None, Field(description="Bytes; None where the lock does not tell.")] = (
+        None
+    )
 
     @property
     def filename(self) -> str:
@@ -59,11 +68,6 @@ class Package(Table):
         """Of the archive."""
         return self.hash.sha256
 
-    @property
-    def size(self) -> int | None:
-        """Bytes; never known before the archive is here."""
-        return None
-
 
 class _Document(Table):
     version: Literal[1]
@@ -84,6 +88,7 @@ def packages(lock: Lock) -> tuple[Package, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is there
     try:
         data = yaml.load(lock.conda, loader)  # noqa: S506 - both are safe loaders
+        _add_sizes(data, lock.conda)
         # Strict mode takes YAML's sequences for tuples only when they come as JSON.
         document = _Document.model_validate_json(json.dumps(data))
     except (yaml.YAMLError, ValidationError) as error:
@@ -96,3 +101,10 @@ def packages(lock: Lock) -> tuple[Package, ...]:
         ) from error
     platform = lock.header["platform"]
     return tuple(package for package in document.package if package.platform == platform)
+
+
+def _add_sizes(data: Any, text: str) -> None:  # noqa: ANN401 - whatever the file holds
+    sizes = {match["sha256"]: int(match["size"]) for match in _SIZE.finditer(text)}
+    with contextlib.suppress(KeyError, TypeError, AttributeError):  # validation tells what is wrong
+        for entry in data["package"]:
+            entry["size"] = sizes.get(entry["hash"]["sha256"])

@@ -35,6 +35,7 @@ CONDA_LAYER = "conda-lock.yml"
 _HEADER = re.compile(r"# (?P<key>[a-z-]+): (?P<value>.+)")
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\")
 _HASH = re.compile(r"    --hash=sha256:(?P<sha256>[0-9a-f]{64})")
+_COMMENT = re.compile(r"^#.*\n|  # .*$", re.MULTILINE)  # of the conda layer
 _NOTE = re.compile(r"    # (?P<key>file|size|index|via): (?P<value>.+)")
 
 
@@ -75,7 +76,7 @@ class Lock:
         """SHA-256 of what the lock installs; comments and the engine's version don't count."""
         lines = [f"python {self.header['python']} {self.header['platform']}"]
         lines += sorted(f"{a.name}=={a.version} {a.sha256}" for a in self.artifacts)
-        lines.append(self.conda or "")
+        lines.append(_COMMENT.sub("", self.conda or ""))
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -239,6 +240,11 @@ def test_the_committed_layers_are_read_whole(folder: Path) -> None:
     (python,) = [package for package in packages if package.name == "python"]
     assert python.version.startswith(lock.header["python"])
     assert python.build.endswith("cpython")
+    assert python.size is not None
+    assert 10_000_000 < python.size < 50_000_000
+    assert all(package.size for package in packages)
+    bare = re.sub(r" *#.*", "", lock.conda).lstrip()
+    assert dataclasses.replace(lock, conda=bare).digest == lock.digest, "comments do not count"
 
 
 def test_faults_of_the_lock_are_told_all_at_once(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import importlib.util
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from provision import condalock
 from provision.catalog import Package
 from provision.engines.conda_adapter import CHANNELS, VIRTUAL
 from provision.errors import SpecError, ToolError
@@ -22,6 +24,8 @@ from provision.run import clean_environment
 from provision.spec import faults_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from provision.catalog import Channel
     from provision.run import Completed, Run
     from provision.spec import Target
@@ -97,7 +101,18 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
         done = run(lock_argv(adapter, target.platform), env=env, cwd=folder)
         if done.returncode:
             raise _failure(target, done)
-        return _with_own_header(target, (folder / _LOCK).read_text(encoding="utf-8"))
+        text = (folder / _LOCK).read_text(encoding="utf-8")
+    known = [package for channel in channels.values() for package in channel.packages]
+    return _with_sizes({p.sha256: p.size for p in known}, _with_own_header(target, text))
+
+
+def _with_sizes(sizes: Mapping[str, int], text: str) -> str:
+    """Add what conda-lock's file has no place for, as comments."""
+
+    def add(match: re.Match[str]) -> str:
+        return condalock.SIZE.format(line=match[0], size=sizes[match[1]])
+
+    return re.sub(r"^ +sha256: '?([0-9a-f]{64})'?$", add, text, flags=re.MULTILINE)
 
 
 def _with_own_header(target: Target, text: str) -> str:

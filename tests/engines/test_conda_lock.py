@@ -124,6 +124,7 @@ def test_each_platform_is_locked_from_here_with_real_addresses(
     assert [url.rpartition("/")[2].partition("-")[0] for url in urls(text)] == names
     assert "zlib-1.2" not in text
     assert "file://" not in text
+    assert text.count("  # size: 1\n") == len(names)
     assert text.startswith("# engine: conda-lock 4.0.3, py-rattler 0.28.0\n# command: provision")
 
 
