@@ -183,7 +183,7 @@ def _add_smoke(smoke: argparse.ArgumentParser) -> None:
 def _add_doctor(doctor: argparse.ArgumentParser) -> None:
     patient = doctor.add_mutually_exclusive_group()
     patient.add_argument(
-        "--python", type=Path, metavar="PATH", help="an interpreter, or its folder"
+        "--python", metavar="PATH", help="an interpreter, its folder, or a command such as python3"
     )
     patient.add_argument("--log", metavar="FILE", help="what a program printed; - reads it here")
     doctor.add_argument("--target", help="what the environment is meant to be; ours without PATH")
@@ -465,14 +465,16 @@ def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosi
     from provision import lockfile, spec
     from provision.devices import read_devices
     from provision.doctor import diagnose_environment, diagnose_machine
+    from provision.doctor.locate import locate
     from provision.finding import Diagnosis
     from provision.host import read_host
+    from provision.run import run
 
     devices = read_devices(project.catalog)
     host = read_host(devices)
     target = spec.load_named(project.specs, arguments.target) if arguments.target else None
     ours = _current(project, target.name).folder if target and not arguments.python else None
-    python = arguments.python or ours
+    python = locate(arguments.python, run) if arguments.python else ours
     if python is None:
         return Diagnosis("this machine", tuple(diagnose_machine(host, devices)))
     lock = lockfile.read(project.lock(target.name)) if target else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from provision import inventory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from packaging.version import Version
 
@@ -56,8 +56,18 @@ class Distribution:
         return ".".join(self.version.split(".")[:2])
 
 
-def distributions(site: Path) -> dict[str, tuple[Distribution, ...]]:
-    """Return what is installed by normalised name; leftovers make more than one of a name."""
+def distributions(sites: Sequence[Path]) -> dict[str, tuple[Distribution, ...]]:
+    """Return what is installed by normalised name; leftovers make more than one of a name.
+
+    What lies in an earlier folder hides what lies in a later one.
+    """
+    found: dict[str, tuple[Distribution, ...]] = {}
+    for site in reversed(sites):
+        found |= _distributions(site)
+    return found
+
+
+def _distributions(site: Path) -> dict[str, tuple[Distribution, ...]]:
     found: dict[str, list[Distribution]] = {}
     for installed in inventory.distributions(site):
         name = installed.name or name_of(installed.folder.name)

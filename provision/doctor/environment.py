@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from provision import inventory
 from provision.doctor.distributions import (
     Distribution,
     distributions,
@@ -15,6 +14,7 @@ from provision.doctor.distributions import (
     name_of,
     read_text,
 )
+from provision.doctor.sites import config_of, prefix_of, sites_of
 from provision.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Environment:
 
     Attributes:
         prefix: Its folder.
-        site: Its site-packages.
+        site: Its site-packages; of several such folders the one that holds torch.
         python: Minor version, such as ``3.11``; "" if it does not show.
         windows: Whether it is laid out as on Windows.
         virtual: Whether it is a virtual environment that shuts the per-user packages out.
@@ -110,18 +110,18 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     Raises:
         UsageError: There is no Python environment at that path.
     """
-    prefix = _prefix(python)
-    site = _site(prefix) if python.exists() or python.is_symlink() else None
-    if site is None:
+    prefix = prefix_of(python)
+    sites = sites_of(python)
+    if not sites:
         raise UsageError(
             f"there is no Python environment at {python}",
             cause="nothing is there, or it has no site-packages folder",
             remedy="give the path of its interpreter, for instance .venv/bin/python",
         )
-    config = _config(prefix)
+    site = next((folder for folder in sites if (folder / "torch").is_dir()), sites[0])
+    config = config_of(prefix)
     version = config.get("version_info") or config.get("version") or _version_of(site)
     minor = ".".join(version.split(".")[:2])
-    pth = _pth(site)
     return Environment(
         prefix=prefix,
         site=site,
@@ -129,38 +129,15 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
         windows=site.parent.name == "Lib",
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
         broken=_broken(prefix),
-        distributions=distributions(site),
+        distributions=distributions(sites),
         torch=_torch(site),
-        pth=pth,
+        pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
         customize=tuple(
             name for name in ("sitecustomize.py", "usercustomize.py") if (site / name).is_file()
         ),
         leftovers=tuple(sorted(name for name in list_names(site) if name.startswith("~"))),
         user_site=_user_site(home, minor) if home else (),
     )
-
-
-def _prefix(python: Path) -> Path:
-    if python.is_dir():
-        return python
-    if python.parent.name in ("bin", "Scripts"):
-        return python.parent.parent
-    return python.parent  # conda on Windows keeps python.exe at the top
-
-
-def _site(prefix: Path) -> Path | None:
-    try:
-        found = inventory.site_packages(prefix)
-        if found is None:  # Debian's own Python
-            found = next(iter(sorted(prefix.glob("lib/python3/dist-packages"))), None)
-    except OSError:
-        return None
-    return found
-
-
-def _config(prefix: Path) -> dict[str, str]:
-    pairs = (line.partition("=") for line in read_text(prefix / "pyvenv.cfg").splitlines())
-    return {key.strip().lower(): value.strip() for key, sign, value in pairs if sign}
 
 
 def _version_of(site: Path) -> str:

@@ -1,0 +1,67 @@
+"""Where the packages of an interpreter lie, as Python and Debian lay it out; read from disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from provision import inventory
+from provision.doctor.distributions import read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def prefix_of(python: Path) -> Path:
+    """Return the folder of the environment that an interpreter, or the folder itself, names."""
+    if python.is_dir():
+        return python
+    if python.parent.name in ("bin", "Scripts"):
+        return python.parent.parent
+    return python.parent  # conda on Windows keeps python.exe at the top
+
+
+def sites_of(python: Path) -> list[Path]:
+    """Return the folders that it imports installed packages from, the first one first.
+
+    Nothing for a path that is not there, or that no packages belong to.
+    """
+    try:
+        if not python.exists() and not python.is_symlink():
+            return []
+        prefix = prefix_of(python)
+        config = config_of(prefix)
+        minor = _minor(python, config)
+        found = _folders(prefix, minor)
+        if config.get("include-system-site-packages") == "true" and "home" in config:
+            found += _folders(prefix_of(prefix / config["home"] / "python"), minor)
+    except (OSError, ValueError):
+        return []
+    return found
+
+
+def config_of(prefix: Path) -> dict[str, str]:
+    """Return the settings of a ``pyvenv.cfg``; none where there is no such file."""
+    pairs = (line.partition("=") for line in read_text(prefix / "pyvenv.cfg").splitlines())
+    return {key.strip().lower(): value.strip() for key, sign, value in pairs if sign}
+
+
+def _minor(python: Path, config: dict[str, str]) -> str:
+    """Return the interpreter's minor version, such as ``3.11``; "" if it does not show."""
+    version = config.get("version_info") or config.get("version") or ""
+    told = re.match(r"3\.\d+", version) or re.search(r"3\.\d+$", os.path.realpath(python))
+    return told[0] if told else ""
+
+
+def _folders(prefix: Path, minor: str) -> list[Path]:
+    known = (
+        prefix / "Lib" / "site-packages",
+        prefix / "lib" / f"python{minor}" / "site-packages",
+        # Debian's own Python: what pip installed, then what apt did.
+        prefix / "local" / "lib" / f"python{minor}" / "dist-packages",
+        prefix / "lib" / "python3" / "dist-packages",
+    )
+    found = [folder for folder in known if folder.is_dir()]
+    other = None if found else inventory.site_packages(prefix)
+    return found or ([other] if other else [])
