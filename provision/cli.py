@@ -466,7 +466,6 @@ def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosi
     from provision.devices import read_devices
     from provision.doctor import diagnose_environment, diagnose_machine
     from provision.doctor.locate import locate
-    from provision.finding import Diagnosis
     from provision.host import read_host
     from provision.run import run
 
@@ -476,10 +475,9 @@ def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosi
     ours = _current(project, target.name).folder if target and not arguments.python else None
     python = locate(arguments.python, run) if arguments.python else ours
     if python is None:
-        return Diagnosis("this machine", tuple(diagnose_machine(host, devices)))
+        return diagnose_machine(host, devices)
     lock = lockfile.read(project.lock(target.name)) if target else None
-    found = diagnose_environment(python, host, devices, target=target, lock=lock, home=Path.home())
-    return Diagnosis(str(python), tuple(found))
+    return diagnose_environment(python, host, devices, target=target, lock=lock, home=Path.home())
 
 
 def _verify(

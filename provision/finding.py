@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -47,10 +47,12 @@ class Diagnosis:
     Attributes:
         patient: What was looked at.
         findings: Nothing means that nothing is wrong that the doctor knows of.
+        facts: What was seen of it before any judgement; nothing of a log.
     """
 
     patient: str
     findings: tuple[Finding, ...]
+    facts: dict[str, str] = field(default_factory=dict)
 
     @property
     def bad(self) -> bool:

@@ -251,6 +251,9 @@ def _refreshed(result: Refreshed, console: Console) -> None:
 
 @_view("Diagnosis")
 def _diagnosis(result: Diagnosis, console: Console) -> None:
+    width = max(map(len, result.facts), default=0) + 1
+    for name, value in result.facts.items():
+        console.line(f"  {name + ':':<{width}} {value}", "dim")
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:

@@ -203,6 +203,7 @@ def test_results_in_json_keep_their_contract(
     keys = {
         ("build", TARGET): ["generation", "plan", "report", "target", "verification"],
         ("verify", TARGET): ["distributions", "drifted", "files", "findings", "size", "tree"],
+        ("doctor", "--target", TARGET): ["facts", "findings", "patient"],
         ("detect",): ["advice", "better", "chosen", "fits", "hidden", "host"],
     }
     for words, expected in keys.items():

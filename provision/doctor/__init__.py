@@ -10,19 +10,20 @@ from provision.doctor.logs import diagnose_log
 if TYPE_CHECKING:
     from provision.devices import Devices
     from provision.facts import Host
-    from provision.finding import Finding
+    from provision.finding import Diagnosis
     from provision.lockfile import Lock
     from provision.spec import Target
 
 __all__ = ["diagnose_environment", "diagnose_log", "diagnose_machine"]
 
 
-def diagnose_machine(host: Host, devices: Devices) -> list[Finding]:
+def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     """Return what keeps programs of any environment from this machine's GPUs, worst first."""
     from provision.doctor.environment import Environment  # noqa: PLC0415 - a log needs none
     from provision.doctor.facts import Facts  # noqa: PLC0415
     from provision.doctor.rules import MACHINE, judge  # noqa: PLC0415
-    from provision.finding import worst_first  # noqa: PLC0415
+    from provision.facts import stack  # noqa: PLC0415
+    from provision.finding import Diagnosis, worst_first  # noqa: PLC0415
 
     usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
     meant = [name for name, vendor in (("cuda", "nvidia"), ("xpu", "intel")) if vendor in usable]
@@ -32,7 +33,7 @@ def diagnose_machine(host: Host, devices: Devices) -> list[Finding]:
         for name in meant or ["cpu"]
         for finding in judge(Facts(nothing, host, devices, assumed=name), MACHINE)
     ]
-    return worst_first(list(dict.fromkeys(found)))
+    return Diagnosis("this machine", tuple(worst_first(list(dict.fromkeys(found)))), stack(host))
 
 
 def diagnose_environment(
@@ -44,7 +45,7 @@ def diagnose_environment(
     lock: Lock | None = None,
     home: Path | None = None,
     root: Path = Path("/"),
-) -> list[Finding]:
+) -> Diagnosis:
     """Return what is wrong with an environment, worst first; nothing of it is run or imported.
 
     Args:
@@ -62,13 +63,14 @@ def diagnose_environment(
     from provision.doctor.environment import read_environment  # noqa: PLC0415 - a log needs none
     from provision.doctor.gather import gather  # noqa: PLC0415
     from provision.doctor.rules import judge  # noqa: PLC0415
-    from provision.finding import worst_first  # noqa: PLC0415
+    from provision.finding import Diagnosis, worst_first  # noqa: PLC0415
 
     env = read_environment(python, home=home)
-    findings = judge(gather(env, host, devices, target=target, home=home, root=root))
+    facts = gather(env, host, devices, target=target, home=home, root=root)
+    findings = judge(facts)
     if lock is not None:
         from provision.verify import verify  # noqa: PLC0415
 
         forbid = target.pip.forbid if target else ()
         findings += verify(env.prefix, lock, forbid, deep=False).findings
-    return worst_first(findings)
+    return Diagnosis(str(python), tuple(worst_first(findings)), facts.told())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from provision.facts import stack
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,6 +16,11 @@ if TYPE_CHECKING:
     from provision.doctor.libraries import Missing
     from provision.facts import Gpu, Host
     from provision.spec import Target
+
+# What decides whether an environment reaches a device, besides torch.
+_TELLING = ("intel-extension-for-pytorch", "ipex-llm", "torchvision",
+            "torchaudio", "triton", "pytorch-triton-xpu", "transformers", "accelerate", "numpy",
+            "xformers", "flash-attn", "bitsandbytes")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +64,18 @@ class Facts:
     def own_gpus(self) -> list[Gpu]:
         """The GPUs that the environment's accelerator is for."""
         return self.gpus({"cuda": "nvidia", "xpu": "intel"}.get(self.accelerator, "none"))
+
+    def told(self) -> dict[str, str]:
+        """Return what a person should see before any judgement, of environment and machine."""
+        env = self.env
+        built = (
+            f"{env.torch.version}, built for {env.accelerator}" if env.torch else "not installed"
+        )
+        others = {name: found.version for name in _TELLING if (found := env.get(name))}
+        return {
+            "Python": env.python or "of unknown version",
+            "torch": built,
+            **others,
+            "distributions": str(len(env.distributions)),
+            **stack(self.host),
+        }

@@ -77,11 +77,11 @@ class Env:
             f"xpu: Optional[str] = {xpu}\nhip: Optional[str] = None\n"
         )
 
-    def diagnose(self) -> list[Finding]:
+    def diagnose(self) -> tuple[Finding, ...]:
         empty = self.prefix.parent / "empty-root"
         return diagnose_environment(
             self.prefix, self.host, self.devices, target=self.target, home=self.home, root=empty
-        )
+        ).findings
 
     def codes(self) -> list[str]:
         """Return the codes of what is worse than a note."""

@@ -106,7 +106,7 @@ def test_ipex_in_a_cuda_environment(env: Env, devices: Devices) -> None:
     broken, log = execute(python, "train.py")
     assert broken.returncode == 127, "SystemExit passes `except Exception`"
     assert codes(log) == ["ipex-torch-version-mismatch"]
-    found = diagnose_environment(python, host, devices)
+    found = diagnose_environment(python, host, devices).findings
     assert found[0].code == "ipex-in-cuda-env"
     assert found[0].remedy.startswith("pip uninstall intel-extension-for-pytorch")
     uninstall = [*uv, "pip", "uninstall", "--python", python, "intel-extension-for-pytorch"]
@@ -114,9 +114,9 @@ def test_ipex_in_a_cuda_environment(env: Env, devices: Devices) -> None:
     healed, log = execute(python, "train.py")
     assert healed.returncode == 0
     assert bad(log) == []
-    assert diagnose_environment(python, host, devices) == []
+    assert diagnose_environment(python, host, devices).findings == ()
 
 
 def test_healthy_environment_gets_no_accusation(python: Path, devices: Devices) -> None:
     found = diagnose_environment(python, Host("linux-64", "6.8"), devices)
-    assert [finding for finding in found if finding.bad] == []
+    assert [finding for finding in found.findings if finding.bad] == []

@@ -376,7 +376,7 @@ def test_healthy_environments_are_left_alone(env: Env) -> None:
     env.add("numpy", "2.4.0", tag="cp311-cp311-manylinux_2_28_x86_64")
     env.add("safetensors", "0.8.0", tag="cp38-abi3-manylinux_2_17_x86_64")
     env.host = linux(ARC)
-    assert env.diagnose() == []
+    assert env.diagnose() == ()
 
 
 def test_stock_torch_on_a_machine_without_gpu(env: Env) -> None:
@@ -449,7 +449,7 @@ def test_stale_caches_are_a_note(env: Env) -> None:
 
 def test_the_machine_by_itself(devices: Devices) -> None:
     def codes(host: Host) -> list[str]:
-        return [finding.code for finding in diagnose_machine(host, devices)]
+        return [finding.code for finding in diagnose_machine(host, devices).findings]
 
     assert codes(linux()) == []
     assert codes(linux(ARC, RTX)) == []
@@ -459,6 +459,21 @@ def test_the_machine_by_itself(devices: Devices) -> None:
     assert codes(linux(ONEAPI_DEVICE_SELECTOR="a:b:c")) == ["selector-syntax"]
     bare = dataclasses.replace(RTX, driver=None)
     assert codes(linux(ARC, bare)) == ["driver-missing"]
+
+
+def test_facts_come_first(env: Env) -> None:
+    env.torch("2.9.1+xpu")
+    env.add("numpy", "2.2.0")
+    env.add("six", "1.17.0")
+    env.host = linux(ARC)
+    facts = diagnose_environment(env.prefix, env.host, env.devices, root=env.prefix).facts
+    assert list(facts.items())[:4] == [
+        ("Python", "3.11"),
+        ("torch", "2.9.1+xpu, built for xpu"),
+        ("numpy", "2.2.0"),
+        ("distributions", "3"),
+    ]
+    assert facts["compute-runtime"] == env.host.runtimes.compute_runtime
 
 
 def test_no_environment_is_a_usage_error(env: Env) -> None:
@@ -516,4 +531,4 @@ def test_drift_against_the_lock_is_told(env: Env) -> None:
     env.torch(lock.versions["torch"])
     env.add("numpy", "1.26.4")
     found = diagnose_environment(env.prefix, env.host, env.devices, lock=lock, root=env.prefix)
-    assert any("numpy" in finding.symptom and finding.bad for finding in found), found
+    assert any("numpy" in finding.symptom and finding.bad for finding in found.findings), found
