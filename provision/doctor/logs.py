@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from provision.doctor.conditions import CONDITIONS
 from provision.doctor.failure import last_failure
 from provision.doctor.patterns import Search
+from provision.doctor.presentation import plain
 from provision.doctor.sample import sample
 from provision.finding import Finding, Level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from provision.doctor.patterns import Hit
     from provision.doctor.sample import Line
@@ -73,7 +74,7 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
         One finding per code. A program error that no environment explains gives one note,
         ``not-environment``; a log that shows no failure gives nothing, or notes on its noise.
     """
-    lines = sample(source)
+    lines = plain(sample(source))
     failure = last_failure(lines)
     matched = _matched(Search(lines))
 
@@ -165,9 +166,3 @@ def texts() -> dict[str, Text]:
     """Return what each code means."""
     data = tomllib.loads((_HERE / "findings.toml").read_text(encoding="utf-8"))
     return {code: Text(**row) for code, row in data.items()}
-
-
-def all_patterns() -> Iterator[str]:
-    """Yield every pattern of the rules, for their own tests."""
-    for rule in rules():
-        yield from (*rule.any, *rule.also, *rule.unless)
