@@ -19,7 +19,8 @@ _CHAIN = re.compile(r"During handling of the above exception|was the direct caus
 _ENDING = re.compile(
     r"^\s*(?:E\s+)?(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit|Invalid\w+)\b(?::|$| \()"
     r"|^\s*(?:[\w./-]+: )?(?:ERROR|error|FATAL|fatal)\b[:! ]|^\s*\[E[ \d]|^\s*Killed\b"
-    r"|core dumped|Segmentation fault|^\s*Aborted\b|^\s*terminate called|Fatal Python error"
+    r"|^\s*\w+\.error: |can't open file|core dumped|Segmentation fault|Fatal Python error"
+    r"|^\s*Aborted\b|^\s*terminate called"
 )
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
 # Exceptions that only pass on that another process or import failed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _EVIDENCE = 300
 _PLAIN = "not-environment"
+_DEVICE = re.compile(r"gpu|cuda|xpu|sycl|device|driver", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,18 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
         not before(rule, hit) or hit[0] in failure.near for rule, hit in matched
     )
     unknown = failure.ended is not None and not told
+    named = any(hit[0] == failure.ended for _, hit in matched)
+    # What is merely doubtful explains no end that no rule names and that tells of no device.
+    other = failure.ended is not None and not (named or _DEVICE.search(lines[failure.ended].text))
+
+    def note(rule: Rule) -> bool:
+        return unknown or (other and _level(rule) is Level.WARNING)
+
     findings = [
-        (before(rule, hit), _finding(rule, hit, lines, note=unknown)) for rule, hit in matched
+        (before(rule, hit), _finding(rule, hit, lines, note=note(rule))) for rule, hit in matched
     ]
     accused = any(finding.bad or finding.code == _PLAIN for _, finding in findings)
-    noise = any(hit[0] == failure.ended for _, hit in matched)
-    if failure.ended is not None and not accused and not noise:
+    if failure.ended is not None and not accused and not named:
         findings.insert(0, (False, _plain(lines[failure.ended])))
     order = list(Level)
     findings.sort(key=lambda pair: (order.index(pair[1].level), pair[0]))
@@ -126,12 +134,16 @@ def _finding(rule: Rule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Find
         remedy += f" (see {text.reference})"
     return Finding(
         code=rule.code,
-        level=Level.NOTE if note else Level(rule.level or text.level),
+        level=Level.NOTE if note else _level(rule),
         symptom=text.symptom,
         cause=(rule.cause or text.cause).format_map(_Blank(groups)),
         remedy=remedy,
         evidence=(_quote(lines[hit[0]]),),
     )
+
+
+def _level(rule: Rule) -> Level:
+    return Level(rule.level or texts()[rule.code].level)
 
 
 def _plain(line: Line) -> Finding:
