@@ -19,6 +19,7 @@ from provision.finding import Finding, Level
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from provision.doctor.failure import Failure
     from provision.doctor.patterns import Hit
     from provision.doctor.sample import Line
 
@@ -89,15 +90,11 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     )
     unknown = failure.ended is not None and not told
     named = any(hit[0] == failure.ended for _, hit in matched)
-    # What is merely doubtful explains no end that no rule names and that tells of no device.
-    other = failure.ended is not None and not (named or _DEVICE.search(lines[failure.ended].text))
-
-    def note(rule: Rule) -> bool:
-        return unknown or (other and _level(rule) is Level.WARNING)
-
-    findings = [
-        (before(rule, hit), _finding(rule, hit, lines, note=note(rule))) for rule, hit in matched
-    ]
+    doubtful = _unexplained(failure, matched, lines)
+    findings = []
+    for rule, hit in matched:
+        note = unknown or (doubtful and _level(rule) is Level.WARNING)
+        findings.append((before(rule, hit), _finding(rule, hit, lines, note=note)))
     accused = any(finding.bad or finding.code == _PLAIN for _, finding in findings)
     if failure.ended is not None and not accused and not named:
         findings.insert(0, (False, _plain(lines[failure.ended])))
@@ -113,6 +110,18 @@ def _matched(search: Search) -> list[tuple[Rule, Hit]]:
         if rule.code not in found and (hit := _fires(rule, search)):
             found[rule.code] = (rule, hit)
     return list(found.values())
+
+
+def _unexplained(
+    failure: Failure, matched: Sequence[tuple[Rule, Hit]], lines: Sequence[Line]
+) -> bool:
+    """Whether the end tells of no device and no rule knows it or what follows.
+
+    What is merely doubtful, such as an integrated GPU in a list, does not explain such an end.
+    """
+    if failure.ended is None or _DEVICE.search(lines[failure.ended].text):
+        return False
+    return all(hit[0] < failure.ended for _, hit in matched)
 
 
 def _fires(rule: Rule, search: Search) -> Hit | None:
