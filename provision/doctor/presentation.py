@@ -46,11 +46,14 @@ _CONSOLES = (80, 120)
 
 def plain(lines: Sequence[Line]) -> list[Line]:
     """Return lines without what chats, loggers, containers and consoles did to them."""
-    return [
+    bare = [
         Line(line.number, _bare(text.translate(_SIGNS)))
         for line in _unwrapped(lines)
         for text in _written_out(line.text)
     ]
+    texts = [line.text for line in bare if line.text]
+    margin = min((len(text) - len(text.lstrip()) for text in texts), default=0)
+    return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
 
 
 def _bare(text: str) -> str:
@@ -85,20 +88,17 @@ def _json(text: str) -> list[str]:
 
 
 def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
-    """Join what a console cut at its width: no line is longer, and some are just as long."""
+    """Add what a console cut at its width, whole again: no line is longer, some just as long.
+
+    The parts stay, for a log may have a longest line of that length by chance.
+    """
     width = max((len(line.text) for line in lines), default=0)
-    if width not in _CONSOLES:
-        yield from lines
-        return
-    kept: Line | None = None
-    full = False
+    parts: list[Line] = []
     for line in lines:
-        if kept and full:
-            kept = Line(kept.number, kept.text + line.text)
-        else:
-            if kept:
-                yield kept
-            kept = line
-        full = len(line.text) == width
-    if kept:
-        yield kept
+        yield line
+        full = width in _CONSOLES and len(line.text) == width
+        if full or parts:
+            parts.append(line)
+        if parts and not full:
+            yield Line(parts[0].number, "".join(part.text for part in parts))
+            parts = []

@@ -179,6 +179,11 @@ def test_ways_of_pasting_do_not_count(way: str, name: str) -> None:
     assert [finding.code for finding in found][:1] == [CODES[name]]
 
 
+def test_a_line_as_wide_as_a_console_is_not_always_cut() -> None:
+    text = "x" * 80 + "\nModuleNotFoundError: No module named 'sentencepiece'"
+    assert diagnose_log(text)[0].code == "missing-package"
+
+
 def test_a_path_is_no_line_end() -> None:
     line = r"OSError: [WinError 126] Error loading C:\new\torch\lib\c10_xpu.dll"
     assert diagnose_log(line)[0].evidence == (f"line 1: {line}",)
