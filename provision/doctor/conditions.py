@@ -45,13 +45,20 @@ def _flag_given_as_false(hit: Hit, search: Search) -> bool:
     return bool(search.find(rf"\b{re.escape(flag)}['\"]?\s*[=:]\s*True\b"))
 
 
-def _answered_no(hit: Hit, search: Search) -> bool:
-    """Whether the next line, in an interactive session, answers False or 0."""
-    return any(line.text.strip() in ("False", "0") for line in search.lines[hit[0] + 1 :][:1])
+def _answered(pattern: str) -> Callable[[Hit, Search], bool]:
+    """Whether the next line, in an interactive session, answers so."""
+    answer = re.compile(pattern, re.IGNORECASE)
+
+    def condition(hit: Hit, search: Search) -> bool:
+        return any(answer.search(line.text) for line in search.lines[hit[0] + 1 :][:1])
+
+    return condition
 
 
 CONDITIONS: dict[str, Callable[[Hit, Search], bool]] = {
-    "answered-no": _answered_no,
+    "answered-no": _answered(r"^\s*(False|0)\s*$"),
+    "answered-yes": _answered(r"^\s*(True|[1-9])\s*$|:gpu|Intel\(R\)|NVIDIA"),
+    "answered-igpu": _answered(r"\b(UHD|Iris|HD) ?(\(R\))?.*Graphics"),
     "below-all": _below_all,
     "other-prefix": _other_prefix,
     "other-python": _other_python,

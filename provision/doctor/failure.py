@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines: what a library prints before it raises stands just above the traceback
 _CHAIN = re.compile(r"During handling of the above exception|was the direct cause of the following")
-# What ends a program without a traceback, and the last line of one.
+# What ends a program without a traceback, and the last line of one, indented where a program
+# passes on what another printed.
 _ENDING = re.compile(
-    r"^(?:E\s+)?(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit|Invalid\w+)\b(?::|$| \()"
-    r"|^\s*(?:ERROR|error|FATAL|fatal)\b[:! ]|^Killed\b|core dumped|Segmentation fault"
-    r"|^terminate called|Fatal Python error"
+    r"^\s*(?:E\s+)?(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit|Invalid\w+)\b(?::|$| \()"
+    r"|^\s*(?:[\w./-]+: )?(?:ERROR|error|FATAL|fatal)\b[:! ]|^\s*\[E[ \d]|^\s*Killed\b"
+    r"|^\s*\w+\.error: |can't open file|core dumped|Segmentation fault|Fatal Python error"
+    r"|^\s*Aborted\b|^\s*terminate called"
 )
+_LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
 # Exceptions that only pass on that another process or import failed.
 _WRAPPER = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessRaisedException|RayTaskError|SystemExit"
@@ -50,9 +53,11 @@ def last_failure(lines: Sequence[Line]) -> Failure:
     ends = [i for i, line in enumerate(lines) if _ENDING.search(line.text)]
     start = starts.pop() if starts else 0
     if lines and _TRACEBACK in lines[start].text:
-        # An exception of any name ends a traceback: the first line that is not indented.
+        # An exception of any name ends a traceback: the first line indented no further than it.
+        text = lines[start].text
+        margin = len(text) - len(text.lstrip())
         rest = range(start + 1, len(lines))
-        ends += [i for i in rest if re.match(r"[A-Za-z_][\w.]*(:|$)", lines[i].text)][:1]
+        ends += [i for i in rest if _LAST_LINE.match(lines[i].text, margin)][:1]
         ends.sort()
     wrapped = bool(start) and any(_WRAPPER.search(line.text) for line in lines[start:])
     while starts and any(_CHAIN.search(line.text) for line in lines[starts[-1] : start]):

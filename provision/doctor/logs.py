@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -11,18 +12,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from provision.doctor.conditions import CONDITIONS
 from provision.doctor.failure import last_failure
 from provision.doctor.patterns import Search
+from provision.doctor.presentation import plain
 from provision.doctor.sample import sample
 from provision.finding import Finding, Level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from provision.doctor.failure import Failure
     from provision.doctor.patterns import Hit
     from provision.doctor.sample import Line
 
 _HERE = Path(__file__).parent
 _EVIDENCE = 300
 _PLAIN = "not-environment"
+_DEVICE = re.compile(r"gpu|cuda|xpu|sycl|device|driver", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
         One finding per code. A program error that no environment explains gives one note,
         ``not-environment``; a log that shows no failure gives nothing, or notes on its noise.
     """
-    lines = sample(source)
+    lines = plain(sample(source))
     failure = last_failure(lines)
     matched = _matched(Search(lines))
 
@@ -85,12 +89,14 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
         not before(rule, hit) or hit[0] in failure.near for rule, hit in matched
     )
     unknown = failure.ended is not None and not told
-    findings = [
-        (before(rule, hit), _finding(rule, hit, lines, note=unknown)) for rule, hit in matched
-    ]
+    named = any(hit[0] == failure.ended for _, hit in matched)
+    doubtful = _unexplained(failure, matched, lines)
+    findings = []
+    for rule, hit in matched:
+        note = unknown or (doubtful and _level(rule) is Level.WARNING)
+        findings.append((before(rule, hit), _finding(rule, hit, lines, note=note)))
     accused = any(finding.bad or finding.code == _PLAIN for _, finding in findings)
-    noise = any(hit[0] == failure.ended for _, hit in matched)
-    if failure.ended is not None and not accused and not noise:
+    if failure.ended is not None and not accused and not named:
         findings.insert(0, (False, _plain(lines[failure.ended])))
     order = list(Level)
     findings.sort(key=lambda pair: (order.index(pair[1].level), pair[0]))
@@ -104,6 +110,18 @@ def _matched(search: Search) -> list[tuple[Rule, Hit]]:
         if rule.code not in found and (hit := _fires(rule, search)):
             found[rule.code] = (rule, hit)
     return list(found.values())
+
+
+def _unexplained(
+    failure: Failure, matched: Sequence[tuple[Rule, Hit]], lines: Sequence[Line]
+) -> bool:
+    """Whether the end tells of no device and no rule knows it or what follows.
+
+    What is merely doubtful, such as an integrated GPU in a list, does not explain such an end.
+    """
+    if failure.ended is None or _DEVICE.search(lines[failure.ended].text):
+        return False
+    return all(hit[0] < failure.ended for _, hit in matched)
 
 
 def _fires(rule: Rule, search: Search) -> Hit | None:
@@ -125,12 +143,16 @@ def _finding(rule: Rule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Find
         remedy += f" (see {text.reference})"
     return Finding(
         code=rule.code,
-        level=Level.NOTE if note else Level(rule.level or text.level),
+        level=Level.NOTE if note else _level(rule),
         symptom=text.symptom,
         cause=(rule.cause or text.cause).format_map(_Blank(groups)),
         remedy=remedy,
         evidence=(_quote(lines[hit[0]]),),
     )
+
+
+def _level(rule: Rule) -> Level:
+    return Level(rule.level or texts()[rule.code].level)
 
 
 def _plain(line: Line) -> Finding:
@@ -165,9 +187,3 @@ def texts() -> dict[str, Text]:
     """Return what each code means."""
     data = tomllib.loads((_HERE / "findings.toml").read_text(encoding="utf-8"))
     return {code: Text(**row) for code, row in data.items()}
-
-
-def all_patterns() -> Iterator[str]:
-    """Yield every pattern of the rules, for their own tests."""
-    for rule in rules():
-        yield from (*rule.any, *rule.also, *rule.unless)

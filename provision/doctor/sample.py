@@ -69,7 +69,7 @@ def _fresh(block: bytes, number: int, seen: set[bytes]) -> Iterator[Line]:
 def _line(number: int, raw: bytes) -> Line:
     if len(raw) > _LINE:
         raw = raw[: _LINE // 2] + b" ... " + raw[-_LINE // 2 :]
-    return Line(number, _COLOUR.sub("", raw.decode("utf-8", "replace")).rstrip())
+    return Line(number, _COLOUR.sub("", raw.decode("utf-8", "replace")))
 
 
 def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -91,12 +91,21 @@ def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 def _utf8(stream: BinaryIO) -> Iterator[bytes]:
     first = stream.read(_BLOCK)
-    if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    encoding = _wide(first)
+    if not encoding:
         while first:
             yield first
             first = stream.read(_BLOCK)
         return
-    decoder = codecs.getincrementaldecoder("utf-16")("replace")
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
     while first:
         yield decoder.decode(first).encode("utf-8", "replace")
         first = stream.read(_BLOCK)
+
+
+def _wide(start: bytes) -> str | None:
+    """Return the encoding of a text in two bytes a sign, which may have lost its mark."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    high = start[1:200:2]
+    return "utf-16-le" if 2 * high.count(0) > len(high) > start[:200:2].count(0) else None

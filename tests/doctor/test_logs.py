@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import html
+import io
 import json
 import random
 import re
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from provision.doctor import diagnose_log
-from provision.doctor.logs import all_patterns, rules, texts
+from provision.doctor.logs import rules, texts
 from provision.doctor.patterns import Search, needles
+from provision.doctor.presentation import plain
 from provision.doctor.sample import sample
 from provision.finding import Level
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).parent
 LOGS = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))["log"]
@@ -106,6 +113,83 @@ def test_the_cause_of_a_chain_is_found() -> None:
     assert diagnose_log(first + second)[0].code == "oneapi-runtime-missing"
 
 
+TORN = 'Traceback (most recent call last):\n  File "/w/a.py", line 1, in <module>\n'
+PRESENTED = {
+    "sound": TORN + "KeyError: 'labels'",
+    "missing": TORN + "ImportError: libsycl.so.8: cannot open shared object file: No such file",
+    "answer": ">>> torch.xpu.device_count()\n0",
+    "version": "ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.30' not found",
+}
+CODES = {
+    "sound": "not-environment",
+    "missing": "oneapi-runtime-missing",
+    "answer": "no-gpu-device-visible",
+    "version": "glibcxx-too-old",
+}
+PREFIXES = [
+    "> ", "> > ", "    ", "\t", "│ ", "      │ ", "[rank0]: ", "[default1]:", "worker-1  | ",
+    "(RayWorker pid=12, ip=10.0.0.1) ", "(EngineCore_0 pid=9) ERROR 10-10 10:10:10 [core.py:70] ",
+    "ERROR 02-23 00:50:05 engine.py:387] ", "2026-01-01 12:00:00,123 - ERROR - ",
+    "2026-01-01 12:00:00.123 | ERROR    | __main__:main:12 - ", "[2026-01-01 12:00:00] ",
+    "01/01/2026 12:00:00 - INFO - __main__ - ", "2026-01-01T12:00:00.1Z stderr F ",
+    "2026-01-01T12:00:00.1234567Z ##[error]", "Oct 04 15:02:41 host webui[394]: ", "\x1b[31m",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRESENTED)
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_what_others_write_before_a_line_does_not_count(prefix: str, name: str) -> None:
+    text = "\n".join(prefix + line for line in PRESENTED[name].split("\n"))
+    assert [finding.code for finding in diagnose_log(text)][:1] == [CODES[name]]
+
+
+def _wrapped(text: str, width: int) -> str:
+    lines = [
+        line[at : at + width] for line in text.split("\n") for at in range(0, len(line), width)
+    ]
+    return "\n".join(lines)
+
+
+def _boxed(text: str) -> str:
+    return "\n".join(f"│ {line:96} │" for line in text.split("\n"))
+
+
+WAYS: dict[str, Callable[[str], str | bytes]] = {
+    "wrapped at 80": lambda text: _wrapped("x" * 90 + "\n" + text, 80),
+    "wrapped at 120": lambda text: _wrapped("x" * 130 + "\n" + text, 120),
+    "in a box": lambda text: "╭─\n" + _boxed(text) + "\n╰─",
+    "as JSON": lambda text: json.dumps({"level": "error", "message": text}),
+    "as Docker keeps it": lambda text: "\n".join(
+        json.dumps({"log": line + "\n", "stream": "stderr"}) for line in text.split("\n")
+    ),
+    "line ends written out": lambda text: text.replace("\n", "\\n") if TORN in text else text,
+    "as HTML": lambda text: html.escape(text).replace(" ", "\u00a0"),
+    "with curly quotes": lambda text: text.replace("`", "\u2018").replace("'", "\u2019"),
+    "after a mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "UTF-16 without a mark": lambda text: text.encode("utf-16-le"),
+    "CRLF": lambda text: text.replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", PRESENTED)
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_of_pasting_do_not_count(way: str, name: str) -> None:
+    pasted = WAYS[way](PRESENTED[name])
+    found = diagnose_log(io.BytesIO(pasted) if isinstance(pasted, bytes) else pasted)
+    assert [finding.code for finding in found][:1] == [CODES[name]]
+
+
+def test_a_line_as_wide_as_a_console_is_not_always_cut() -> None:
+    text = "x" * 80 + "\nModuleNotFoundError: No module named 'sentencepiece'"
+    assert diagnose_log(text)[0].code == "missing-package"
+
+
+def test_a_path_is_no_line_end() -> None:
+    line = r"OSError: [WinError 126] Error loading C:\new\torch\lib\c10_xpu.dll"
+    assert diagnose_log(line)[0].evidence == (f"line 1: {line}",)
+    assert diagnose_log("{" * 100_000) == diagnose_log('{"a": 1}') == []
+
+
 def test_pip_lists_that_only_offer_newer_versions_mean_an_old_pin() -> None:
     line = (
         "ERROR: Could not find a version that satisfies the requirement torch=={} "
@@ -117,13 +201,14 @@ def test_pip_lists_that_only_offer_newer_versions_mean_an_old_pin() -> None:
 
 
 def test_needles_are_long_enough_and_in_every_match() -> None:
-    lines = [line for text in EVERYTHING for line in sample(text)]
+    lines = [line for text in EVERYTHING for line in plain(sample(text))]
     search = Search(lines)
-    for pattern in sorted(set(all_patterns())):
+    patterns = {p for rule in rules() for p in (*rule.any, *rule.also, *rule.unless)}
+    for pattern in sorted(patterns):
         assert min(map(len, needles(pattern))) >= 2, f"the search for {pattern} would be slow"
         compiled = re.compile(pattern, re.IGNORECASE)
-        plain = [i for i, line in enumerate(lines) if compiled.search(line.text)]
-        assert [index for index, _ in search.find(pattern)] == plain[-32:], pattern
+        slow = [i for i, line in enumerate(lines) if compiled.search(line.text)]
+        assert [index for index, _ in search.find(pattern)] == slow[-32:], pattern
 
 
 def _mutated(dice: random.Random, text: str) -> str:
@@ -139,5 +224,5 @@ def _mutated(dice: random.Random, text: str) -> str:
 
 def test_mutated_logs_never_raise() -> None:
     dice = random.Random(2026)
-    for _ in range(2000):
+    for _ in range(10_000):
         diagnose_log(_mutated(dice, dice.choice(EVERYTHING)[-600:]))
