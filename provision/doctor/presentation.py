@@ -42,6 +42,7 @@ _ENTITY = re.compile(r"&(?:quot|apos|lt|gt|amp|nbsp|#\d+|#x[\da-f]+);", re.IGNOR
 # Word processors and chats put these for plain signs; editors put a mark before the first line.
 _SIGNS = str.maketrans("\u00a0\u2018\u2019\u201c\u201d", " ''\"\"", "\ufeff")
 _CONSOLES = (80, 120)
+_MOST_PARTS = 50  # more lines of one width are data
 
 
 def plain(lines: Sequence[Line]) -> list[Line]:
@@ -100,5 +101,6 @@ def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
         if full or parts:
             parts.append(line)
         if parts and not full:
-            yield Line(parts[0].number, "".join(part.text for part in parts))
+            if len(parts) <= _MOST_PARTS:
+                yield Line(parts[0].number, "".join(part.text for part in parts))
             parts = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 19
 _HEAD_BYTES = 1 << 19
-_TAIL_LINES = 10_000
+_TAIL_LINES = 8_000
 _LINE = 4_000  # pip lists every version it knows on one line
 _TEMPLATES = 200_000
 _DIGITS = b"0123456789"
@@ -33,14 +33,14 @@ def sample(source: str | BinaryIO) -> list[Line]:
     """Return the lines of a log that are worth looking at, in order.
 
     The first half MiB is kept whole. After them a line counts only if its like, digits apart, has
-    not been seen, and only the last 10,000 such lines are kept: what ends a program stands at its
+    not been seen, and only the last 8,000 such lines are kept: what ends a program stands at its
     end, and a training loop says the same thing a million times. Memory stays bounded whatever
     comes: binary data, one line of gigabytes, UTF-16 as PowerShell writes it.
     """
     if isinstance(source, str):
         source = io.BytesIO(source.encode("utf-8", "surrogatepass"))
     head: list[Line] = []
-    tail: deque[Line] = deque(maxlen=_TAIL_LINES)
+    tail: deque[tuple[int, bytes]] = deque(maxlen=_TAIL_LINES)
     seen: set[bytes] = set()
     read, number = 0, 1
     for block in _whole_lines(_utf8(source)):
@@ -50,20 +50,24 @@ def sample(source: str | BinaryIO) -> list[Line]:
             tail.extend(_fresh(block, number, seen))
         read += len(block) + 1
         number += block.count(b"\n") + 1
-    return head + list(tail)
+    return head + [_line(*raw) for raw in tail]
 
 
-def _fresh(block: bytes, number: int, seen: set[bytes]) -> Iterator[Line]:
-    """Yield the lines of a block whose like has not been seen; most blocks hold none."""
+def _fresh(block: bytes, number: int, seen: set[bytes]) -> list[tuple[int, bytes]]:
+    """Return the lines of a block whose like has not been seen, numbered; most blocks hold none.
+
+    They stay raw: of millions of them only the last are read.
+    """
     templates = block.translate(None, _DIGITS).split(b"\n")
     new = set(templates) - seen
     if not new:
-        return
+        return []
     if len(seen) < _TEMPLATES:
         seen |= {template for template in new if len(template) < _LINE}
-    for i, (line, template) in enumerate(zip(block.split(b"\n"), templates, strict=True)):
-        if template in new:
-            yield _line(number + i, line)
+    numbered = enumerate(block.split(b"\n"), number)
+    if len(new) == len(templates):
+        return list(numbered)
+    return [pair for pair, template in zip(numbered, templates, strict=True) if template in new]
 
 
 def _line(number: int, raw: bytes) -> Line:
