@@ -182,6 +182,14 @@ def new_numpy(env: Env) -> None:
     env.add("numpy", "2.1.2")
 
 
+@case("numpy2-abi")
+def new_numpy_beside_an_old_pandas(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    env.add("numpy", "2.1.2")
+    env.add("pandas", "2.2.1", "numpy>=1.23")
+    env.add("scipy", "1.10.1", "numpy<1.27")
+
+
 @case("dependency-conflict")
 def contradiction(env: Env) -> None:
     env.add("transformers", "5.0.0", "huggingface-hub>=1.0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from provision.doctor.rules import binaries, intel, machine, python, requirements, torch
+from provision.doctor.rules import binaries, intel, machine, numpy2, python, requirements, torch
 from provision.finding import worst_first
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = (
     torch.Companions(),
     torch.Tritons(),
     intel.TransformersForIpexLlm(),
-    torch.Numpy2(),
+    numpy2.Numpy2(),
     requirements.Requirements(),
     intel.Retired(),
     binaries.Setvars(),

@@ -24,6 +24,7 @@ class Requirements:
         "torch-companion-mismatch",
         "triton-missing-or-incompatible",
         "half-installed",
+        "numpy2-abi",
     )
 
     def check(self, facts: Facts) -> Iterator[Finding]:

@@ -154,28 +154,3 @@ class Tritons:
             f"{first}`uv pip install --reinstall torch` from torch's own index",
             tuple(evidence),
         )
-
-
-class Numpy2:
-    """Wheels that were built before NumPy 2 do not work with it."""
-
-    code: ClassVar[str] = "numpy2-abi"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, facts: Facts) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        numpy, torch = facts.env.get("numpy"), facts.env.get("torch")
-        if numpy is None or torch is None or not numpy.parsed or not torch.parsed:
-            return
-        # torch 2.3 was the first to be built for NumPy 2; on Windows, 2.4
-        # (https://github.com/pytorch/pytorch/issues/107302).
-        first = (2, 4) if facts.env.windows else (2, 3)
-        if numpy.parsed.major >= 2 and torch.parsed.release[:2] < first:
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                "torch cannot exchange arrays with NumPy",
-                f"torch {torch.version} was built for NumPy 1",
-                "uv pip install 'numpy<2'",
-                (f"numpy {numpy.version} is installed", f"torch {torch.version} is installed"),
-            )

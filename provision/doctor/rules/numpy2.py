@@ -1,0 +1,69 @@
+"""Packages that were compiled before NumPy 2, beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from provision.doctor.distributions import parse_version
+from provision.finding import Finding, Level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provision.doctor.distributions import Distribution
+    from provision.doctor.facts import Facts
+
+# The first release that was built for NumPy 2. Of torch see pytorch/pytorch#107302; each of the
+# others was imported beside NumPy 2.0.2, and the release before it failed to.
+_FIRST = {
+    "torch": "2.3",
+    "h5py": "3.11.0",
+    "matplotlib": "3.8.4",
+    "numba": "0.60.0",
+    "numexpr": "2.10.0",
+    "onnxruntime": "1.19.0",
+    "opencv-python": "4.10.0.84",
+    "opencv-python-headless": "4.10.0.84",
+    "pandas": "2.2.2",
+    "pyarrow": "16.0.0",
+    "pywavelets": "1.6.0",
+    "scikit-image": "0.23.1",
+    "scikit-learn": "1.4.2",
+    "scipy": "1.13.0",
+    "shapely": "2.0.4",
+}
+_WINDOWS = {"torch": "2.4"}
+
+
+class Numpy2:
+    """Wheels that were built before NumPy 2 do not work with it."""
+
+    code: ClassVar[str] = "numpy2-abi"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        numpy = facts.env.get("numpy")
+        if numpy is None or not numpy.parsed or numpy.parsed.major < 2:
+            return
+        first = _FIRST | (_WINDOWS if facts.env.windows else {})
+        old = [
+            dist for name in first if (dist := facts.env.get(name)) and _is_older(dist, first[name])
+        ]
+        if old:
+            yield Finding(
+                self.code,
+                Level.ERROR,
+                f"{old[0].name} does not work with NumPy {numpy.version}",
+                f"{', '.join(f'{d.name} {d.version}' for d in old)}: built for NumPy 1",
+                "uv pip install 'numpy<2'",
+                (
+                    f"numpy {numpy.version} is installed",
+                    *(f"{d.name} {d.version}: NumPy 2 needs {first[d.name]}" for d in old[:5]),
+                ),
+            )
+
+
+def _is_older(dist: Distribution, first: str) -> bool:
+    since = parse_version(first)
+    return bool(dist.parsed and since and dist.parsed < since)
