@@ -373,7 +373,7 @@ def test_found(code: str, name: str, dirty: Callable[[Env], None], env: Env) -> 
 
 
 def test_every_code_of_the_rules_has_a_case() -> None:
-    quiet = {"index-retired", "stale-kernel-cache"}
+    quiet = {"index-retired", "stale-kernel-cache", "accelerate-offload-keyerror"}
     assert {rule.code for rule in RULES} - quiet <= {code for code, _, _ in CASES}
 
 
@@ -467,6 +467,14 @@ def test_the_machine_by_itself(devices: Devices) -> None:
     assert codes(linux(ONEAPI_DEVICE_SELECTOR="a:b:c")) == ["selector-syntax"]
     bare = dataclasses.replace(RTX, driver=None)
     assert codes(linux(ARC, bare)) == ["driver-missing"]
+
+
+def test_accelerate_that_cannot_offload_to_xpu_is_a_note(env: Env) -> None:
+    env.host = linux(ARC)
+    env.torch("2.9.1+xpu")
+    env.add("accelerate", "1.5.2")
+    (note,) = env.diagnose()
+    assert (note.code, note.level) == ("accelerate-offload-keyerror", Level.NOTE)
 
 
 def test_facts_come_first(env: Env) -> None:

@@ -60,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     intel.TransformersForIpexLlm(),
     numpy2.Numpy2(),
     requirements.Requirements(),
+    intel.OldAccelerate(),
     intel.Retired(),
     binaries.Setvars(),
     binaries.MissingLibraries(),

@@ -124,6 +124,30 @@ class TransformersForIpexLlm:
             )  # fmt: skip
 
 
+class OldAccelerate:
+    """Accelerate before 1.6 fails in offload on XPU; that only matters to who offloads."""
+
+    code: ClassVar[str] = "accelerate-offload-keyerror"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        accelerate = facts.env.get("accelerate")
+        # ipex-llm pins an old one, and offloads by its own means.
+        if accelerate is None or facts.accelerator != "xpu" or facts.env.get("ipex-llm"):
+            return
+        first = parse_version("1.6")
+        if accelerate.parsed and first and accelerate.parsed < first:
+            yield Finding(
+                self.code,
+                Level.NOTE,
+                "Offloaded models fail with KeyError 'xpu:0'",
+                "Accelerate before 1.6 has no entry for this device in its map of tied parameters",
+                "uv pip install 'accelerate>=1.6'",
+                (f"accelerate {accelerate.version} is installed",),
+            )
+
+
 class Retired:
     """IPEX and ipex-llm are archived: their index may vanish, and nobody mends them."""
 
