@@ -45,6 +45,11 @@ class Distribution:
         """The version as a comparable one; None if it is none."""
         return parse_version(self.version)
 
+    def is_before(self, version: str) -> bool:
+        """Whether it is older than a version; one whose own version is none is not."""
+        other = parse_version(version)
+        return bool(self.parsed and other and self.parsed < other)
+
     @property
     def local(self) -> str:
         """The local part of the version, such as ``cu128``; "" if it has none."""

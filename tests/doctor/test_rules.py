@@ -190,6 +190,21 @@ def new_numpy_beside_an_old_pandas(env: Env) -> None:
     env.add("scipy", "1.10.1", "numpy<1.27")
 
 
+@case("bitsandbytes-no-gpu-build")
+def bitsandbytes_of_an_older_cuda(env: Env) -> None:
+    env.torch("2.13.0+cu130", cuda="13.0")
+    env.add("bitsandbytes", "0.47.0")
+    for runtime in ("cpu", "cuda118", "cuda129"):
+        (env.site / "bitsandbytes" / f"libbitsandbytes_{runtime}.so").touch()
+
+
+@case("bitsandbytes-no-gpu-build")
+def bitsandbytes_from_before_xpu(env: Env) -> None:
+    env.host = linux(ARC)
+    env.torch("2.9.1+xpu")
+    env.add("bitsandbytes", "0.45.5")
+
+
 @case("dependency-conflict")
 def contradiction(env: Env) -> None:
     env.add("transformers", "5.0.0", "huggingface-hub>=1.0")
@@ -383,6 +398,7 @@ def test_healthy_environments_are_left_alone(env: Env) -> None:
     env.add("pytorch-triton-xpu", "3.5.0", module="triton")
     env.add("numpy", "2.4.0", tag="cp311-cp311-manylinux_2_28_x86_64")
     env.add("safetensors", "0.8.0", tag="cp38-abi3-manylinux_2_17_x86_64")
+    env.add("bitsandbytes", "0.46.0")
     env.host = linux(ARC)
     assert env.diagnose() == ()
 
@@ -390,6 +406,8 @@ def test_healthy_environments_are_left_alone(env: Env) -> None:
 def test_stock_torch_on_a_machine_without_gpu(env: Env) -> None:
     env.torch("2.13.0", "triton==3.7.0; platform_system == 'Linux'", cuda="13.0")
     env.add("triton", "3.7.0")
+    env.add("bitsandbytes", "0.49.0")
+    (env.site / "bitsandbytes" / "libbitsandbytes_cuda130.so").touch()
     assert env.codes() == []
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from provision.doctor.rules import binaries, intel, machine, numpy2, python, requirements, torch
+from provision.doctor.rules import (
+    binaries,
+    bitsandbytes,
+    intel,
+    machine,
+    numpy2,
+    python,
+    requirements,
+    torch,
+)
 from provision.finding import worst_first
 
 if TYPE_CHECKING:
@@ -60,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     intel.TransformersForIpexLlm(),
     numpy2.Numpy2(),
     requirements.Requirements(),
+    bitsandbytes.NoGpuLibrary(),
     intel.OldAccelerate(),
     intel.Retired(),
     binaries.Setvars(),

@@ -136,8 +136,7 @@ class OldAccelerate:
         # ipex-llm pins an old one, and offloads by its own means.
         if accelerate is None or facts.accelerator != "xpu" or facts.env.get("ipex-llm"):
             return
-        first = parse_version("1.6")
-        if accelerate.parsed and first and accelerate.parsed < first:
+        if accelerate.is_before("1.6"):
             yield Finding(
                 self.code,
                 Level.NOTE,

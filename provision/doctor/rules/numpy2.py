@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from provision.doctor.distributions import parse_version
 from provision.finding import Finding, Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.distributions import Distribution
     from provision.doctor.facts import Facts
 
 # The first release that was built for NumPy 2. Of torch see pytorch/pytorch#107302; each of the
@@ -48,7 +46,7 @@ class Numpy2:
             return
         first = _FIRST | (_WINDOWS if facts.env.windows else {})
         old = [
-            dist for name in first if (dist := facts.env.get(name)) and _is_older(dist, first[name])
+            dist for name in first if (dist := facts.env.get(name)) and dist.is_before(first[name])
         ]
         if old:
             yield Finding(
@@ -62,8 +60,3 @@ class Numpy2:
                     *(f"{d.name} {d.version}: NumPy 2 needs {first[d.name]}" for d in old[:5]),
                 ),
             )
-
-
-def _is_older(dist: Distribution, first: str) -> bool:
-    since = parse_version(first)
-    return bool(dist.parsed and since and dist.parsed < since)

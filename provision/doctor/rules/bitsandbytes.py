@@ -1,0 +1,50 @@
+"""bitsandbytes brings a library per GPU runtime; without a fitting one it computes on the CPU."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from provision.doctor.distributions import list_names
+from provision.finding import Finding, Level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provision.doctor.distributions import Distribution
+    from provision.doctor.facts import Facts
+
+_LIBRARY = re.compile(r"libbitsandbytes_(cuda|xpu)(\d*)\.(?:so|dll)")
+_FIRST_FOR_XPU = "0.46"  # with Triton kernels; its own library came with 0.48
+
+
+class NoGpuLibrary:
+    """bitsandbytes has nothing for the runtime of this torch."""
+
+    code: ClassVar[str] = "bitsandbytes-no-gpu-build"
+    unless: ClassVar[tuple[str, ...]] = ("cpu-build-of-torch-installed", "half-installed")
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        found, torch = facts.env.get("bitsandbytes"), facts.env.torch
+        if found is None or torch is None:
+            return
+        names = list_names(found.folder.parent / "bitsandbytes")
+        libraries = [match for name in names if (match := _LIBRARY.fullmatch(name))]
+        if facts.env.accelerator == "cuda" and torch.cuda:
+            major = torch.cuda.partition(".")[0]
+            # cuda118 is for CUDA 11.8; one of the same major serves.
+            if not any(m[1] == "cuda" and m[2][:-1] == major for m in libraries):
+                yield self._finding(found, f"CUDA {torch.cuda}", [m[0] for m in libraries])
+        elif facts.env.accelerator == "xpu" and found.is_before(_FIRST_FOR_XPU):
+            yield self._finding(found, "XPU", [m[0] for m in libraries])
+
+    def _finding(self, found: Distribution, runtime: str, has: list[str]) -> Finding:
+        return Finding(
+            self.code,
+            Level.ERROR,
+            f"bitsandbytes does not reach the GPU: it has no library for {runtime}",
+            f"bitsandbytes {found.version} was built before torch came with {runtime}",
+            "uv pip install --upgrade bitsandbytes, then `python -m bitsandbytes`",
+            (f"bitsandbytes {found.version} brings {', '.join(has) or 'no GPU library'}",),
+        )
