@@ -190,6 +190,12 @@ def new_numpy_beside_an_old_pandas(env: Env) -> None:
     env.add("scipy", "1.10.1", "numpy<1.27")
 
 
+@case("torch-too-old-for-transformers")
+def transformers_for_a_newer_torch(env: Env) -> None:
+    env.torch("2.1.2")
+    env.add("transformers", "5.1.0", "torch>=2.4; extra == 'torch'", "torch>=2.4; extra == 'all'")
+
+
 @case("bitsandbytes-no-gpu-build")
 def bitsandbytes_of_an_older_cuda(env: Env) -> None:
     env.torch("2.13.0+cu130", cuda="13.0")

@@ -67,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     torch.Companions(),
     torch.Tritons(),
     intel.TransformersForIpexLlm(),
+    torch.TooOldForTransformers(),
     numpy2.Numpy2(),
     requirements.Requirements(),
     bitsandbytes.NoGpuLibrary(),

@@ -79,10 +79,10 @@ def pinned(dist: Distribution, name: str, *, extras: bool = True) -> set[str]:
     }
 
 
-def requirements(dist: Distribution, env: Environment) -> Iterator[Requirement]:
-    """Yield what a distribution requires on this platform and Python, without extras."""
+def requirements(dist: Distribution, env: Environment, extra: str = "") -> Iterator[Requirement]:
+    """Yield what a distribution requires on this platform and Python, with an extra or without."""
     marker_values = {
-        "extra": "",
+        "extra": extra,
         "python_version": env.python or "3.11",
         "python_full_version": f"{env.python or '3.11'}.0",
         "sys_platform": "win32" if env.windows else "linux",

@@ -154,3 +154,31 @@ class Tritons:
             f"{first}`uv pip install --reinstall torch` from torch's own index",
             tuple(evidence),
         )
+
+
+class TooOldForTransformers:
+    """transformers turns PyTorch off, or fails, where torch is older than it asks for."""
+
+    code: ClassVar[str] = "torch-too-old-for-transformers"
+    unless: ClassVar[tuple[str, ...]] = ("transformers-version-too-new-for-ipex-llm",)
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        torch, transformers = facts.env.get("torch"), facts.env.get("transformers")
+        if torch is None or transformers is None or not torch.parsed:
+            return
+        for wanted in requirements(transformers, facts.env, extra="torch"):
+            if wanted.name == "torch" and not meets(torch, wanted):
+                yield Finding(
+                    self.code,
+                    Level.ERROR,
+                    f"transformers {transformers.version} does not work with torch {torch.version}",
+                    f"It asks for torch{wanted.specifier}, in an extra that installers leave out",
+                    f"uv pip install 'torch{wanted.specifier}' from the index of this build, or an "
+                    "older transformers; or lock and build the target",
+                    (
+                        f"torch {torch.version} is installed",
+                        f"transformers {transformers.version} requires torch{wanted.specifier}",
+                    ),
+                )
+                return
