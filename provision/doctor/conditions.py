@@ -22,9 +22,13 @@ def _listed(hit: Hit) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
 
 
 def _below_all(hit: Hit, _search: Search) -> bool:
-    """Whether every version that the index offers is newer: the rest needs an older Python."""
+    """Whether every version that the index offers is newer: the rest needs an older Python.
+
+    An index that offers no build of the wanted kind, such as ``+xpu``, is another one.
+    """
     wanted, listed = _listed(hit)
-    return bool(listed) and wanted < min(listed)
+    offered = (hit[1].groupdict().get("local") or "") in hit[1]["listed"]
+    return offered and bool(listed) and wanted < min(listed)
 
 
 def _other_prefix(hit: Hit, search: Search) -> bool:
@@ -37,6 +41,18 @@ def _other_python(hit: Hit, search: Search) -> bool:
     built = search.find(r"_umath\.c(?:python-|p)3(?P<minor>\d+)\b")
     built += search.find(r"/lib/python3\.(?P<minor>\d+)/site-packages/numpy")
     return any(other[1]["minor"] != hit[1]["minor"] for other in built)
+
+
+def _other_soname(hit: Hit, search: Search) -> bool:
+    """Whether another version of the library that is missing is there."""
+    name = hit[1]["lib"]
+    base = re.escape(name.rpartition(".")[0])
+    return any(other[1][0] != name for other in search.find(rf"{base}\.\d+"))
+
+
+def _more_is_free(hit: Hit, _search: Search) -> bool:
+    """Whether more memory is free than is asked for."""
+    return float(hit[1]["free"]) > float(hit[1]["wanted"])
 
 
 def _flag_given_as_false(hit: Hit, search: Search) -> bool:
@@ -60,7 +76,9 @@ CONDITIONS: dict[str, Callable[[Hit, Search], bool]] = {
     "answered-yes": _answered(r"^\s*(True|[1-9])\s*$|:gpu|Intel\(R\)|NVIDIA"),
     "answered-igpu": _answered(r"\b(UHD|Iris|HD) ?(\(R\))?.*Graphics"),
     "below-all": _below_all,
+    "more-is-free": _more_is_free,
     "other-prefix": _other_prefix,
+    "other-soname": _other_soname,
     "other-python": _other_python,
     "flag-given-as-false": _flag_given_as_false,
 }
