@@ -23,6 +23,8 @@ _ENDING = re.compile(
     r"|^\s*Aborted\b|^\s*terminate called"
 )
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
+# Whoever says so after an error has survived it.
+_WENT_ON = re.compile(r"\bINFO\b|\b[Cc]ontinuing\b|\b([Ee]poch|[Ss]tep)\W+\d")
 # Exceptions that only pass on that another process or import failed.
 _WRAPPER = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessRaisedException|RayTaskError|SystemExit"
@@ -64,5 +66,8 @@ def last_failure(lines: Sequence[Line]) -> Failure:
         start = starts.pop()
     # The first error after an earlier traceback is that traceback's own end.
     earlier = next((end for end in ends if starts and end > starts[-1]), -1)
-    near = frozenset(end for end in ends if max(earlier, start - _NEAR - 1) < end < start)
+    first = max(earlier, start - _NEAR - 1) + 1
+    went_on = (i for i in range(first, start) if _WENT_ON.search(lines[i].text))
+    first = max(went_on, default=first)
+    near = frozenset(end for end in ends if first <= end < start)
     return Failure(start, near, ends[-1] if ends else None, wrapped)
