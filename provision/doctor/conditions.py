@@ -43,6 +43,12 @@ def _other_python(hit: Hit, search: Search) -> bool:
     return any(other[1]["minor"] != hit[1]["minor"] for other in built)
 
 
+def _satisfied_elsewhere(hit: Hit, search: Search) -> bool:
+    """Whether an installer said that the missing module was there already."""
+    found = search.find(r"Requirement already satisfied: (?P<name>[\w.-]+)")
+    return any(other[1]["name"].replace("-", "_") == hit[1]["module"] for other in found)
+
+
 def _other_soname(hit: Hit, search: Search) -> bool:
     """Whether another version of the library that is missing is there."""
     name = hit[1]["lib"]
@@ -80,5 +86,6 @@ CONDITIONS: dict[str, Callable[[Hit, Search], bool]] = {
     "other-prefix": _other_prefix,
     "other-soname": _other_soname,
     "other-python": _other_python,
+    "satisfied-elsewhere": _satisfied_elsewhere,
     "flag-given-as-false": _flag_given_as_false,
 }
