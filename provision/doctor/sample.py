@@ -17,6 +17,7 @@ _HEAD_BYTES = 1 << 19
 _TAIL_LINES = 8_000
 _LINE = 4_000  # pip lists every version it knows on one line
 _TEMPLATES = 200_000
+_LATE_BLOCKS = 4
 _DIGITS = b"0123456789"
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -34,22 +35,28 @@ def sample(source: str | BinaryIO) -> list[Line]:
 
     The first half MiB is kept whole. After them a line counts only if its like, digits apart, has
     not been seen, and only the last 8,000 such lines are kept: what ends a program stands at its
-    end, and a training loop says the same thing a million times. Memory stays bounded whatever
-    comes: binary data, one line of gigabytes, UTF-16 as PowerShell writes it.
+    end, and a training loop says the same thing a million times. Of a log that never repeats
+    itself only the end is looked at. Memory stays bounded whatever comes: binary data, one line of
+    gigabytes, UTF-16 as PowerShell writes it.
     """
     if isinstance(source, str):
         source = io.BytesIO(source.encode("utf-8", "surrogatepass"))
     head: list[Line] = []
     tail: deque[tuple[int, bytes]] = deque(maxlen=_TAIL_LINES)
+    late: deque[tuple[int, bytes]] = deque(maxlen=_LATE_BLOCKS)
     seen: set[bytes] = set()
     read, number = 0, 1
     for block in _whole_lines(_utf8(source)):
         if read < _HEAD_BYTES:
             head += [_line(number + i, line) for i, line in enumerate(block.split(b"\n"))]
-        else:
+        elif len(seen) < _TEMPLATES:
             tail.extend(_fresh(block, number, seen))
+        else:
+            late.append((number, block))
         read += len(block) + 1
         number += block.count(b"\n") + 1
+    for first, block in late:
+        tail.extend(enumerate(block.split(b"\n"), first))
     return head + [_line(*raw) for raw in tail]
 
 
@@ -62,11 +69,8 @@ def _fresh(block: bytes, number: int, seen: set[bytes]) -> list[tuple[int, bytes
     new = set(templates) - seen
     if not new:
         return []
-    if len(seen) < _TEMPLATES:
-        seen |= {template for template in new if len(template) < _LINE}
+    seen |= {template for template in new if len(template) < _LINE}
     numbered = enumerate(block.split(b"\n"), number)
-    if len(new) == len(templates):
-        return list(numbered)
     return [pair for pair, template in zip(numbered, templates, strict=True) if template in new]
 
 
