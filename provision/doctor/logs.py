@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _EVIDENCE = 300
 _PLAIN = "not-environment"
-_DEVICE = re.compile(r"gpu|cuda|xpu|sycl|device|driver", re.IGNORECASE)
+_DEVICE = re.compile(r"^(?!.*out of memory).*(gpu|cuda|xpu|sycl|device|driver)", re.IGNORECASE)
+_WARNED = re.compile(r"\b[A-Z]\w+Warning: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,9 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     doubtful = _unexplained(failure, matched, lines)
     findings = []
     for rule, hit in matched:
-        note = unknown or (doubtful and _level(rule) is Level.WARNING)
+        warned = not rule.anywhere and _WARNED.search(lines[hit[0]].text)
+        weak = warned or _level(rule) is Level.WARNING
+        note = unknown or bool(doubtful and weak)
         findings.append((before(rule, hit), _finding(rule, hit, lines, note=note)))
     accused = any(finding.bad or finding.code == _PLAIN for _, finding in findings)
     if failure.ended is not None and not accused and not named:
@@ -117,7 +120,8 @@ def _unexplained(
 ) -> bool:
     """Whether the end tells of no device and no rule knows it or what follows.
 
-    What is merely doubtful, such as an integrated GPU in a list, does not explain such an end.
+    What is merely doubtful, such as an integrated GPU in a list, or what Python only warned of,
+    does not explain such an end.
     """
     if failure.ended is None or _DEVICE.search(lines[failure.ended].text):
         return False
