@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _EVIDENCE = 300
 _PLAIN = "not-environment"
-_DEVICE = re.compile(r"^(?!.*out of memory).*(gpu|cuda|xpu|sycl|device|driver)", re.IGNORECASE)
-_WARNED = re.compile(r"\b[A-Z]\w+Warning: ")
+_DEVICE = re.compile(
+    r"^(?!.*out of memory).*\b((gpu|device|driver)s?|cuda|xpu|sycl)\b", re.IGNORECASE
+)
+_WARNED = re.compile(r"\b[A-Z]\w+Warning: |\b(WARN|WARNING|INFO|DEBUG)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,9 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
         One finding per code. A program error that no environment explains gives one note,
         ``not-environment``; a log that shows no failure gives nothing, or notes on its noise.
     """
-    lines = plain(sample(source))
+    raw = sample(source)
+    lines = plain(raw)
+    warned = {line.number for line in raw if _WARNED.search(line.text)}
     failure = last_failure(lines)
     matched = _matched(Search(lines))
 
@@ -94,9 +98,9 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     doubtful = _unexplained(failure, matched, lines)
     findings = []
     for rule, hit in matched:
-        warned = not rule.anywhere and _WARNED.search(lines[hit[0]].text)
-        weak = warned or _level(rule) is Level.WARNING
-        note = unknown or bool(doubtful and weak)
+        only_warned = lines[hit[0]].number in warned and not rule.anywhere
+        weak = only_warned or _level(rule) is Level.WARNING
+        note = unknown or (doubtful and weak)
         findings.append((before(rule, hit), _finding(rule, hit, lines, note=note)))
     accused = any(finding.bad or finding.code == _PLAIN for _, finding in findings)
     if failure.ended is not None and not accused and not named:
@@ -120,7 +124,7 @@ def _unexplained(
 ) -> bool:
     """Whether the end tells of no device and no rule knows it or what follows.
 
-    What is merely doubtful, such as an integrated GPU in a list, or what Python only warned of,
+    What is merely doubtful, such as an integrated GPU in a list, or what was only warned of,
     does not explain such an end.
     """
     if failure.ended is None or _DEVICE.search(lines[failure.ended].text):
