@@ -240,6 +240,8 @@ def test_ctrl_c_during_a_download_leaves_no_current_and_exits_with_130(lab: Lab)
     lab.index.fault = "stall"
     environment = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/"}
     command = [sys.executable, "-m", "provision", "build", TARGET, "--project", lab.project.root]
+    # A shell starts what it sends to the background with Ctrl-C ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as child:
         while not any(path.endswith(".whl") for path in lab.index.asked):
             time.sleep(0.02)
