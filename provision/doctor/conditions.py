@@ -56,6 +56,14 @@ def _other_soname(hit: Hit, search: Search) -> bool:
     return any(other[1][0] != name for other in search.find(rf"{base}\.\d+"))
 
 
+def _no_gpu_listed(hit: Hit, search: Search) -> bool:
+    """Whether sycl-ls names no GPU in this listing, the last one."""
+    first = hit[0]
+    while first and search.lines[first - 1].text.startswith("["):
+        first -= 1
+    return not any(found[0] >= first for found in search.find(r"^\[\w+:gpu[:\]]"))
+
+
 def _more_is_free(hit: Hit, _search: Search) -> bool:
     """Whether more memory is free than is asked for."""
     return float(hit[1]["free"]) > float(hit[1]["wanted"])
@@ -83,6 +91,7 @@ CONDITIONS: dict[str, Callable[[Hit, Search], bool]] = {
     "answered-igpu": _answered(r"\b(UHD|Iris|HD) ?(\(R\))?.*Graphics"),
     "below-all": _below_all,
     "more-is-free": _more_is_free,
+    "no-gpu-listed": _no_gpu_listed,
     "other-prefix": _other_prefix,
     "other-soname": _other_soname,
     "other-python": _other_python,

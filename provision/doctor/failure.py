@@ -18,7 +18,7 @@ _CHAIN = re.compile(r"During handling of the above exception|was the direct caus
 # passes on what another printed.
 _ENDING = re.compile(
     r"^\s*(?:E\s+)?(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit|Invalid\w+)\b(?::|$| \()"
-    r"|^\s*(?:[\w./-]+: )?(?:ERROR|error|FATAL|fatal)\b[:! ]|^\s*\[E[ \d]|^\s*Killed\b"
+    r"|^\s*(?:[\w./-]+: )?(?:ERROR|error|FATAL|fatal)\b[:! ].*\w|^\s*\[E[ \d]|^\s*Killed\b"
     r"|^\s*\w+\.error: |can't open file|core dumped|Segmentation fault|Fatal Python error"
     r"|^\s*Aborted\b|^\s*terminate called"
 )
