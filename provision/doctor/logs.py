@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _EVIDENCE = 300
 _PLAIN = "not-environment"
-_DEVICE = re.compile(
-    r"^(?!.*out of memory).*\b((gpu|device|driver)s?|cuda|xpu|sycl)\b", re.IGNORECASE
+# Ends that a doubtful cause may explain: they tell of a device or, as an abort does, of nothing.
+_OPEN_END = re.compile(
+    r"^(?!.*out of memory).*\b((gpu|device|driver)s?|cuda|xpu|sycl)\b|\bAborted\b", re.IGNORECASE
 )
 _WARNED = re.compile(r"\b[A-Z]\w+Warning: |\b(WARN|WARNING|INFO|DEBUG)\b")
 
@@ -122,12 +123,12 @@ def _matched(search: Search) -> list[tuple[Rule, Hit]]:
 def _unexplained(
     failure: Failure, matched: Sequence[tuple[Rule, Hit]], lines: Sequence[Line]
 ) -> bool:
-    """Whether the end tells of no device and no rule knows it or what follows.
+    """Whether the end is of another kind and no rule knows it or what follows.
 
     What is merely doubtful, such as an integrated GPU in a list, or what was only warned of,
     does not explain such an end.
     """
-    if failure.ended is None or _DEVICE.search(lines[failure.ended].text):
+    if failure.ended is None or _OPEN_END.search(lines[failure.ended].text):
         return False
     return all(hit[0] < failure.ended for _, hit in matched)
 
