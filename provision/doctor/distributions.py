@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 _READ = 1 << 20
+_COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Distribution:
         requires: Its ``Requires-Dist`` lines.
         requires_python: Its ``Requires-Python``, or "".
         tags: The tags of the wheel that it came from.
+        origin: The URL that it was installed from, where no index chose it.
+        minors: Pythons that its compiled modules are for, such as ``3.11``; not stable-ABI ones.
         gone: Top-level modules that its RECORD names and that are not there; None without RECORD.
     """
 
@@ -38,6 +41,8 @@ class Distribution:
     requires: tuple[str, ...] = ()
     requires_python: str = ""
     tags: tuple[str, ...] = ()
+    origin: str = ""
+    minors: frozenset[str] = frozenset()
     gone: tuple[str, ...] | None = ()
 
     @property
@@ -84,6 +89,8 @@ def _distribution(installed: inventory.Installed, name: str, site: Path) -> Dist
     metadata = read_text(installed.folder / "METADATA").replace("\r\n", "\n")
     fields = [line.partition(": ") for line in metadata.partition("\n\n")[0].splitlines()]
     wheel = read_text(installed.folder / "WHEEL")
+    origin = re.search(r'"url": *"([^"]+)"', read_text(installed.folder / "direct_url.json"))
+    files = [file.path for file in installed.files() or ()]
     return Distribution(
         name=name,
         version=installed.version
@@ -92,18 +99,21 @@ def _distribution(installed: inventory.Installed, name: str, site: Path) -> Dist
         requires=tuple(value for key, _, value in fields if key == "Requires-Dist"),
         requires_python=next((value for key, _, value in fields if key == "Requires-Python"), ""),
         tags=tuple(re.findall(r"^Tag: (\S+)", wheel, re.MULTILINE)),
-        gone=_gone(installed, site),
+        origin=origin[1] if origin else "",
+        minors=frozenset(f"3.{m[1]}" for path in files if (m := _COMPILED.search(path))),
+        gone=_gone(installed, files, site),
     )
 
 
-def _gone(installed: inventory.Installed, site: Path) -> tuple[str, ...] | None:
+def _gone(
+    installed: inventory.Installed, files: Sequence[str], site: Path
+) -> tuple[str, ...] | None:
     if not (installed.folder / "METADATA").is_file():
         return None
-    files = installed.files()
-    if files is None:
+    if not files:
         # Debian and conda leave RECORD out of some packages; their INSTALLER tells.
         return None if read_text(installed.folder / "INSTALLER").strip() in ("pip", "uv") else ()
-    code = (file.path for file in files if file.path.endswith((".py", ".so", ".pyd")))
+    code = (path for path in files if path.endswith((".py", ".so", ".pyd")))
     tops = dict.fromkeys(path.split("/")[0] for path in code)
     modules = (top for top in tops if top.partition(".")[0].isidentifier() and top != "__pycache__")
     return tuple(top for top in modules if not (site / top).exists())

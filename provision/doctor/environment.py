@@ -57,6 +57,7 @@ class Environment:
         windows: Whether it is laid out as on Windows.
         virtual: Whether it is a virtual environment that shuts the per-user packages out.
         broken: Why its interpreter cannot start, or "".
+        markers: What the environment markers of requirements stand for here.
         distributions: By normalised name; more than one if leftovers lie about.
         torch: torch's build; None without torch.
         pth: Lines of ``.pth`` files that run code or add folders: file name and line.
@@ -71,6 +72,7 @@ class Environment:
     windows: bool = False
     virtual: bool = False
     broken: str = ""
+    markers: Mapping[str, str] = field(default_factory=dict)
     distributions: Mapping[str, tuple[Distribution, ...]] = field(default_factory=dict)
     torch: Torch | None = None
     pth: tuple[tuple[str, str], ...] = ()
@@ -122,14 +124,17 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     config = config_of(prefix)
     version = config.get("version_info") or config.get("version") or _version_of(site)
     minor = ".".join(version.split(".")[:2])
+    windows = site.parent.name == "Lib"
+    installed = distributions(sites)
     return Environment(
         prefix=prefix,
         site=site,
         python=minor,
-        windows=site.parent.name == "Lib",
+        windows=windows,
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
         broken=_broken(prefix),
-        distributions=distributions(sites),
+        markers=_markers(version, installed, windows=windows),
+        distributions=installed,
         torch=_torch(site),
         pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
         customize=tuple(
@@ -138,6 +143,29 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
         leftovers=tuple(sorted(name for name in list_names(site) if name.startswith("~"))),
         user_site=_user_site(home, minor) if home else (),
     )
+
+
+def _markers(
+    version: str, installed: Mapping[str, tuple[Distribution, ...]], *, windows: bool
+) -> dict[str, str]:
+    """Return what markers stand for; the tags of the wheels tell the platform."""
+    tags = " ".join(tag for several in installed.values() for dist in several for tag in dist.tags)
+    system, platform, name = "Linux", "linux", "posix"
+    machine = "aarch64" if "aarch64" in tags else "x86_64"
+    if windows:
+        system, platform, name = "Windows", "win32", "nt"
+        machine = "ARM64" if "win_arm64" in tags else "AMD64"
+    elif "-macosx_" in tags:
+        system, platform = "Darwin", "darwin"
+        machine = "arm64" if re.search(r"macosx_\w+_arm64", tags) else "x86_64"
+    return {
+        "python_version": ".".join(version.split(".")[:2]) or "3.11",
+        "python_full_version": version or "3.11.0",
+        "platform_system": system,
+        "sys_platform": platform,
+        "os_name": name,
+        "platform_machine": machine,
+    }
 
 
 def _version_of(site: Path) -> str:

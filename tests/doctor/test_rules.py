@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import time
 from pathlib import Path
@@ -383,6 +384,94 @@ def below_the_floor_of_the_target(env: Env) -> None:
     env.host = linux(ARC)
 
 
+@case("ipex-llm-with-separate-ipex")
+def ipex_of_another_minor_than_the_xe_core(env: Env) -> None:
+    env.torch("2.5.1+cxx11.abi")
+    env.add("bigdl-core-xe-21", "2.6.0")
+    env.add(IPEX, "2.5.10+xpu")
+
+
+@case("cpu-build-of-torch-installed")
+def cpu_torch_beside_what_only_cuda_uses(env: Env) -> None:
+    env.torch("2.0.0+cpu")
+    env.add("xformers", "0.0.18", "torch==2.0.0")
+
+
+@case("cpu-build-of-torch-installed")
+def cpu_torch_beside_the_libraries_of_a_cuda_torch(env: Env) -> None:
+    env.torch("2.8.0", "nvidia-nccl-cu12==2.27.3; platform_machine == 'x86_64'")
+    env.add("torchaudio", "2.8.0", "torch==2.8.0", tag="cp311-cp311-manylinux_2_28_aarch64")
+    env.add("nvidia-nccl-cu12", "2.27.3")
+
+
+@case("torch-companion-mismatch")
+def torchtext_of_another_release(env: Env) -> None:
+    env.torch("2.4.0")
+    env.add("torchtext", "0.18.0", "torch>=2.3.0")
+
+
+@case("torch-companion-mismatch")
+def xformers_pins_another_torch(env: Env) -> None:
+    env.torch("2.5.0+cu124", cuda="12.4")
+    env.add("xformers", "0.0.28.post1+cu121", "torch==2.4.1")
+
+
+@case("compiled-extension-abi-mismatch")
+def wheel_whose_url_names_another_torch(env: Env) -> None:
+    env.torch("2.3.0", cuda="12.1")
+    wheel = "flash_attn-2.5.7%2Bcu122torch2.2cxx11abiFALSE-cp311-cp311-linux_x86_64.whl"
+    origin = {"url": f"https://example.org/v2.5.7/{wheel}", "archive_info": {}}
+    (env.add("flash-attn", "2.5.7") / "direct_url.json").write_text(json.dumps(origin))
+
+
+@case("compiled-extension-abi-mismatch")
+def wheel_whose_version_names_another_torch(env: Env) -> None:
+    env.torch("2.10.0+cu128", cuda="12.8")
+    env.add("torch-scatter", "2.1.2+pt23cu121")
+    env.add("torch-sparse", "0.6.18+pt210cu128")
+
+
+@case("bitsandbytes-no-gpu-build")
+def bitsandbytes_that_asks_for_the_very_cuda(env: Env) -> None:
+    env.torch("2.7.0+cu128", cuda="12.8")
+    env.add("bitsandbytes", "0.45.2")
+    (env.site / "bitsandbytes" / "libbitsandbytes_cuda126.so").touch()
+
+
+@case("cuda-library-mismatch")
+def libraries_for_two_cudas(env: Env) -> None:
+    env.torch("2.8.0", "nvidia-nccl-cu12==2.27.3", "nvidia-cublas-cu12==12.8.4.1", cuda="12.8")
+    env.add("nvidia-nccl-cu12", "2.27.3")
+    env.add("nvidia-cublas-cu12", "12.8.4.1")
+    env.add("nvidia-nccl-cu11", "2.14.3")
+    env.add("nvidia-cublas-cu11", "11.10.3.66")
+
+
+@case("mkl-abi-break")
+def mkl_that_dropped_a_symbol(env: Env) -> None:
+    (env.prefix / "conda-meta").mkdir()
+    for name in ("mkl-2024.1.0-ha957f24_691", "pytorch-2.0.1-py3.10_cuda11.8_0", "mkl-fft-1.3-0"):
+        (env.prefix / "conda-meta" / f"{name}.json").touch()
+
+
+@case("oneapi-version-conflict")
+def runtime_of_another_oneapi(env: Env) -> None:
+    env.torch("2.6.0+xpu", "intel-sycl-rt==2025.0.2")
+    env.add("intel-sycl-rt", "2025.0.4")
+
+
+@case("wrong-interpreter-site-packages")
+def modules_for_another_python(env: Env) -> None:
+    record = env.add("numpy", "1.21.5") / "RECORD"
+    module = "numpy/core/_multiarray_umath.cpython-310-x86_64-linux-gnu.so"
+    record.write_text(record.read_text() + f"{module},,\n")
+
+
+@case("python-version-unsupported")
+def python_above_what_a_package_allows(env: Env) -> None:
+    env.add("TTS", "0.22.0", requires_python=">=3.9,<3.11")
+
+
 @pytest.mark.parametrize(("code", "name", "dirty"), CASES, ids=[f"{c}:{n}" for c, n, _ in CASES])
 def test_found(code: str, name: str, dirty: Callable[[Env], None], env: Env) -> None:
     dirty(env)
@@ -421,6 +510,47 @@ def test_the_cpu_target_beside_a_card_is_a_choice(env: Env) -> None:
     env.torch("2.13.0+cpu")
     env.target = target("cpu")
     env.host = linux(ARC)
+    assert env.codes() == []
+
+
+def test_bitsandbytes_for_linux_serves_nobody_on_windows(windows_env: Env) -> None:
+    windows_env.torch("2.1.0+cu121", cuda="12.1")
+    windows_env.add("bitsandbytes", "0.41.0")
+    (windows_env.site / "bitsandbytes" / "libbitsandbytes_cuda121.so").touch()
+    assert windows_env.codes() == ["bitsandbytes-no-gpu-build"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "wish"),
+    [
+        ("cp311-cp311-manylinux_2_28_aarch64", "platform_machine == 'x86_64'"),
+        ("cp311-none-macosx_11_0_arm64", "sys_platform == 'linux'"),
+        ("cp311-none-macosx_11_0_arm64", "platform_machine == 'x86_64'"),
+    ],
+)
+def test_requirements_for_other_platforms_are_not_asked_for(env: Env, tag: str, wish: str) -> None:
+    env.torch("2.5.1", f"triton==3.1.0; {wish}")
+    env.add("torchvision", "0.20.1", "torch==2.5.1", tag=tag)
+    assert env.codes() == []
+
+
+def test_builds_of_vendors_with_versions_of_their_own_are_left_alone(env: Env) -> None:
+    env.torch("2.4.0a0+07cecf4168.nv24.5", cuda="12.4")
+    env.add("torchvision", "0.19.0a0+48b1edf")
+    assert env.codes() == []
+
+
+def test_bitsandbytes_that_takes_a_near_cuda_is_left_alone(env: Env) -> None:
+    env.torch("2.9.1+cu129", cuda="12.9")
+    env.add("bitsandbytes", "0.50.0")
+    (env.site / "bitsandbytes" / "libbitsandbytes_cuda128.so").touch()
+    assert env.codes() == []
+
+
+def test_nccl_that_another_package_asks_for_is_no_leftover(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    env.add("xgboost", "3.1.0", "nvidia-nccl-cu12")
+    env.add("nvidia-nccl-cu12", "2.28.3")
     assert env.codes() == []
 
 

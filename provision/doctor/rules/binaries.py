@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from provision.doctor.distributions import list_names, parse_version
 from provision.finding import Finding, Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.doctor.distributions import Distribution
     from provision.doctor.facts import Facts
     from provision.doctor.libraries import Missing
 
@@ -85,6 +87,60 @@ def _remedy(name: str) -> str:
     if _CUDA.fullmatch(name):
         return "uv pip install --reinstall torch, so that its own nvidia-* packages come back"
     return f"Install the package that brings {name}, or build the target again"
+
+
+class SameLibraryTwice:
+    """Two of NVIDIA's packages, for two CUDAs, write a library of the same name."""
+
+    code: ClassVar[str] = "cuda-library-mismatch"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        libraries: dict[tuple[str, str], list[Distribution]] = {}
+        for dist in facts.env.like("nvidia-"):
+            # nvidia-nccl-cu11 and -cu12 both bring nvidia/nccl/lib/libnccl.so.2.
+            if name := re.fullmatch(r"(nvidia-[\w-]+)-cu\d+", dist.name):
+                major = dist.version.partition(".")[0]
+                libraries.setdefault((name[1], major), []).append(dist)
+        twice = [several for several in libraries.values() if len(several) > 1]
+        if twice:
+            uninstall = " ".join(dist.name for several in twice for dist in several)
+            yield Finding(
+                self.code,
+                Level.WARNING,
+                "Packages for two CUDAs lie in the same folders, and the last one written is used",
+                "Another package, or an older torch, brought NVIDIA's libraries for another CUDA",
+                f"uv pip uninstall {uninstall}, then `uv pip install --reinstall torch`",
+                tuple(
+                    " and ".join(f"{dist.name} {dist.version}" for dist in several)
+                    for several in twice[:5]
+                ),
+            )
+
+
+class NewMkl:
+    """MKL 2024.1 dropped a symbol that conda's builds of torch before 2.3 import from it."""
+
+    code: ClassVar[str] = "mkl-abi-break"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        names = list_names(facts.env.prefix / "conda-meta")
+        found = (re.match(r"(mkl|pytorch)-(\d[\w.]*)-", name) for name in names)
+        versions = {match[1]: match[2] for match in found if match}
+        mkl, torch = (parse_version(versions.get(name, "")) for name in ("mkl", "pytorch"))
+        if mkl and torch and mkl.release >= (2024, 1) and torch.release < (2, 3):
+            yield Finding(
+                self.code,
+                Level.ERROR,
+                "import torch fails with an undefined symbol, iJIT_NotifyEvent",
+                "MKL 2024.1 no longer has a symbol that this torch takes from it "
+                "(https://github.com/pytorch/pytorch/issues/123097)",
+                "conda install 'mkl<2024.1'",
+                (f"mkl {mkl} and pytorch {torch} are installed by conda",),
+            )
 
 
 class Setvars:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from provision.doctor.distributions import Distribution
     from provision.doctor.facts import Facts
 
-_LIBRARY = re.compile(r"libbitsandbytes_(cuda|xpu)(\d*)\.(?:so|dll)")
+_LIBRARY = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
+_FIRST_NEAR = "0.50"  # takes a library of the same major; those before ask for the very version
 _FIRST_FOR_XPU = "0.46"  # with Triton kernels; its own library came with 0.48
 
 
@@ -32,9 +33,10 @@ class NoGpuLibrary:
         names = list_names(found.folder.parent / "bitsandbytes")
         libraries = [match for name in names if (match := _LIBRARY.fullmatch(name))]
         if facts.env.accelerator == "cuda" and torch.cuda:
-            major = torch.cuda.partition(".")[0]
-            # cuda118 is for CUDA 11.8; one of the same major serves.
-            if not any(m[1] == "cuda" and m[2][:-1] == major for m in libraries):
+            wanted = torch.cuda.replace(".", "")  # cuda118 is for CUDA 11.8
+            serves = wanted if found.is_before(_FIRST_NEAR) else wanted[:-1]
+            own = "dll" if facts.env.windows else "so"
+            if not any(m[1].startswith(serves) and m[2] == own for m in libraries):
                 yield self._finding(found, f"CUDA {torch.cuda}", [m[0] for m in libraries])
         elif facts.env.accelerator == "xpu" and found.is_before(_FIRST_FOR_XPU):
             yield self._finding(found, "XPU", [m[0] for m in libraries])
@@ -44,7 +46,7 @@ class NoGpuLibrary:
             self.code,
             Level.ERROR,
             f"bitsandbytes does not reach the GPU: it has no library for {runtime}",
-            f"bitsandbytes {found.version} was built before torch came with {runtime}",
+            f"bitsandbytes {found.version} was built without {runtime} on this platform",
             "uv pip install --upgrade bitsandbytes, then `python -m bitsandbytes`",
-            (f"bitsandbytes {found.version} brings {', '.join(has) or 'no GPU library'}",),
+            (f"bitsandbytes {found.version} brings {', '.join(has[-5:]) or 'no GPU library'}",),
         )

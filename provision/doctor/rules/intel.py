@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 from provision.doctor.distributions import parse_version
@@ -36,6 +37,8 @@ class IpexBesideIpexLlm:
             yield self._finding(f"{llm.name} {llm.version} goes with {_IPEX} {wanted}", ipex)
         elif core and "xpu" not in ipex.local:
             yield self._finding(f"{core[0].name} {core[0].version} is for the XPU build", ipex)
+        elif core and (minor := _built_with(core[0])) not in ("", ipex.minor):
+            yield self._finding(f"{core[0].name} is for IPEX {minor}", ipex)
 
     def _finding(self, wanted: str, ipex: Distribution) -> Finding:
         return Finding(
@@ -47,6 +50,12 @@ class IpexBesideIpexLlm:
             "`provision build ipex-llm-linux`",
             (f"{ipex.name} {ipex.version} is installed", wanted),
         )
+
+
+def _built_with(core: Distribution) -> str:
+    """Return the minor of IPEX that ipex-llm's kernels are for: bigdl-core-xe-21 is for 2.1."""
+    found = re.search(r"-(\d)(\d+)$", core.name)
+    return f"{found[1]}.{found[2]}" if found else ""
 
 
 class IpexInCuda:

@@ -85,10 +85,10 @@ class OtherPython:
         """Yield what is wrong."""
         own = facts.env.python
         foreign = [
-            f"{dist.name} {dist.version} was built for Python {built}"
+            f"{dist.name} {dist.version} was built for Python {', '.join(sorted(built))}"
             for several in facts.env.distributions.values()
             for dist in several
-            if own and (built := _built_for(dist)) and built != own
+            if own and (built := _built_for(dist)) and own not in built
         ]
         if foreign:
             yield Finding(
@@ -101,10 +101,10 @@ class OtherPython:
             )
 
 
-def _built_for(dist: Distribution) -> str:
-    """Return the one Python that a compiled wheel is for; "" for stable-ABI and pure wheels."""
-    minors = {m[1] for tag in dist.tags if (m := re.match(r"cp3(\d+)-cp3\d+-", tag))}
-    return f"3.{minors.pop()}" if len(minors) == 1 and len(dist.tags) <= 4 else ""
+def _built_for(dist: Distribution) -> frozenset[str]:
+    """Return the Pythons that its modules are for; none for stable-ABI and pure wheels."""
+    tagged = (re.match(r"cp3(\d+)-cp3\d+-", tag) for tag in dist.tags)
+    return dist.minors or frozenset(f"3.{match[1]}" for match in tagged if match)
 
 
 class Shadowed:
@@ -195,8 +195,11 @@ class NoWheels:
             wanted = facts.target.python
             yield self._finding(own, (f"target {facts.target.name} is for Python {wanted}",))
             return
-        refusing = [f"{d.name} {d.version} requires Python {d.requires_python}"
-                    for d in map(facts.env.get, _STACK) if d and not _takes(d, own)]  # fmt: skip
+        refusing = [
+            f"{dist.name} {dist.version} requires Python {dist.requires_python}"
+            for dist in (several[0] for several in facts.env.distributions.values())
+            if not _takes(dist, own)
+        ]
         if refusing:
             yield self._finding(own, tuple(refusing[:5]))
         elif facts.env.torch is None and int(own.partition(".")[2] or 0) > _NEWEST_PYTHON:

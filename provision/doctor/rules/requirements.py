@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from provision.finding import Finding, Level
 
@@ -14,6 +14,46 @@ if TYPE_CHECKING:
     from provision.doctor.distributions import Distribution
     from provision.doctor.environment import Environment
     from provision.doctor.facts import Facts
+
+
+class _Kind(NamedTuple):
+    """What it means that a requirement for packages of such names is not met."""
+
+    names: tuple[str, ...]
+    code: str
+    level: Level
+    symptom: str
+    cause: str
+    remedy: str
+
+
+_KINDS = (
+    _Kind(
+        ("nvidia-",),
+        "cuda-library-mismatch",
+        Level.ERROR,
+        "An NVIDIA library is not of the version that torch was built with",
+        "Another package replaced it after torch was installed",
+        "uv pip install --reinstall torch",
+    ),
+    _Kind(
+        ("intel-cmplr-", "intel-sycl-rt", "intel-opencl-rt", "intel-openmp", "intel-pti", "mkl",
+         "onemkl-", "dpcpp-cpp-rt", "oneccl", "tcmlib", "umf"),
+        "oneapi-version-conflict",
+        Level.WARNING,
+        "A oneAPI library is not of the version that it was built with",
+        "Another package, such as IPEX, brought that of another oneAPI release",
+        "Install the quoted version; better, the set of one release: `provision build TARGET`",
+    ),
+    _Kind(
+        ("",),
+        "dependency-conflict",
+        Level.WARNING,
+        "Installed packages contradict each other",
+        "Something was installed later without regard to what was there",
+        "`uv pip check`, then install the quoted versions; or lock and build the target",
+    ),
+)  # fmt: skip
 
 
 class Requirements:
@@ -30,8 +70,7 @@ class Requirements:
     def check(self, facts: Facts) -> Iterator[Finding]:
         """Yield what is wrong."""
         spared = set(_overridden(facts))
-        broken: list[str] = []
-        nvidia: list[str] = []
+        broken: dict[_Kind, list[str]] = {}
         for dist in (several[0] for several in facts.env.distributions.values()):
             for wanted in requirements(dist, facts.env):
                 found = facts.env.get(wanted.name)
@@ -39,25 +78,11 @@ class Requirements:
                     continue
                 if not meets(found, wanted):
                     line = f"{dist.name} {dist.version} requires {wanted}, {found.version} is here"
-                    (nvidia if wanted.name.startswith("nvidia-") else broken).append(line)
-        if nvidia:
-            yield Finding(
-                "cuda-library-mismatch",
-                Level.ERROR,
-                "An NVIDIA library is not of the version that torch was built with",
-                "Another package replaced it after torch was installed",
-                "uv pip install --reinstall torch",
-                tuple(nvidia[:5]),
-            )
-        if broken:
-            yield Finding(
-                self.code,
-                Level.WARNING,
-                "Installed packages contradict each other",
-                "Something was installed later without regard to what was there",
-                "`uv pip check`, then install the quoted versions; or lock and build the target",
-                tuple(broken[:5]),
-            )
+                    kind = next(k for k in _KINDS if wanted.name.startswith(k.names))
+                    broken.setdefault(kind, []).append(line)
+        for kind in (kind for kind in _KINDS if kind in broken):
+            evidence = tuple(broken[kind][:5])
+            yield Finding(kind.code, kind.level, kind.symptom, kind.cause, kind.remedy, evidence)
 
 
 def _overridden(facts: Facts) -> Iterator[str]:
@@ -81,15 +106,7 @@ def pinned(dist: Distribution, name: str, *, extras: bool = True) -> set[str]:
 
 def requirements(dist: Distribution, env: Environment, extra: str = "") -> Iterator[Requirement]:
     """Yield what a distribution requires on this platform and Python, with an extra or without."""
-    marker_values = {
-        "extra": extra,
-        "python_version": env.python or "3.11",
-        "python_full_version": f"{env.python or '3.11'}.0",
-        "sys_platform": "win32" if env.windows else "linux",
-        "platform_system": "Windows" if env.windows else "Linux",
-        "os_name": "nt" if env.windows else "posix",
-        "platform_machine": "AMD64" if env.windows else "x86_64",
-    }
+    marker_values = {**env.markers, "extra": extra}
     for line in dist.requires:
         wanted = _requirement(line)
         if wanted and (wanted.marker is None or wanted.marker.evaluate(marker_values)):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import unquote
 
 from provision.doctor.rules.requirements import meets, pinned, requirements
 from provision.finding import Finding, Level
@@ -15,9 +17,15 @@ if TYPE_CHECKING:
 
 _TRITONS = ("triton", "pytorch-triton", "pytorch-triton-xpu", "pytorch-triton-rocm", "triton-xpu",
             "triton-windows")  # fmt: skip
-# torchvision's minor runs ahead of torch's: 0.15 goes with 2.0, 0.24 with 2.9
-# (https://github.com/pytorch/vision#installation).
-_VISION_AHEAD = 15
+# The minors of torchvision and torchtext run ahead of torch's: 0.15 goes with 2.0, 0.24 with 2.9
+# (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).
+_AHEAD = 15
+_COMPANIONS = ("torchvision", "torchaudio", "torchtext", "xformers")
+# These have nothing to do where torch has no CUDA.
+_FOR_CUDA = ("xformers", "flash-attn", "causal-conv1d", "mamba-ssm", "auto-gptq", "exllamav2",
+             "sgl-kernel", "flashinfer-python")  # fmt: skip
+# How wheels are named that are built for one torch: +cu122torch2.2, +pt23cu121.
+_BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)")
 
 
 class WrongBuild:
@@ -43,7 +51,7 @@ class WrongBuild:
 
 
 class CpuBuild:
-    """A GPU is there, or the target is for one, and torch is a CPU build."""
+    """A GPU is there or meant, by the target or by other packages, and torch is a CPU build."""
 
     code: ClassVar[str] = "cpu-build-of-torch-installed"
     unless: ClassVar[tuple[str, ...]] = ("half-installed",)
@@ -55,21 +63,37 @@ class CpuBuild:
             return
         cards = [g for g in facts.host.gpus if g.supported and g.vendor in ("intel", "nvidia")]
         meant = facts.target.accelerator if facts.target else None
-        if meant == "cpu" or (meant is None and not cards):
+        others = [] if meant else list(_for_cuda(facts))
+        if meant == "cpu" or not (meant or cards or others):
             return
+        why = "there is a GPU that it could use" if cards else "what is beside it is for CUDA"
         yield Finding(
             self.code,
             Level.ERROR if meant else Level.WARNING,
             "torch runs on the CPU only",
-            "torch is a CPU build, though "
-            + (f"the target is for {meant}" if meant else "there is a GPU that it could use"),
+            f"torch is a CPU build, though {f'the target is for {meant}' if meant else why}",
             f"`provision build {facts.target.name if facts.target else 'auto'}`",
-            (f"torch {torch.version} is a CPU build", *(f"here is {g.name}" for g in cards[:3])),
+            (
+                f"torch {torch.version} is a CPU build",
+                *(f"here is {gpu.name}" for gpu in cards[:3]),
+                *(f"{dist.name} {dist.version} is installed" for dist in others[:3]),
+            ),
         )
 
 
+def _for_cuda(facts: Facts) -> Iterator[Distribution]:
+    """Yield packages that show that torch was, or was to be, a CUDA build."""
+    yield from filter(None, map(facts.env.get, _FOR_CUDA))
+    # NCCL comes with a CUDA torch; left behind, it shows that torch was replaced.
+    for nccl in facts.env.like("nvidia-nccl-"):
+        everyone = (several[0] for several in facts.env.distributions.values())
+        asked = (r.name for dist in everyone for r in requirements(dist, facts.env))
+        if nccl.name not in asked:
+            yield nccl
+
+
 class Companions:
-    """torchvision and torchaudio belong to one release and one build of torch."""
+    """torchvision and the like belong to one release and one build of torch."""
 
     code: ClassVar[str] = "torch-companion-mismatch"
     unless: ClassVar[tuple[str, ...]] = ()
@@ -77,9 +101,9 @@ class Companions:
     def check(self, facts: Facts) -> Iterator[Finding]:
         """Yield what is wrong."""
         torch = facts.env.get("torch")
-        if torch is None:
+        if torch is None or _is_own_build(torch):
             return
-        companions = filter(None, map(facts.env.get, ("torchvision", "torchaudio")))
+        companions = filter(None, map(facts.env.get, _COMPANIONS))
         wrong = [
             f"{dist.name} {dist.version} is for torch {wanted}"
             for dist in companions
@@ -89,7 +113,7 @@ class Companions:
             yield Finding(
                 self.code,
                 Level.ERROR,
-                "torchvision or torchaudio does not belong to this torch",
+                "A package that was built for one torch is installed beside another",
                 "They were installed at different times or from different indexes",
                 "Install all of them in one command from one index, or `provision build TARGET`",
                 (f"torch {torch.version} is installed", *wrong),
@@ -103,7 +127,7 @@ def _goes_with(dist: Distribution, torch: Distribution) -> str:
         return sorted(pins)[0]
     if not pins and (wanted := _release_of(dist)) and wanted != torch.minor:
         return f"{wanted}.*"
-    if dist.local and torch.local and dist.local != torch.local:
+    if dist.name != "xformers" and dist.local and torch.local and dist.local != torch.local:
         return f"{torch.version.partition('+')[0]}+{dist.local}"
     return ""
 
@@ -114,13 +138,53 @@ def _release_of(dist: Distribution) -> str:
         return ""
     if dist.name == "torchaudio":
         return dist.minor
-    if version.major == 0 and version.minor >= _VISION_AHEAD:
-        return f"2.{version.minor - _VISION_AHEAD}"
+    if dist.name != "xformers" and version.major == 0 and version.minor >= _AHEAD:
+        return f"2.{version.minor - _AHEAD}"
     return ""
+
+
+def _is_own_build(torch: Distribution) -> bool:
+    """Whether it is an alpha that a vendor built with companions of its own, as for Jetson."""
+    return bool(torch.parsed and torch.parsed.pre and torch.parsed.pre[0] == "a")
 
 
 def _same(pin: str, version: str) -> bool:
     return pin == version or pin == version.partition("+")[0]
+
+
+class Extensions:
+    """Compiled packages that do not require one torch, but were built for one."""
+
+    code: ClassVar[str] = "compiled-extension-abi-mismatch"
+    unless: ClassVar[tuple[str, ...]] = ("half-installed",)
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        torch = facts.env.get("torch")
+        if torch is None:
+            return
+        wrong = [
+            f"{dist.name} {dist.version} was built for torch {built}"
+            for dist in (several[0] for several in facts.env.distributions.values())
+            if (built := _built_for(dist)) and built != torch.minor
+        ]
+        if wrong:
+            yield Finding(
+                self.code,
+                Level.ERROR,
+                "A compiled extension was built for another torch",
+                "torch was changed after it, or the wheel for another torch was taken",
+                "Install the wheel for this torch, or build it here: "
+                "`uv pip install --reinstall --no-build-isolation --no-binary NAME NAME`",
+                (f"torch {torch.version} is installed", *wrong[:4]),
+            )
+
+
+def _built_for(dist: Distribution) -> str:
+    """Return the minor version of torch that the name of a wheel tells, or ""."""
+    wheel = unquote(dist.origin).rpartition("/")[2]
+    found = _BUILT_FOR.search(f"+{dist.local}") or _BUILT_FOR.search(wheel)
+    return ".".join(filter(None, found.groups())) if found else ""
 
 
 class Tritons:
