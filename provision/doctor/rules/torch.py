@@ -19,8 +19,9 @@ _TRITONS = ("triton", "pytorch-triton", "pytorch-triton-xpu", "pytorch-triton-ro
             "triton-windows")  # fmt: skip
 # The minors of torchvision and torchtext run ahead of torch's: 0.15 goes with 2.0, 0.24 with 2.9
 # (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).
+_NUMBERED = ("torchvision", "torchtext")
 _AHEAD = 15
-_COMPANIONS = ("torchvision", "torchaudio", "torchtext", "xformers")
+_COMPANIONS = (*_NUMBERED, "torchaudio", "xformers")
 # These have nothing to do where torch has no CUDA.
 _FOR_CUDA = ("xformers", "flash-attn", "causal-conv1d", "mamba-ssm", "auto-gptq", "exllamav2",
              "sgl-kernel", "flashinfer-python")  # fmt: skip
@@ -127,7 +128,8 @@ def _goes_with(dist: Distribution, torch: Distribution) -> str:
         return sorted(pins)[0]
     if not pins and (wanted := _release_of(dist)) and wanted != torch.minor:
         return f"{wanted}.*"
-    if dist.name != "xformers" and dist.local and torch.local and dist.local != torch.local:
+    of_one_build = dist.name != "xformers"  # whose CUDA may be of another minor than torch's
+    if of_one_build and dist.local and torch.local and dist.local != torch.local:
         return f"{torch.version.partition('+')[0]}+{dist.local}"
     return ""
 
@@ -138,7 +140,7 @@ def _release_of(dist: Distribution) -> str:
         return ""
     if dist.name == "torchaudio":
         return dist.minor
-    if dist.name != "xformers" and version.major == 0 and version.minor >= _AHEAD:
+    if dist.name in _NUMBERED and version.major == 0 and version.minor >= _AHEAD:
         return f"2.{version.minor - _AHEAD}"
     return ""
 
