@@ -87,7 +87,9 @@ def _answered(pattern: str) -> Callable[[Hit, Search], bool]:
 
 CONDITIONS: dict[str, Callable[[Hit, Search], bool]] = {
     "answered-no": _answered(r"^\s*(False|0)\s*$"),
-    "answered-yes": _answered(r"^\s*(True|[1-9])\s*$|:gpu|^(?!\[opencl:(cpu|acc)).*Intel\(R\)|NVIDIA"),
+    "answered-yes": _answered(
+        r"^\s*(True|[1-9])\s*$|:gpu|^(?!\[opencl:(cpu|acc)).*Intel\(R\)|NVIDIA"
+    ),
     "answered-igpu": _answered(r"\b(UHD|Iris|HD) ?(\(R\))?.*Graphics"),
     "below-all": _below_all,
     "more-is-free": _more_is_free,

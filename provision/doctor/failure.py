@@ -25,6 +25,11 @@ _ENDING = re.compile(
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
 # Whoever says so after an error has survived it.
 _WENT_ON = re.compile(r"\bINFO\b|\b[Cc]ontinuing\b|\b([Ee]poch|[Ss]tep)\W+\d")
+# What a program prints that does its work; that a server is up says little of what it serves.
+_AT_WORK = re.compile(
+    r"^(?!.*(?:[Ll]oading|[Ff]etching|safetensors|\.bin)).*100%\|█.*(?:it/s|s/it)"
+    r"|\btrain_runtime\b|\btokens? per second\b|\b200\b.*\bPOST\b|\bPOST\b.*\b200\b"
+)
 # Exceptions that only pass on that another process or import failed.
 _WRAPPER = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessRaisedException|RayTaskError|SystemExit"
@@ -41,12 +46,14 @@ class Failure:
         near: Lines just above it on which something was called an error.
         ended: The last line that says that something failed; None if none does.
         wrapped: Whether it only passes on that another process failed, so the cause is above.
+        worked: The last line on which the program did its work; what failed before was survived.
     """
 
     start: int
     near: frozenset[int]
     ended: int | None
     wrapped: bool
+    worked: int
 
 
 def last_failure(lines: Sequence[Line]) -> Failure:
@@ -70,4 +77,6 @@ def last_failure(lines: Sequence[Line]) -> Failure:
     went_on = (i for i in range(first, start) if _WENT_ON.search(lines[i].text))
     first = max(went_on, default=first)
     near = frozenset(end for end in ends if first <= end < start)
-    return Failure(start, near, ends[-1] if ends else None, wrapped)
+    worked = max((i for i, line in enumerate(lines) if _AT_WORK.search(line.text)), default=-1)
+    ended = ends[-1] if ends and ends[-1] > worked else None
+    return Failure(start, near, ended, wrapped, worked)

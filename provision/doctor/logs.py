@@ -101,7 +101,8 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     for rule, hit in matched:
         only_warned = lines[hit[0]].number in warned and not rule.anywhere
         weak = only_warned or _level(rule) is Level.WARNING
-        note = unknown or (doubtful and weak)
+        survived = hit[0] < failure.worked and not rule.anywhere
+        note = unknown or survived or (doubtful and weak)
         findings.append((before(rule, hit), _finding(rule, hit, lines, note=note)))
     accused = any(finding.bad or finding.code == _PLAIN for _, finding in findings)
     if failure.ended is not None and not accused and not named:

@@ -101,6 +101,28 @@ def test_what_was_survived_is_not_blamed() -> None:
     assert diagnose_log(handled + launcher)[0].code == "triton-missing-or-incompatible"
 
 
+@pytest.mark.parametrize(
+    ("went_on", "bad"),
+    [
+        ("100%|██████████| 20/20 [00:07<00:00,  2.83it/s]", False),
+        ("{'train_runtime': 81.3, 'train_loss': 0.41, 'epoch': 3.0}", False),
+        ('[GIN] 2025/04/05 - 23:36:41 | 200 |  5.2s |  127.0.0.1 | POST "/api/chat"', False),
+        ("Loading checkpoint shards: 100%|██████████| 2/2 [00:05<00:00,  2.50s/it]", True),
+        ("Running on local URL:  http://127.0.0.1:7860", True),
+    ],
+)
+def test_a_program_that_does_its_work_survived_what_failed_before(went_on: str, bad: bool) -> None:
+    handled = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'triton'\n"
+    (found, *_) = diagnose_log(f"{handled}{went_on}\n")
+    assert found.code == "triton-missing-or-incompatible"
+    assert found.bad == bad
+    later = diagnose_log(
+        f"{handled}{went_on}\nImportError: libsycl.so.8: cannot open shared object\n"
+    )
+    assert later[0].code == "oneapi-runtime-missing"
+    assert later[0].bad
+
+
 def test_the_cause_of_a_chain_is_found() -> None:
     first = (
         "Traceback (most recent call last):\n"
