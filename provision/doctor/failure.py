@@ -29,6 +29,8 @@ _WENT_ON = re.compile(r"\bINFO\b|\b[Cc]ontinuing\b|\b([Ee]poch|[Ss]tep)\W+\d")
 _AT_WORK = re.compile(
     r"^(?!.*(?:[Ll]oading|[Ff]etching|safetensors|\.bin)).*100%\|█.*(?:it/s|s/it)"
     r"|\btrain_runtime\b|\btokens? per second\b|\b200\b.*\bPOST\b|\bPOST\b.*\b200\b"
+    r"|No broken requirements found|All installed packages are compatible"
+    r"|^=+ \d+ passed(?!.*\b(?:failed|errors?)\b)"
 )
 # Exceptions that only pass on that another process or import failed.
 _WRAPPER = re.compile(
