@@ -82,12 +82,39 @@ def _distributions(site: Path) -> dict[str, tuple[Distribution, ...]]:
     for installed in inventory.distributions(site):
         name = installed.name or name_of(installed.folder.name)
         found.setdefault(name, []).append(_distribution(installed, name, site))
+    for path in site.glob("*.egg-info"):
+        egg = _egg(path, site)
+        found.setdefault(egg.name, [egg])
     return {name: tuple(several) for name, several in found.items()}
 
 
+def _egg(path: Path, site: Path) -> Distribution:
+    """Return what an ``.egg-info`` tells, as Debian's packages and old installers leave it."""
+    fields = _fields(read_text(path / "PKG-INFO" if path.is_dir() else path))
+    told = {key: value for key, _, value in fields}
+    name = name_of(told.get("Name", path.stem))
+    module = name.replace("-", "_")
+    files = map(str, (site / module).rglob("*.so")) if module.isidentifier() else ()
+    return Distribution(
+        name=name,
+        version=told.get("Version", ""),
+        folder=path,
+        requires_python=told.get("Requires-Python", ""),
+        minors=_minors(files),
+    )
+
+
+def _fields(metadata: str) -> list[tuple[str, str, str]]:
+    head = metadata.replace("\r\n", "\n").partition("\n\n")[0]
+    return [line.partition(": ") for line in head.splitlines()]
+
+
+def _minors(files: Iterable[str]) -> frozenset[str]:
+    return frozenset(f"3.{match[1]}" for path in files if (match := _COMPILED.search(path)))
+
+
 def _distribution(installed: inventory.Installed, name: str, site: Path) -> Distribution:
-    metadata = read_text(installed.folder / "METADATA").replace("\r\n", "\n")
-    fields = [line.partition(": ") for line in metadata.partition("\n\n")[0].splitlines()]
+    fields = _fields(read_text(installed.folder / "METADATA"))
     wheel = read_text(installed.folder / "WHEEL")
     origin = re.search(r'"url": *"([^"]+)"', read_text(installed.folder / "direct_url.json"))
     files = [file.path for file in installed.files() or ()]
@@ -100,7 +127,7 @@ def _distribution(installed: inventory.Installed, name: str, site: Path) -> Dist
         requires_python=next((value for key, _, value in fields if key == "Requires-Python"), ""),
         tags=tuple(re.findall(r"^Tag: (\S+)", wheel, re.MULTILINE)),
         origin=origin[1] if origin else "",
-        minors=frozenset(f"3.{m[1]}" for path in files if (m := _COMPILED.search(path))),
+        minors=_minors(files),
         gone=_gone(installed, files, site),
     )
 

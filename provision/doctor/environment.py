@@ -158,9 +158,12 @@ def _markers(
     elif "-macosx_" in tags:
         system, platform = "Darwin", "darwin"
         machine = "arm64" if re.search(r"macosx_\w+_arm64", tags) else "x86_64"
+    # virtualenv writes 3.11.9.final.0.
+    told = re.match(r"3\.\d+(?:\.\d+)?", version)
+    full = told[0] if told else "3.11"
     return {
-        "python_version": ".".join(version.split(".")[:2]) or "3.11",
-        "python_full_version": version or "3.11.0",
+        "python_version": ".".join(full.split(".")[:2]),
+        "python_full_version": full,
         "platform_system": system,
         "sys_platform": platform,
         "os_name": name,

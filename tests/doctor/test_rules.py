@@ -431,6 +431,45 @@ def wheel_whose_version_names_another_torch(env: Env) -> None:
     env.add("torch-sparse", "0.6.18+pt210cu128")
 
 
+@case("compiled-extension-abi-mismatch")
+def wheel_of_the_old_abi(env: Env) -> None:
+    env.torch("2.6.0+cu126", cuda="12.6")
+    wheel = "flash_attn-2.7.3+cu12torch2.6cxx11abiFALSE-cp311-cp311-linux_x86_64.whl"
+    origin = {"url": f"https://example.org/{wheel}", "archive_info": {}}
+    (env.add("flash-attn", "2.7.3") / "direct_url.json").write_text(json.dumps(origin))
+
+
+@case("compiled-extension-abi-mismatch")
+def published_wheel_beside_a_vendors_own_torch(env: Env) -> None:
+    env.torch("2.4.0a0+f70bd71a48.nv24.6", cuda="12.5")
+    env.add("torch-scatter", "2.1.2+pt24cu124")
+
+
+@case("torch-companion-mismatch")
+def vision_for_cuda_beside_a_cpu_torch(env: Env) -> None:
+    env.torch("2.2.1+cpu")
+    env.add("torchvision", "0.17.1", "torch==2.2.1")
+
+
+@case("triton-missing-or-incompatible")
+def triton_windows_for_another_torch(env: Env) -> None:
+    env.torch("2.6.0+cu124", cuda="12.4")
+    env.add("triton-windows", "3.3.1.post19", module="triton")
+
+
+@case("cpu-build-of-torch-installed")
+def pip_replaced_the_torch_of_conda(env: Env) -> None:
+    env.torch("2.3.1+cpu")
+    (env.prefix / "conda-meta").mkdir()
+    (env.prefix / "conda-meta" / "pytorch-2.3.1-py3.11_cuda12.1_cudnn8.9.2_0.json").touch()
+
+
+@case("ipex-torch-version-mismatch")
+def ipex_for_xpu_beside_the_cpu_build(env: Env) -> None:
+    env.torch("2.0.1+cpu")
+    env.add(IPEX, "2.0.110+xpu")
+
+
 @case("bitsandbytes-no-gpu-build")
 def bitsandbytes_that_asks_for_the_very_cuda(env: Env) -> None:
     env.torch("2.7.0+cu128", cuda="12.8")
@@ -467,6 +506,13 @@ def modules_for_another_python(env: Env) -> None:
     record.write_text(record.read_text() + f"{module},,\n")
 
 
+@case("wrong-interpreter-site-packages")
+def debians_modules_for_another_python(env: Env) -> None:
+    (env.site / "numpy-1.17.4.egg-info").write_text("Name: numpy\nVersion: 1.17.4\n\nwords\n")
+    (env.site / "numpy/core").mkdir(parents=True)
+    (env.site / "numpy/core/_simd.cpython-38-x86_64-linux-gnu.so").touch()
+
+
 @case("python-version-unsupported")
 def python_above_what_a_package_allows(env: Env) -> None:
     env.add("TTS", "0.22.0", requires_python=">=3.9,<3.11")
@@ -493,7 +539,7 @@ def test_healthy_environments_are_left_alone(env: Env) -> None:
     env.add("pytorch-triton-xpu", "3.5.0", module="triton")
     env.add("numpy", "2.4.0", tag="cp311-cp311-manylinux_2_28_x86_64")
     env.add("safetensors", "0.8.0", tag="cp38-abi3-manylinux_2_17_x86_64")
-    env.add("bitsandbytes", "0.46.0")
+    env.add("bitsandbytes", "0.47.0")
     env.host = linux(ARC)
     assert env.diagnose() == ()
 
@@ -534,9 +580,22 @@ def test_requirements_for_other_platforms_are_not_asked_for(env: Env, tag: str, 
     assert env.codes() == []
 
 
-def test_builds_of_vendors_with_versions_of_their_own_are_left_alone(env: Env) -> None:
-    env.torch("2.4.0a0+07cecf4168.nv24.5", cuda="12.4")
-    env.add("torchvision", "0.19.0a0+48b1edf")
+@pytest.mark.parametrize(
+    ("torch", "vision"),
+    [("2.4.0a0+07cecf4168.nv24.5", "0.19.0a0+48b1edf"), ("2.0.0+nv23.5", "0.15.1a0+42759b1")],
+)
+def test_builds_of_vendors_are_left_alone(env: Env, torch: str, vision: str) -> None:
+    env.torch(torch, cuda="12.4")
+    env.add("torchvision", vision)
+    assert env.codes() == []
+
+
+@pytest.mark.parametrize(
+    ("torch", "abi"), [("2.6.0+cu124", "FALSE"), ("2.6.0+cu126", "TRUE"), ("2.9.1+cu128", "TRUE")]
+)
+def test_wheels_of_the_abi_of_their_torch_are_left_alone(env: Env, torch: str, abi: str) -> None:
+    env.torch(torch, cuda="12.4")
+    env.add("flash-attn", f"2.8.3+cu12torch{torch[:3]}cxx11abi{abi}")
     assert env.codes() == []
 
 
@@ -549,8 +608,8 @@ def test_bitsandbytes_that_takes_a_near_cuda_is_left_alone(env: Env) -> None:
 
 def test_nccl_that_another_package_asks_for_is_no_leftover(env: Env) -> None:
     env.torch("2.9.1+cpu")
-    env.add("xgboost", "3.1.0", "nvidia-nccl-cu12")
-    env.add("nvidia-nccl-cu12", "2.28.3")
+    env.add("tensorflow", "2.18.0", "nvidia-nccl-cu12==2.23.4; extra == 'and-cuda'")
+    env.add("nvidia-nccl-cu12", "2.23.4")
     assert env.codes() == []
 
 
@@ -679,8 +738,12 @@ def test_garbage_does_not_raise(env: Env) -> None:
     (env.site / "loop.dist-info").symlink_to(env.site / "loop.dist-info")
     (env.site / "x.pth").write_bytes(b"\0\xff\n/\0bad\n")
     (env.site / "torch/version.py").write_bytes(b"\xff__version__ = '")
-    (env.prefix / "pyvenv.cfg").write_bytes(b"\xff=\n==")
-    env.diagnose()
+    (env.site / "egg.egg-info").write_text("Name: /../**\nVersion: \n")
+    (env.site / "dir.egg-info").mkdir()
+    env.add("accelerate", "1.0", "numpy; python_full_version < '3.13'", "x; python_version > '3'")
+    for config in (b"\xff=\n==", b"version_info = what\n", b"version_info = 3.11.9.final.0\n"):
+        (env.prefix / "pyvenv.cfg").write_bytes(config)
+        env.diagnose()
 
 
 def test_sixty_distributions_take_less_than_a_second(env: Env) -> None:

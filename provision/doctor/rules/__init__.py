@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from provision.doctor.rules import (
     binaries,
     bitsandbytes,
+    companions,
     intel,
     machine,
     numpy2,
     python,
     requirements,
     torch,
+    triton,
 )
 from provision.finding import worst_first
 
@@ -64,9 +66,9 @@ RULES: tuple[Rule, ...] = (
     intel.IpexOtherTorch(),
     torch.WrongBuild(),
     torch.CpuBuild(),
-    torch.Companions(),
-    torch.Extensions(),
-    torch.Tritons(),
+    companions.Companions(),
+    companions.Extensions(),
+    triton.Tritons(),
     intel.TransformersForIpexLlm(),
     torch.TooOldForTransformers(),
     numpy2.Numpy2(),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LIBRARY = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
 _FIRST_NEAR = "0.50"  # takes a library of the same major; those before ask for the very version
-_FIRST_FOR_XPU = "0.46"  # with Triton kernels; its own library came with 0.48
+_FIRST_FOR_XPU = "0.47"  # with Triton kernels; its own library came with 0.48
 
 
 class NoGpuLibrary:

@@ -98,13 +98,19 @@ class IpexOtherTorch:
         if ipex is None or torch is None:
             return
         minor = ".".join(torch.version.split(".")[:2])
+        why = ""
         if ipex.minor != minor:
+            why = f"IPEX {ipex.minor} was built for torch {ipex.minor}, and torch {minor} is here"
+        elif "xpu" in ipex.local and torch.version.endswith("+cpu"):
+            why = f"IPEX {ipex.version} was built for Intel's own torch, and the CPU build is here"
+        if why:
             yield Finding(
                 self.code,
                 Level.ERROR,
                 "Importing intel_extension_for_pytorch ends the program",
-                f"IPEX {ipex.minor} was built for torch {ipex.minor}, and torch {minor} is here",
-                f"uv pip install 'torch=={ipex.minor}.*', or pip uninstall {_IPEX}",
+                why,
+                f"uv pip install 'torch=={ipex.minor}.*' from Intel's index, "
+                f"or pip uninstall {_IPEX}",
                 (f"{_IPEX} {ipex.version} is installed", f"torch {torch.version} is installed"),
             )
 

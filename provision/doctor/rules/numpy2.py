@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 # others was imported beside NumPy 2.0.2, and the release before it failed to.
 _FIRST = {
     "torch": "2.3",
+    "bottleneck": "1.4.0",
+    "faiss-cpu": "1.9.0",
     "h5py": "3.11.0",
     "matplotlib": "3.8.4",
+    "ml-dtypes": "0.4.0",
     "numba": "0.60.0",
     "numexpr": "2.10.0",
     "onnxruntime": "1.19.0",
@@ -24,11 +27,15 @@ _FIRST = {
     "opencv-python-headless": "4.10.0.84",
     "pandas": "2.2.2",
     "pyarrow": "16.0.0",
+    "pycocotools": "2.0.8",
     "pywavelets": "1.6.0",
     "scikit-image": "0.23.1",
     "scikit-learn": "1.4.2",
     "scipy": "1.13.0",
     "shapely": "2.0.4",
+    "soxr": "0.4.0",
+    "statsmodels": "0.14.2",
+    "thinc": "8.3.0",
 }
 _WINDOWS = {"torch": "2.4"}
 

@@ -1,0 +1,155 @@
+"""Rules on the compiled packages that belong to one release and one build of torch."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import unquote
+
+from provision.doctor.rules.requirements import pinned
+from provision.finding import Finding, Level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provision.doctor.distributions import Distribution
+    from provision.doctor.facts import Facts
+
+# The minors of torchvision and torchtext run ahead of torch's: 0.15 goes with 2.0, 0.24 with 2.9
+# (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).
+_NUMBERED = ("torchvision", "torchtext")
+_AHEAD = 15
+_COMPANIONS = (*_NUMBERED, "torchaudio", "xformers")
+# How wheels are named that are built for one torch: +cu122torch2.2, +pt23cu121.
+_BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)")
+_ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
+# What the builds of torch call themselves; a vendor's own, or one from source, has other words.
+_BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
+
+
+class Companions:
+    """torchvision and the like belong to one release and one build of torch."""
+
+    code: ClassVar[str] = "torch-companion-mismatch"
+    unless: ClassVar[tuple[str, ...]] = ()
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        torch = facts.env.get("torch")
+        if torch is None or _is_own_build(torch):
+            return
+        companions = filter(None, map(facts.env.get, _COMPANIONS))
+        wrong = [
+            f"{dist.name} {dist.version} is for torch {wanted}"
+            for dist in companions
+            if (wanted := _goes_with(dist, torch) or _of_cuda(dist, torch, facts))
+        ]
+        if wrong:
+            yield Finding(
+                self.code,
+                Level.ERROR,
+                "A package that was built for one torch is installed beside another",
+                "They were installed at different times or from different indexes",
+                "Install all of them in one command from one index, or `provision build TARGET`",
+                (f"torch {torch.version} is installed", *wrong),
+            )
+
+
+def _goes_with(dist: Distribution, torch: Distribution) -> str:
+    """Return the torch that a companion goes with, or "" if it is the one that is here."""
+    pins = pinned(dist, "torch", extras=False)
+    if pins and not any(_same(pin, torch.version) for pin in pins):
+        return sorted(pins)[0]
+    if not pins and (wanted := _release_of(dist)) and wanted != torch.minor:
+        return f"{wanted}.*"
+    of_one_build = dist.name != "xformers"  # whose CUDA may be of another minor than torch's
+    builds = _BUILD.fullmatch(dist.local), _BUILD.fullmatch(torch.local)
+    if of_one_build and all(builds) and dist.local != torch.local:
+        return f"{torch.version.partition('+')[0]}+{dist.local}"
+    return ""
+
+
+def _of_cuda(dist: Distribution, torch: Distribution, facts: Facts) -> str:
+    """Return what a companion goes with that the default index has for CUDA only, or ""."""
+    if not _is_on_linux(facts) or dist.local or torch.local not in ("cpu", "xpu"):
+        return ""
+    # torchaudio since 2.9 needs no build of its own for each accelerator.
+    compiled = dist.name == "torchvision" or (dist.name == "torchaudio" and dist.is_before("2.9"))
+    pins = pinned(dist, "torch", extras=False)  # as the published ones do
+    return f"{sorted(pins)[0]} with CUDA" if compiled and pins else ""
+
+
+def _release_of(dist: Distribution) -> str:
+    version = dist.parsed
+    if version is None:
+        return ""
+    if dist.name == "torchaudio":
+        return dist.minor
+    if dist.name in _NUMBERED and version.major == 0 and version.minor >= _AHEAD:
+        return f"2.{version.minor - _AHEAD}"
+    return ""
+
+
+def _is_own_build(torch: Distribution) -> bool:
+    """Whether it is an alpha that a vendor built with companions of its own, as for Jetson."""
+    return bool(torch.parsed and torch.parsed.pre and torch.parsed.pre[0] == "a")
+
+
+def _is_on_linux(facts: Facts) -> bool:
+    markers = facts.env.markers
+    return (markers["sys_platform"], markers["platform_machine"]) == ("linux", "x86_64")
+
+
+def _same(pin: str, version: str) -> bool:
+    return pin == version or pin == version.partition("+")[0]
+
+
+class Extensions:
+    """Compiled packages that do not require one torch, but were built for one."""
+
+    code: ClassVar[str] = "compiled-extension-abi-mismatch"
+    unless: ClassVar[tuple[str, ...]] = ("half-installed",)
+
+    def check(self, facts: Facts) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        torch = facts.env.get("torch")
+        if torch is None:
+            return
+        wrong = [
+            f"{dist.name} {dist.version} was built for torch {built}"
+            for dist in (several[0] for several in facts.env.distributions.values())
+            if (built := _other_torch(dist, torch) or _other_abi(dist, torch, facts))
+        ]
+        if wrong:
+            yield Finding(
+                self.code,
+                Level.ERROR,
+                "A compiled extension was built for another torch",
+                "torch was changed after it, or the wheel for another torch was taken",
+                "Install the wheel for this torch, or build it here: "
+                "`uv pip install --reinstall --no-build-isolation --no-binary NAME NAME`",
+                (f"torch {torch.version} is installed", *wrong[:4]),
+            )
+
+
+def _wheel(dist: Distribution) -> str:
+    return f"+{dist.local} {unquote(dist.origin).rpartition('/')[2]}"
+
+
+def _other_torch(dist: Distribution, torch: Distribution) -> str:
+    """Return the torch that the name of a wheel tells, or "" if it is the one that is here."""
+    found = _BUILT_FOR.search(_wheel(dist))
+    minor = ".".join(filter(None, found.groups())) if found else ""
+    return minor if minor != torch.minor or _is_own_build(torch) else ""
+
+
+def _other_abi(dist: Distribution, torch: Distribution, facts: Facts) -> str:
+    """Return the C++ ABI that the name of a wheel tells, or "" if it is that of this torch."""
+    told = _ABI.search(_wheel(dist))
+    published = _BUILD.fullmatch(torch.local) or any("nvidia-" in line for line in torch.requires)
+    if not (told and published and torch.parsed and _is_on_linux(facts)):
+        return ""
+    # https://pytorch.org/blog/pytorch2-6/: some builds then, all of them from 2.7 on
+    first = (2, 6) if torch.local.startswith(("cu126", "xpu", "rocm")) else (2, 7)
+    new = torch.parsed.release >= first
+    return f"with cxx11abi{told[1]}" if new != (told[1] == "TRUE") else ""
