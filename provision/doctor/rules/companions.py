@@ -91,7 +91,7 @@ def _release_of(dist: Distribution) -> str:
 
 
 def _is_own_build(torch: Distribution) -> bool:
-    """Whether it is an alpha that a vendor built with companions of its own, as for Jetson."""
+    """Whether it is an alpha that a vendor built, as for Jetson, with companions of its own."""
     return bool(torch.parsed and torch.parsed.pre and torch.parsed.pre[0] == "a")
 
 

@@ -17,6 +17,8 @@ _TRITONS = ("triton", "pytorch-triton", "pytorch-triton-xpu", "pytorch-triton-ro
 # The triton that each torch was built with (https://github.com/woct0rdho/triton-windows).
 _TRITON_OF = {"2.4": "3.1", "2.5": "3.1", "2.6": "3.2", "2.7": "3.3", "2.8": "3.4", "2.9": "3.5"}
 
+_REINSTALL = "`uv pip install --reinstall torch` from torch's own index"
+
 
 class Tritons:
     """torch pins one triton, and all packages that bring one write into the same folder."""
@@ -29,29 +31,30 @@ class Tritons:
         here = [dist for name in _TRITONS if (dist := facts.env.get(name))]
         names = [f"{dist.name} {dist.version} is installed" for dist in here]
         if len(here) > 1:
-            uninstall = " ".join(dist.name for dist in here)
+            remedy = f"uv pip uninstall {' '.join(dist.name for dist in here)}, then {_REINSTALL}"
             symptom = "Two packages bring the module triton"
-            yield self._finding(Level.WARNING, symptom, names, uninstall)
+            yield self._finding(Level.WARNING, symptom, names, remedy)
             return
         torch, windows = facts.env.get("torch"), facts.env.get("triton-windows")
         goes_with = _TRITON_OF.get(torch.minor) if torch else None
-        if windows and goes_with not in (None, windows.minor):
-            evidence = [f"torch {torch.version if torch else '?'} goes with triton {goes_with}"]
-            yield self._finding(Level.ERROR, "triton is for another torch", evidence + names, "")
+        if torch and windows and goes_with not in (None, windows.minor):
+            evidence = [f"torch {torch.version} goes with triton {goes_with}", *names]
+            remedy = f"uv pip install 'triton-windows=={goes_with}.*'"
+            yield self._finding(Level.ERROR, "triton is for another torch", evidence, remedy)
             return
         for wanted in requirements(torch, facts.env) if torch else ():
             found = facts.env.get(wanted.name)
             if wanted.name in _TRITONS and not (found and meets(found, wanted)):
                 evidence = [f"torch requires {wanted}", *names]
-                yield self._finding(Level.ERROR, "torch does not find its triton", evidence, "")
+                symptom = "torch does not find its triton"
+                yield self._finding(Level.ERROR, symptom, evidence, _REINSTALL)
 
-    def _finding(self, level: Level, symptom: str, evidence: list[str], uninstall: str) -> Finding:
-        first = f"uv pip uninstall {uninstall}, then " if uninstall else ""
+    def _finding(self, level: Level, symptom: str, evidence: list[str], remedy: str) -> Finding:
         return Finding(
             self.code,
             level,
             symptom,
-            "Another package or a second index brought another triton than torch pins",
-            f"{first}`uv pip install --reinstall torch` from torch's own index",
+            "Another package or a second index brought another triton than torch goes with",
+            remedy,
             tuple(evidence),
         )
