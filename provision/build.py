@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision import __version__, files, inventory, record
+from provision.project import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +124,7 @@ def _use_again(home: Path, found: Generation, order: Order, run: Run, progress: 
         return Built(order.target.name, None, report=report)
     if report:
         found = record.prove(found)
-    files.swap_link(home / record.CURRENT, found.folder)
+    files.swap_link(home / CURRENT, found.folder)
     return Built(order.target.name, found, report=report)
 
 
@@ -133,7 +134,7 @@ def _build_new(home: Path, order: Order, run: Run, progress: Progress) -> Built:
     try:
         built = fill(folder, order, run, progress)
         if built.generation:
-            files.swap_link(home / record.CURRENT, folder)
+            files.swap_link(home / CURRENT, folder)
     except BaseException:
         files.remove_tagged(folder)
         raise

@@ -483,14 +483,13 @@ def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosi
 def _verify(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import lockfile, spec
+    from provision import forbidden, lockfile
     from provision.verify import verify
 
-    target = spec.load_named(project.specs, arguments.target)
-    lock = lockfile.read(project.lock(target.name))
-    now = _current(project, target.name)
-    deep = arguments.deep or arguments.repair
-    result = verify(now.folder, lock, target.pip.forbid, deep=deep)
+    forbid = forbidden.read(project.specs, arguments.target)
+    lock = lockfile.read(project.lock(arguments.target))
+    folder = _folder(project, arguments.target)
+    result = verify(folder, lock, forbid, deep=arguments.deep or arguments.repair)
     if not result.findings or not arguments.repair:
         return result, Exit.FINDINGS if result.findings else Exit.OK
     return _repair(result, arguments, project, console)
@@ -535,10 +534,24 @@ def _current(project: Project, target: str) -> Generation:
 
     now = record.current(project.environments(target))
     if now is None:
-        raise UsageError(
-            f"{target} is not built", remedy=f"build it with `{_program()} build {target}`"
-        )
+        raise _not_built(target)
     return now
+
+
+def _folder(project: Project, target: str) -> Path:
+    """Return the generation in use, without reading its record."""
+    from provision import files
+    from provision.project import CURRENT, RECORD
+
+    folder = files.read_link(project.environments(target) / CURRENT)
+    if folder is None or not (folder / RECORD).is_file():
+        raise _not_built(target)
+    return folder
+
+
+def _not_built(target: str) -> UsageError:
+    remedy = f"build it with `{_program()} build {target}`"
+    return UsageError(f"{target} is not built", remedy=remedy)
 
 
 def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:

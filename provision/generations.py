@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from provision import files, record
 from provision.errors import UsageError
+from provision.project import CURRENT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +53,7 @@ def rollback(project: Project, target: str) -> RolledBack:
                 cause=f"{now.folder.name} is the oldest that is left",
                 remedy=f"check out the lock you want, then `provision build {target}`",
             )
-        files.swap_link(home / record.CURRENT, older[0].folder)
+        files.swap_link(home / CURRENT, older[0].folder)
     return RolledBack(target, now.folder.name, older[0])
 
 
@@ -69,12 +70,12 @@ def clean(project: Project, target: str, *, keep: int, everything: bool) -> Clea
     if not home.is_dir():
         return Cleaned(target, (), ())
     with files.folder_lock(home, lambda: None):
-        now = files.read_link(home / record.CURRENT)
+        now = files.read_link(home / CURRENT)
         generations = finished(home)
         others = [g for g in generations if g.folder != now]
         doomed = generations if everything else others[keep:]
         if everything:
-            files.remove_link(home / record.CURRENT)
+            files.remove_link(home / CURRENT)
         for folder in [*record.unfinished(home), *(g.folder for g in doomed)]:
             files.remove_tagged(folder)
     return Cleaned(target, _sized(doomed), _sized([g for g in generations if g not in doomed]))

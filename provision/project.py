@@ -7,6 +7,9 @@ from pathlib import Path
 
 from provision.errors import UsageError
 
+CURRENT = "current"  # below a target's generations, the link to the one in use
+RECORD = "provision.json"  # in a generation, what it was made of
+
 
 @dataclass(frozen=True, slots=True)
 class Project:

@@ -10,13 +10,11 @@ from pydantic import ValidationError
 
 from provision import files
 from provision.errors import SpecError
+from provision.project import CURRENT, RECORD
 from provision.spec import Table, faults_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-RECORD = "provision.json"
-CURRENT = "current"
 
 Proof = Literal["proven", "unproven", "skipped"]
 

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import condalock, condameta, files, inventory
+from provision import condameta, files, inventory
 from provision.errors import ToolError
 from provision.finding import Finding, Level
 from provision.words import plural
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from provision.condameta import Brought
+    from provision.forbidden import Forbidden
     from provision.inventory import Installed, Recorded
     from provision.lockfile import Lock
     from provision.spec import Reasoned
@@ -49,7 +50,9 @@ class Verification:
     tree: str | None
 
 
-def verify(prefix: Path, lock: Lock, forbid: Iterable[Reasoned], *, deep: bool) -> Verification:
+def verify(
+    prefix: Path, lock: Lock, forbid: Iterable[Forbidden | Reasoned], *, deep: bool
+) -> Verification:
     """Compare an environment with its lock.
 
     Args:
@@ -156,6 +159,10 @@ def _culprit(found: Installed, strangers: list[Installed]) -> tuple[str, str]:
 
 
 def _conda_against_lock(brought: list[Brought], lock: Lock) -> Iterator[Finding]:
+    if lock.conda is None and not brought:
+        return
+    from provision import condalock  # noqa: PLC0415 - slow, and most locks have no conda layer
+
     here = {package.name: package for package in brought}
     wanted = {package.name: package for package in condalock.packages(lock)}
     cause = "conda, mamba or another tool changed the conda layer after the build"
@@ -175,7 +182,9 @@ def _differs(lock: Lock, code: str, symptom: str, cause: str, evidence: str) -> 
     return Finding(code, Level.ERROR, symptom, cause, remedy, (evidence,))
 
 
-def _forbidden(installed: list[Installed], forbid: Iterable[Reasoned]) -> Iterator[Finding]:
+def _forbidden(
+    installed: list[Installed], forbid: Iterable[Forbidden | Reasoned]
+) -> Iterator[Finding]:
     here = {dist.name: dist for dist in installed}
     for entry in forbid:
         if entry.name in here:

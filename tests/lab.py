@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lockfile, record, spec
+from provision import lockfile, spec
 from provision.build import Built, Order, build
 from provision.install import Supply
+from provision.project import CURRENT
 from provision.run import environment_python, run
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
@@ -78,7 +79,7 @@ class Lab:
 
     def says(self, code: str) -> str:
         """Run a line in the current environment."""
-        python = environment_python(self.home / record.CURRENT)
+        python = environment_python(self.home / CURRENT)
         return run([python, "-I", "-c", code]).require("it ran").stdout.strip()
 
     def left(self) -> list[str]:

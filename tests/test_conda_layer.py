@@ -13,7 +13,7 @@ import pytest
 
 from provision import condalock, lockfile
 from provision.errors import SpecError, ToolError
-from provision.record import CURRENT
+from provision.project import CURRENT
 from provision.verify import verify
 from tests.condapkg import MINOR, VERSION, File, lock_text, make_package, make_python
 from tests.small import TARGET, make_wheel

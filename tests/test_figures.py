@@ -1,7 +1,7 @@
 """How long the command takes: whole processes, the real cpu-linux, other tools in the same run.
 
-Machines are shared, so a figure that is missed is tried again for a while; only what is never fast
-enough is too slow.
+Machines are shared. A figure that is missed is tried again for a while, and a yardstick, the start
+of Python with some of its library, tells by how much the machine is slower than usual just then.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 ROOT = Path(__file__).parents[1]
 TRIES = 20
+YARDSTICK = "import asyncio, http.client, sqlite3, unittest, xml.dom.minidom"
+USUAL = 0.15  # seconds that it takes where nobody else is at work
 SECONDS = {
     ("detect",): 0.3,
     ("build", "cpu-linux"): 0.6,  # there is nothing to do
@@ -40,11 +42,28 @@ def provision(*words: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
+def slowness() -> float:
+    """Return how many times slower than usual the machine is now; 1 where it is faster."""
+    command = [sys.executable, "-I", "-c", YARDSTICK]
+    return max(1.0, seconds(lambda: subprocess.run(command, check=True)) / USUAL)
+
+
+def until(good: Callable[[float], bool], measure: Callable[[], float]) -> list[float]:
+    """Return the measurements up to the first good one, or all of them."""
+    taken = [measure()]
+    while not good(taken[-1]) and len(taken) < TRIES:
+        taken.append(measure())
+    return taken
+
+
 @pytest.mark.usefixtures("python")
 @pytest.mark.parametrize("words", SECONDS, ids="-".join)
 def test_it_answers_at_once(words: tuple[str, ...]) -> None:
-    tries = (seconds(lambda: provision(*words)) for _ in range(TRIES))
-    assert any(taken <= SECONDS[words] for taken in tries)
+    bound = SECONDS[words]
+    taken = until(
+        lambda each: each <= bound, lambda: seconds(lambda: provision(*words)) / slowness()
+    )
+    assert taken[-1] <= bound, taken
 
 
 def test_every_hash_is_compared_at_least_0_6_times_as_fast_as_sha256sum(python: Path) -> None:
@@ -56,8 +75,8 @@ def test_every_hash_is_compared_at_least_0_6_times_as_fast_as_sha256sum(python: 
         subprocess.run(command, input=files.encode(), check=True, stdout=subprocess.DEVNULL)
 
     by_sha256sum()  # from now on the files are in memory
-    tries = (
-        seconds(by_sha256sum) / seconds(lambda: provision("verify", "cpu-linux", "--deep"))
-        for _ in range(TRIES)
+    speeds = until(
+        lambda speed: speed >= 0.6,
+        lambda: seconds(by_sha256sum) / seconds(lambda: provision("verify", "cpu-linux", "--deep")),
     )
-    assert any(speed >= 0.6 for speed in tries)
+    assert speeds[-1] >= 0.6, speeds

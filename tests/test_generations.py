@@ -9,7 +9,7 @@ import pytest
 from provision import files, record
 from provision.errors import UsageError
 from provision.generations import clean, rollback
-from provision.project import Project
+from provision.project import CURRENT, Project
 from tests.test_record import ENTRY
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def home(tmp_path: Path) -> Path:
         record.write(made / name, ENTRY.model_copy(update={"built": built}))
     files.make_tagged(made / "unfinished")
     (made / "foreign").mkdir()
-    files.swap_link(made / record.CURRENT, made / "b")
+    files.swap_link(made / CURRENT, made / "b")
     return made
 
 
@@ -37,14 +37,14 @@ def left(home: Path) -> set[str]:
 def test_rollback_takes_the_one_before_the_current(home: Path, tmp_path: Path) -> None:
     result = rollback(Project(tmp_path), "t")
     assert (result.before, result.now.folder.name) == ("b", "a")
-    assert files.read_link(home / record.CURRENT) == home / "a"
+    assert files.read_link(home / CURRENT) == home / "a"
 
 
 def test_rollback_of_the_oldest_is_refused(home: Path, tmp_path: Path) -> None:
-    files.swap_link(home / record.CURRENT, home / "a")
+    files.swap_link(home / CURRENT, home / "a")
     with pytest.raises(UsageError, match="no earlier generation"):
         rollback(Project(tmp_path), "t")
-    assert files.read_link(home / record.CURRENT) == home / "a"
+    assert files.read_link(home / CURRENT) == home / "a"
 
 
 def test_rollback_of_nothing_is_refused(tmp_path: Path) -> None:

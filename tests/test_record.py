@@ -8,6 +8,7 @@ import pytest
 
 from provision import files, record
 from provision.errors import SpecError
+from provision.project import CURRENT, RECORD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,14 +41,14 @@ def test_current_follows_the_link(tmp_path: Path) -> None:
     assert record.current(tmp_path) is None
     files.make_tagged(tmp_path / "g")
     written = record.write(tmp_path / "g", ENTRY)
-    files.swap_link(tmp_path / record.CURRENT, tmp_path / "g")
+    files.swap_link(tmp_path / CURRENT, tmp_path / "g")
     assert record.current(tmp_path) == written
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 2}'])
 def test_a_strange_record_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / record.RECORD).write_text(text)
-    with pytest.raises(SpecError, match=record.RECORD) as caught:
+    (tmp_path / RECORD).write_text(text)
+    with pytest.raises(SpecError, match=RECORD) as caught:
         record.read(tmp_path)
     assert "build again" in caught.value.remedy
 
