@@ -559,6 +559,12 @@ def test_the_cpu_target_beside_a_card_is_a_choice(env: Env) -> None:
     assert env.codes() == []
 
 
+def test_a_torch_above_what_transformers_knew_of_is_left_alone(env: Env) -> None:
+    env.torch("2.7.0+cpu")
+    env.add("transformers", "4.52.4", "torch<2.7,>=2.1; extra == 'torch'")
+    assert env.codes() == []
+
+
 def test_bitsandbytes_for_linux_serves_nobody_on_windows(windows_env: Env) -> None:
     windows_env.torch("2.1.0+cu121", cuda="12.1")
     windows_env.add("bitsandbytes", "0.41.0")

@@ -99,10 +99,15 @@ class TooOldForTransformers:
 
     def check(self, facts: Facts) -> Iterator[Finding]:
         """Yield what is wrong."""
+        from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - a log needs it not
+
         torch, transformers = facts.env.get("torch"), facts.env.get("transformers")
         if torch is None or transformers is None or not torch.parsed:
             return
         for wanted in requirements(transformers, facts.env, extra="torch"):
+            # An upper bound only says what was there when it was written.
+            floors = [floor for floor in wanted.specifier if floor.operator.startswith(">")]
+            wanted.specifier = SpecifierSet(",".join(map(str, floors)))
             if wanted.name == "torch" and not meets(torch, wanted):
                 yield Finding(
                     self.code,
