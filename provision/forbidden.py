@@ -21,11 +21,11 @@ class Forbidden:
 
 
 def read(folder: Path, target: str) -> tuple[Forbidden, ...]:
-    """Return what a target's spec forbids; only this key of it is validated.
+    """Return what a target's spec forbids; `lock` and `build` validate the whole of it.
 
     Raises:
         UsageError: There is no such target.
-        SpecError: The key is not as it should be; all faults of the file are told.
+        SpecError: An entry lacks its name or its reason; all faults of the file are told.
     """
     try:
         data = tomllib.loads((folder / f"{target}.toml").read_text(encoding="utf-8"))
