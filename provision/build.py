@@ -7,20 +7,21 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import __version__, files, inventory, record
-from provision.project import CURRENT
+from provision import __version__, inventory, record
+from provision.core import filesystem as files
+from provision.core.project import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from provision.core.process import Run
+    from provision.core.progress import Progress
+    from provision.core.project import Project
     from provision.install import Plan, Supply
     from provision.lockfile import Lock
-    from provision.progress import Progress
-    from provision.project import Project
     from provision.record import Generation, Proof
     from provision.report import Report
-    from provision.run import Run
     from provision.spec import Target
     from provision.verify import Verification
 
@@ -157,7 +158,7 @@ def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
         ToolError: As :func:`build`; the folder is left as it is then.
     """
     from provision import install, longpaths
-    from provision.run import environment_python
+    from provision.core.process import environment_python
 
     plan = install.plan(order.lock, order.supply)
     install.check_space(folder, plan.disk)
@@ -196,7 +197,7 @@ def _make_prefix(folder: Path, order: Order, run: Run, progress: Progress) -> No
 
 
 def _verify(folder: Path, order: Order, progress: Progress) -> Verification:
-    from provision.errors import ToolError
+    from provision.core.errors import ToolError
     from provision.verify import verify
 
     progress.step("comparing every file with its hash")

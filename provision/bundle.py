@@ -13,19 +13,20 @@ import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from provision import __version__, condalock, fetch, files, install, toolset
-from provision.errors import ToolError, UsageError
-from provision.words import plural
+from provision import __version__, condalock, fetch, install, toolset
+from provision.core import filesystem as files
+from provision.core.errors import ToolError, UsageError
+from provision.core.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from provision.core.progress import Progress
+    from provision.core.project import Project
     from provision.fetch import Missing, Wanted
     from provision.install import Supply
     from provision.lockfile import Lock
-    from provision.progress import Progress
-    from provision.project import Project
     from provision.spec import Target
 
 SCHEMA = 1

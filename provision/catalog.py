@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from pydantic import AfterValidator, Field, ValidationError
 
-from provision.errors import SpecError
+from provision.core.errors import SpecError
 from provision.spec import Specifier, Table, faults_of, parse_requirement
 
 if TYPE_CHECKING:

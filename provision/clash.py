@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from provision.errors import SpecError, ToolError
+from provision.core.errors import SpecError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from provision.catalog import Wheel
-    from provision.run import Completed
+    from provision.core.process import Completed
     from provision.spec import Target
 
 # One step of uv's reasoning: what it rests on comes before what it concludes.

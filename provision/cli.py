@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.errors import Exit, ProvisionError, SpecError, UsageError
+from provision.core.errors import Exit, ProvisionError, SpecError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provision.build import Order
     from provision.console import Console
+    from provision.core.findings import Diagnosis, Finding
+    from provision.core.project import Project
     from provision.detect import Detection
-    from provision.finding import Diagnosis, Finding
     from provision.install import Supply
     from provision.lock import LockResult
     from provision.lockfile import Lock
-    from provision.project import Project
     from provision.record import Generation
     from provision.report import Report
     from provision.resolve import Resolver
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code; see :class:`provision.errors.Exit`."""
+    """Run the command and return its exit code; see :class:`provision.core.errors.Exit`."""
     arguments = parser().parse_args(argv)
     if arguments.verbose:
         logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -53,8 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    from provision import project
     from provision.console import Console, print_json
+    from provision.core import project
 
     console = Console(_program())
     start = arguments.project or Path.cwd()
@@ -268,8 +268,8 @@ def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> 
         fresh = lock.check(wished, project)
         return fresh, Exit.FINDINGS if any(f.stale for f in fresh) else Exit.OK
     from provision import sources
+    from provision.core.process import run
     from provision.resolve import Resolver
-    from provision.run import run
 
     found = sources.read()
     resolver = Resolver(project.catalog, found, run, console, engine=arguments.engine)
@@ -302,7 +302,7 @@ def _update(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
     from provision import spec
-    from provision.run import run
+    from provision.core.process import run
     from provision.update import update
 
     wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
@@ -318,7 +318,7 @@ def _update(
 
 def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision.build import build
-    from provision.run import run
+    from provision.core.process import run
 
     found = _chosen(project, console) if arguments.target == "auto" else None
     if found and found.chosen:
@@ -440,7 +440,7 @@ def _absent(project: Project, target: Target) -> str:
 
 
 def _doctor(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
-    from provision.finding import Diagnosis
+    from provision.core.findings import Diagnosis
 
     if arguments.log:
         result = Diagnosis(arguments.log, _of_log(arguments.log))
@@ -463,11 +463,11 @@ def _of_log(name: str) -> tuple[Finding, ...]:
 
 def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosis:
     from provision import lockfile, spec
+    from provision.core.process import run
     from provision.devices import read_devices
     from provision.doctor import diagnose_environment, diagnose_machine
     from provision.doctor.locate import locate
     from provision.host import read_host
-    from provision.run import run
 
     devices = read_devices(project.catalog)
     host = read_host(devices)
@@ -498,8 +498,8 @@ def _verify(
 def _repair(
     found: Verification, arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
+    from provision.core.process import run
     from provision.repair import repair
-    from provision.run import run
 
     for finding in found.findings:
         console.finding(finding)
@@ -540,8 +540,8 @@ def _current(project: Project, target: str) -> Generation:
 
 def _folder(project: Project, target: str) -> Path:
     """Return the generation in use, without reading its record."""
-    from provision import files
-    from provision.project import CURRENT, RECORD
+    from provision.core import filesystem as files
+    from provision.core.project import CURRENT, RECORD
 
     folder = files.read_link(project.environments(target) / CURRENT)
     if folder is None or not (folder / RECORD).is_file():
@@ -582,7 +582,7 @@ def _smoke_foreign(
     arguments: argparse.Namespace, project: Project, target: Target, stack: dict[str, str]
 ) -> tuple[object, int]:
     from provision import compare, smoke
-    from provision.run import run
+    from provision.core.process import run
 
     subject = smoke.foreign(arguments.against, run)
     report = _checked(arguments, project, target, subject, stack)
@@ -596,7 +596,7 @@ def _checked(
     subject: Subject,
     stack: dict[str, str],
 ) -> Report:
-    from provision.run import run
+    from provision.core.process import run
     from provision.smoke import smoke
 
     return smoke(project, target, subject, stack, run, full=arguments.full, junit=arguments.junit)
@@ -613,7 +613,8 @@ def _stack(project: Project) -> dict[str, str]:
 def _report(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import files, page, report, smoke, spec
+    from provision import page, report, smoke, spec
+    from provision.core import filesystem as files
 
     target = spec.load_named(project.specs, arguments.target)
     kept = smoke.history(project, target.name)
@@ -630,7 +631,7 @@ def _report(
 
 def _run(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision import spec
-    from provision.run import attach, clean_environment, left_behind
+    from provision.core.process import attach, clean_environment, left_behind
 
     target = spec.load_named(project.specs, arguments.target)
     now = _current(project, target.name)
@@ -648,7 +649,7 @@ def _docker(
     import shlex
 
     from provision import context, docker, spec
-    from provision.run import run
+    from provision.core.process import run
 
     target = spec.load_named(project.specs, arguments.target)
     order = context.Order(

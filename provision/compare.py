@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.finding import Finding, Level, worst_first
+from provision.core.findings import Finding, Level, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

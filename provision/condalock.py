@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, ValidationError
 
-from provision.errors import SpecError
+from provision.core.errors import SpecError
 from provision.spec import Table, faults_of
 
 if TYPE_CHECKING:

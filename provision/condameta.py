@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from provision.errors import SpecError
+from provision.core.errors import SpecError
 from provision.inventory import Recorded
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from provision.errors import ProvisionError
-from provision.finding import Finding, Level
-from provision.words import size
+from provision.core.errors import ProvisionError
+from provision.core.findings import Finding, Level
+from provision.core.text import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

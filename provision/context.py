@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import __version__, condalock, fetch, files, sbom, wheelhouse
+from provision import __version__, condalock, fetch, sbom, wheelhouse
+from provision.core import filesystem as files
+from provision.core.errors import UsageError
+from provision.core.text import plural
 from provision.engines import uv_install
-from provision.errors import UsageError
 from provision.image import PREFIX
 from provision.smoke import expectation
-from provision.words import plural
 
 if TYPE_CHECKING:
+    from provision.core.process import Run
+    from provision.core.progress import Progress
+    from provision.core.project import Project
     from provision.install import Supply
     from provision.lockfile import Lock
-    from provision.progress import Progress
-    from provision.project import Project
-    from provision.run import Run
     from provision.spec import Target
     from provision.wheelhouse import Item
 

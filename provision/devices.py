@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from provision.errors import SpecError
+from provision.core.errors import SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path

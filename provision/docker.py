@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from provision import oci
 from provision.context import SBOM, prepare
-from provision.errors import ToolError
-from provision.run import clean_environment
+from provision.core.errors import ToolError
+from provision.core.process import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from provision.context import Order
-    from provision.progress import Progress
-    from provision.run import Run
+    from provision.core.process import Run
+    from provision.core.progress import Progress
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from provision.errors import ToolError
-from provision.web import TIMEOUT
+from provision.core.errors import ToolError
+from provision.core.http import TIMEOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def fetch(session: Session, url: str, folder: Path, filename: str, on_bytes: OnB
     that very file (its ETag); otherwise the download starts over.
 
     Args:
-        session: From :func:`provision.web.session`.
+        session: From :func:`provision.core.http.session`.
         url: Where the file is.
         folder: Where it goes; the part is kept there when the network fails.
         filename: Its name there.

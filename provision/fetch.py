@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import download, web, wheelhouse
-from provision.errors import ToolError
-from provision.files import sha256_file
-from provision.words import size
+from provision import download, wheelhouse
+from provision.core import http as web
+from provision.core.errors import ToolError
+from provision.core.filesystem import sha256_file
+from provision.core.text import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from requests import Session
 
     from provision.condalock import Package
+    from provision.core.progress import Progress
     from provision.lockfile import Artifact
-    from provision.progress import Progress
 
 PARTIAL = ".partial"  # the folder of files that are not yet whole and known to be right
 _AT_ONCE = 8

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import files, record
-from provision.errors import UsageError
-from provision.project import CURRENT
+from provision import record
+from provision.core import filesystem as files
+from provision.core.errors import UsageError
+from provision.core.project import CURRENT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from provision.project import Project
+    from provision.core.project import Project
     from provision.record import Generation
 
 

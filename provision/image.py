@@ -18,18 +18,19 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import build, catalog, condameta, files, inventory, lockfile, record, sources, spec
-from provision.errors import ProvisionError, ToolError
+from provision import build, catalog, condameta, inventory, lockfile, record, sources, spec
+from provision.core import filesystem as files
+from provision.core.errors import ProvisionError, ToolError
+from provision.core.process import environment_python, run
+from provision.core.project import Project
 from provision.install import Supply
-from provision.project import Project
-from provision.run import environment_python, run
 from provision.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from provision.core.process import Run
     from provision.record import Generation
-    from provision.run import Run
     from provision.spec import Target
 
 PREFIX = Path("/opt/env")

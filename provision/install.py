@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import condalock, fetch, wheelhouse
+from provision.core.errors import ToolError
+from provision.core.text import plural, size
 from provision.engines import uv_install
-from provision.errors import ToolError
-from provision.words import plural, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from provision.core.process import Completed, Run
+    from provision.core.progress import Progress
     from provision.lockfile import Artifact, Lock
-    from provision.progress import Progress
-    from provision.run import Completed, Run
 
 
 @dataclass(frozen=True, slots=True)

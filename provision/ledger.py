@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from provision.errors import ProvisionError
+    from provision.core.errors import ProvisionError
 
 File = TypeVar("File")
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from provision import catalog, lockfile
 from provision.changes import Change, changes
-from provision.errors import ProvisionError, SpecError
-from provision.files import sha256_bytes, write_atomic
+from provision.core.errors import ProvisionError, SpecError
+from provision.core.filesystem import sha256_bytes, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from provision.core.project import Project
     from provision.lockfile import Lock
-    from provision.project import Project
     from provision.resolve import Resolver
     from provision.spec import Target
 

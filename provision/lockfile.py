@@ -23,7 +23,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.errors import SpecError
+from provision.core.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

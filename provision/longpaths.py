@@ -13,14 +13,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from provision import inventory
-from provision.errors import ToolError
-from provision.words import plural
+from provision.core.errors import ToolError
+from provision.core.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from provision.progress import Progress
+    from provision.core.progress import Progress
 
 _LONGEST = 259
 _KEY = r"SYSTEM\CurrentControlSet\Control\FileSystem"

@@ -17,7 +17,7 @@ import tarfile
 import tempfile
 from typing import IO, TYPE_CHECKING, Any
 
-from provision.errors import ToolError
+from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
     from pathlib import Path

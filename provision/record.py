@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
-from provision import files
-from provision.errors import SpecError
-from provision.project import CURRENT, RECORD
+from provision.core import filesystem as files
+from provision.core.errors import SpecError
+from provision.core.project import CURRENT, RECORD
 from provision.spec import Table, faults_of
 
 if TYPE_CHECKING:

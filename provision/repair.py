@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from provision import files, record
+from provision import record
 from provision.build import build
+from provision.core import filesystem as files
 from provision.engines import uv_install
 
 if TYPE_CHECKING:
     from provision.build import Built, Order
-    from provision.progress import Progress
-    from provision.run import Run
+    from provision.core.process import Run
+    from provision.core.progress import Progress
     from provision.verify import Verification
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from provision.errors import ToolError
+from provision.core.errors import ToolError
 from provision.spec import faults_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Number(_Part):
 
 
 class Problem(_Part):
-    """A finding as the suite writes it; see :class:`provision.finding.Finding`."""
+    """A finding as the suite writes it; see :class:`provision.core.findings.Finding`."""
 
     code: str
     level: Literal["error", "warning", "note"]

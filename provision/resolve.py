@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import catalog, clash, lockfile, web
+from provision import catalog, clash, lockfile
+from provision.core import http as web
+from provision.core.errors import SpecError
+from provision.core.filesystem import sha256_bytes
 from provision.engines import conda_lock, loopback, piptools, uv_lock
-from provision.errors import SpecError
-from provision.files import sha256_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from provision.catalog import Wheel
+    from provision.core.process import Completed, Run
+    from provision.core.progress import Progress
     from provision.engines.uv_lock import Pick, Pins
     from provision.lockfile import Artifact
-    from provision.progress import Progress
-    from provision.run import Completed, Run
     from provision.sources import Sources
     from provision.spec import Target
 

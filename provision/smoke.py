@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provision import files, report
-from provision.errors import ToolError, UsageError
-from provision.run import clean_environment, describe_exit, environment_python
+from provision import report
+from provision.core import filesystem as files
+from provision.core.errors import ToolError, UsageError
+from provision.core.process import clean_environment, describe_exit, environment_python
 
 if TYPE_CHECKING:
+    from provision.core.process import Run
+    from provision.core.project import Project
     from provision.lockfile import Lock
-    from provision.project import Project
     from provision.report import Report
-    from provision.run import Run
     from provision.spec import Target
 
 REPORTS = "reports"

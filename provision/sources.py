@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from provision.errors import UsageError
+from provision.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

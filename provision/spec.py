@@ -16,7 +16,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from provision.errors import SpecError, UsageError
+from provision.core.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path

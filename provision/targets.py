@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision import lock, lockfile, record, smoke, spec
-from provision.errors import ProvisionError
+from provision.core.errors import ProvisionError
 
 if TYPE_CHECKING:
-    from provision.project import Project
+    from provision.core.project import Project
     from provision.spec import Target
 
 

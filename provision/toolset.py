@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import fetch, web
-from provision.errors import ToolError
+from provision import fetch
+from provision.core import http as web
+from provision.core.errors import ToolError
+from provision.core.filesystem import sha256_file
 from provision.fetch import Missing, Wanted
-from provision.files import sha256_file
 from provision.platforms import best_wheel
 
 if TYPE_CHECKING:

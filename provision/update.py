@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
 
-from provision import catalog, web
+from provision import catalog
+from provision.core import http as web
+from provision.core.errors import ProvisionError, ToolError
+from provision.core.filesystem import sha256_file, write_atomic
 from provision.download import fetch
 from provision.engines import conda_lock, simple_index
-from provision.errors import ProvisionError, ToolError
-from provision.files import sha256_file, write_atomic
 from provision.ledger import Ledger, Refreshed, Reupload
 from provision.spec import faults_of
 
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from requests import Session
 
     from provision.catalog import Channel, Index, Package, Wheel
+    from provision.core.process import Run
+    from provision.core.progress import Progress
+    from provision.core.project import Project
     from provision.download import OnBytes
-    from provision.progress import Progress
-    from provision.project import Project
-    from provision.run import Run
     from provision.spec import Target
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from provision import lockfile, spec
-from provision.errors import UsageError
-from provision.files import write_atomic
+from provision.core.errors import UsageError
+from provision.core.filesystem import write_atomic
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterator
 
-    from provision.project import Project
+    from provision.core.project import Project
     from provision.spec import Target
 
 

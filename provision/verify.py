@@ -8,10 +8,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import condameta, files, inventory
-from provision.errors import ToolError
-from provision.finding import Finding, Level
-from provision.words import plural
+from provision import condameta, inventory
+from provision.core import filesystem as files
+from provision.core.errors import ToolError
+from provision.core.findings import Finding, Level
+from provision.core.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

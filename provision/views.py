@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from provision.finding import Finding, Level
-from provision.words import plural, size
+from provision.core.findings import Finding, Level
+from provision.core.text import plural, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from provision.changes import Change
     from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
+    from provision.core.findings import Diagnosis
     from provision.detect import Detection
     from provision.docker import Image
-    from provision.finding import Diagnosis
     from provision.generations import Cleaned, RolledBack
     from provision.ledger import Refreshed
     from provision.lock import Confirmation, Freshness, LockResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from provision import files
+from provision.core import filesystem as files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

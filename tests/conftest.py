@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from provision.run import environment_python
+from provision.core.process import environment_python
 from tests.lab import open_lab
 
 if TYPE_CHECKING:

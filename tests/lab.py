@@ -12,16 +12,16 @@ import pytest
 
 from provision import lockfile, spec
 from provision.build import Built, Order, build
+from provision.core.process import environment_python, run
+from provision.core.project import CURRENT
 from provision.install import Supply
-from provision.project import CURRENT
-from provision.run import environment_python, run
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from provision.project import Project
+    from provision.core.project import Project
 
 
 class Silent:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import catalog, lockfile, spec
+from provision.core.project import Project
 from provision.host import this_platform
-from provision.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

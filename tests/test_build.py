@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import lockfile
-from provision.errors import ToolError
+from provision.core.errors import ToolError
 from tests.lab import Lab, Silent
 from tests.small import TARGET, Index
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from provision.project import Project
+    from provision.core.project import Project
 
 pytestmark = pytest.mark.machine
 

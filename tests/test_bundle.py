@@ -14,7 +14,7 @@ import pytest
 
 from provision import cli, lockfile, spec, toolset
 from provision.bundle import Bundle, bundle
-from provision.errors import UsageError
+from provision.core.errors import UsageError
 from provision.install import Supply
 from tests.condapkg import File, lock_text, make_package
 from tests.lab import Lab, without_a_route

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from provision import candidates, spec
-from provision.errors import SpecError
+from provision.core.errors import SpecError
 
 SPECS = Path(__file__).parents[1] / "envs"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from provision import catalog
-from provision.errors import SpecError
+from provision.core.errors import SpecError
 from provision.spec import Conda, Pip, Target
 
 COMMITTED = Path(__file__).parents[1] / "envs" / "catalog"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import clash
-from provision.errors import SpecError, ToolError
-from provision.run import Completed
+from provision.core.errors import SpecError, ToolError
+from provision.core.process import Completed
 from provision.spec import Pip, Target
 
 if TYPE_CHECKING:

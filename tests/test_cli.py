@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import cli
-from provision.errors import Exit
+from provision.core.errors import Exit
 from provision.facts import Gpu, Host
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from provision.project import Project
+    from provision.core.project import Project
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from provision.compare import compare, moves
-from provision.finding import Level
+from provision.core.findings import Level
 from provision.report import Report
 
 STACK = {"kernel": "6.1", "driver xe": "6.1", "compute-runtime": "25.18"}

@@ -14,17 +14,17 @@ import pytest
 
 from provision import docker, lockfile, spec
 from provision.context import Order, dockerfile, labels, prepare
-from provision.errors import ToolError, UsageError
+from provision.core.errors import ToolError, UsageError
+from provision.core.process import Completed
 from provision.image import leave_out, set_times
 from provision.install import Supply
-from provision.run import Completed
 from tests import small
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-    from provision.run import Run
+    from provision.core.process import Run
 
 MIRROR = "https://me:hunter2@mirror.example/simple"
 EXTRA = """

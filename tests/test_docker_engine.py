@@ -19,10 +19,10 @@ import tomlkit
 
 from provision import catalog, lockfile, sources, spec
 from provision.context import Order
+from provision.core.process import Completed, run
+from provision.core.project import Project
 from provision.docker import Image, docker, find_engine
 from provision.install import Supply
-from provision.project import Project
-from provision.run import Completed, run
 from provision.verify import verify
 from tests import small
 from tests.condapkg import lock_text, make_python

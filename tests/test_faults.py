@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import lockfile, record
-from provision.errors import ToolError
-from provision.run import environment_python, run
+from provision.core.errors import ToolError
+from provision.core.process import environment_python, run
 from tests.lab import open_lab
 from tests.small import TARGET
 

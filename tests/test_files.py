@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from provision import files
-from provision.errors import ToolError
+from provision.core import filesystem as files
+from provision.core.errors import ToolError
 
 
 def test_an_atomic_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:

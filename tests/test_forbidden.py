@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from provision import forbidden, spec
-from provision.errors import SpecError, UsageError
+from provision.core.errors import SpecError, UsageError
 
 SPECS = Path(__file__).parents[1] / "envs"
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import files, record
-from provision.errors import UsageError
+from provision import record
+from provision.core import filesystem as files
+from provision.core.errors import UsageError
+from provision.core.project import CURRENT, Project
 from provision.generations import clean, rollback
-from provision.project import CURRENT, Project
 from tests.test_record import ENTRY
 
 if TYPE_CHECKING:

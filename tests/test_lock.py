@@ -11,10 +11,10 @@ import pytest
 
 from provision import catalog, changes, lock, lockfile, resolve, upgrade
 from provision.catalog import Wheel
+from provision.core.errors import SpecError, UsageError
+from provision.core.process import run
+from provision.core.project import Project
 from provision.engines import loopback
-from provision.errors import SpecError, UsageError
-from provision.project import Project
-from provision.run import run
 from provision.sources import Sources
 from provision.spec import Conda, Pip, Target
 
@@ -172,8 +172,8 @@ def test_the_same_wish_gives_the_same_bytes_anywhere(
 SCRIPT = """
 import datetime, json, pathlib, sys
 from provision import lock, resolve, spec, sources
-from provision.project import Project
-from provision.run import run
+from provision.core.project import Project
+from provision.core.process import run
 class Silent:
     def step(self, text): pass
     def note(self, text): pass

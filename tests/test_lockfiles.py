@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from provision import lock, lockfile, sources, spec, web
+from provision import lock, lockfile, sources, spec
+from provision.core import http as web
+from provision.core.filesystem import sha256_file
+from provision.core.process import run
+from provision.core.project import Project
 from provision.download import fetch
 from provision.engines import simple_index
-from provision.files import sha256_file
 from provision.platforms import best_wheel
-from provision.project import Project
 from provision.resolve import Resolver
-from provision.run import run
 
 PROJECT = Project(Path(__file__).parents[1])
 NAMES = spec.names(PROJECT.specs)

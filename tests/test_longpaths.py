@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import longpaths
-from provision.errors import ToolError
+from provision.core.errors import ToolError
 from tests.lab import Silent
 
 if TYPE_CHECKING:

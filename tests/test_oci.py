@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.errors import ToolError
+from provision.core.errors import ToolError
 from provision.oci import settled, write_layout
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import files, record
-from provision.errors import SpecError
-from provision.project import CURRENT, RECORD
+from provision import record
+from provision.core import filesystem as files
+from provision.core.errors import SpecError
+from provision.core.project import CURRENT, RECORD
 
 if TYPE_CHECKING:
     from pathlib import Path

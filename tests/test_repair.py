@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import lockfile
-from provision.errors import ToolError
+from provision.core.errors import ToolError
+from provision.core.process import run
 from provision.repair import repair
-from provision.run import run
 from provision.verify import Verification, verify
 from tests.small import TARGET
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from provision.errors import ToolError
-from provision.run import clean_environment, describe_exit, left_behind, run
+from provision.core.errors import ToolError
+from provision.core.process import clean_environment, describe_exit, left_behind, run
 
 POLLUTANTS = {
     "PYTHONPATH": "/elsewhere", "PYTHONHOME": "/elsewhere", "PYTHONUSERBASE": "/elsewhere",

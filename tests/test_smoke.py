@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import cli, smoke, spec
-from provision.errors import Exit, ToolError, UsageError
-from provision.run import run
+from provision.core.errors import Exit, ToolError, UsageError
+from provision.core.process import run
 from tests.small import TARGET
 
 if TYPE_CHECKING:

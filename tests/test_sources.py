@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from provision import sources
-from provision.errors import UsageError
+from provision.core.errors import UsageError
 
 linux = pytest.mark.skipif(sys.platform == "win32", reason="pip.conf lies elsewhere on Windows")
 

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from provision import spec
-from provision.errors import Exit, SpecError, UsageError
+from provision.core.errors import Exit, SpecError, UsageError
 
 GOOD = """
 summary = "A target"

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import catalog, ledger, update, web
-from provision.project import Project
-from provision.run import run
+from provision import catalog, ledger, update
+from provision.core import http as web
+from provision.core.process import run
+from provision.core.project import Project
 from provision.spec import Conda, Pip, Target
 from tests.small import make_wheel
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import lockfile
-from provision.errors import ToolError
+from provision.core.errors import ToolError
 from provision.spec import Reasoned
 from provision.verify import Verification, verify
 from tests.small import Index, lock, make_project, make_wheel

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import web
-from provision.errors import ToolError
+from provision.core import http as web
+from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from provision.doctor.logs import diagnose_log
 
 if TYPE_CHECKING:
+    from provision.core.findings import Diagnosis
     from provision.devices import Devices
     from provision.facts import Host
-    from provision.finding import Diagnosis
     from provision.lockfile import Lock
     from provision.spec import Target
 
@@ -19,11 +19,11 @@ __all__ = ["diagnose_environment", "diagnose_log", "diagnose_machine"]
 
 def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     """Return what keeps programs of any environment from this machine's GPUs, worst first."""
+    from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
     from provision.doctor.environment import Environment  # noqa: PLC0415 - a log needs none
     from provision.doctor.facts import Facts  # noqa: PLC0415
     from provision.doctor.rules import MACHINE, judge  # noqa: PLC0415
     from provision.facts import stack  # noqa: PLC0415
-    from provision.finding import Diagnosis, worst_first  # noqa: PLC0415
 
     usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
     meant = [name for name, vendor in (("cuda", "nvidia"), ("xpu", "intel")) if vendor in usable]
@@ -60,10 +60,10 @@ def diagnose_environment(
     Raises:
         UsageError: There is no Python environment at that path.
     """
+    from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415 - a log needs none
     from provision.doctor.gather import gather  # noqa: PLC0415
     from provision.doctor.rules import judge  # noqa: PLC0415
-    from provision.finding import Diagnosis, worst_first  # noqa: PLC0415
 
     env = read_environment(python, home=home)
     facts = gather(env, host, devices, target=target, home=home, root=root)

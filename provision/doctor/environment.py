@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from provision.core.errors import UsageError
 from provision.doctor.distributions import (
     Distribution,
     distributions,
@@ -15,7 +16,6 @@ from provision.doctor.distributions import (
     read_text,
 )
 from provision.doctor.sites import config_of, prefix_of, sites_of
-from provision.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

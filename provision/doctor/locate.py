@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.core.errors import ToolError, UsageError
 from provision.doctor.sites import sites_of
-from provision.errors import ToolError, UsageError
 
 if TYPE_CHECKING:
-    from provision.run import Run
+    from provision.core.process import Run
 
 _PATIENCE = 10.0  # seconds
 

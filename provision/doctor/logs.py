@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from provision.core.findings import Finding, Level
 from provision.doctor.conditions import CONDITIONS
 from provision.doctor.failure import last_failure
 from provision.doctor.patterns import Search
 from provision.doctor.presentation import plain
 from provision.doctor.sample import sample
-from provision.finding import Finding, Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

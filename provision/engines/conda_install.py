@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import condameta, fetch
-from provision.errors import ToolError
-from provision.words import plural
+from provision.core.errors import ToolError
+from provision.core.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provision.condalock import Package
-    from provision.progress import Progress
-    from provision.run import Run
+    from provision.core.process import Run
+    from provision.core.progress import Progress
 
 _WORKER = Path(__file__).with_name("conda_worker.py")
 

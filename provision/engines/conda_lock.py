@@ -17,17 +17,17 @@ from pydantic import ValidationError
 
 from provision import condalock
 from provision.catalog import Package
+from provision.core.errors import SpecError, ToolError
+from provision.core.filesystem import write_atomic
+from provision.core.process import clean_environment
 from provision.engines.conda_adapter import CHANNELS, VIRTUAL
-from provision.errors import SpecError, ToolError
-from provision.files import write_atomic
-from provision.run import clean_environment
 from provision.spec import faults_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from provision.catalog import Channel
-    from provision.run import Completed, Run
+    from provision.core.process import Completed, Run
     from provision.spec import Target
 
 ADAPTER = "provision-conda"

@@ -10,18 +10,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.core.errors import SpecError, ToolError, UsageError
+from provision.core.filesystem import write_atomic
+from provision.core.process import clean_environment
 from provision.engines import loopback
 from provision.engines.uv_lock import PINS, WISH, direct, parse_pins
-from provision.errors import SpecError, ToolError, UsageError
-from provision.files import write_atomic
-from provision.run import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from provision.catalog import Wheel
+    from provision.core.process import Run
     from provision.engines.uv_lock import Pins
-    from provision.run import Run
     from provision.spec import Target
 
 _HOST = {"linux": "linux-64", "win32": "win-64"}

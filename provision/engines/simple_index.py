@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from packaging.metadata import parse_email
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from provision.errors import ToolError
+from provision.core.errors import ToolError
+from provision.core.http import TIMEOUT
 from provision.platforms import best_wheel
-from provision.web import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

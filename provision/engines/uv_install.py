@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from provision.core.process import Completed, Run
     from provision.lockfile import Artifact
-    from provision.run import Completed, Run
 
 
 def program() -> str:

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from provision.errors import ToolError
-from provision.files import write_atomic
+from provision.core.errors import ToolError
+from provision.core.filesystem import write_atomic
+from provision.core.process import clean_environment
 from provision.platforms import UV_NAMES, best_wheel
-from provision.run import clean_environment
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Mapping, Sequence
 
-    from provision.run import Completed, Run
+    from provision.core.process import Completed, Run
     from provision.spec import Target
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.core.process import run
 from provision.facts import Host, Runtimes
 from provision.host import access, intel, nvidia, pci, surroundings, windows
 from provision.host.tree import Tree
-from provision.run import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from provision.doctor import diagnose_environment
 from provision.facts import Host
 
 if TYPE_CHECKING:
+    from provision.core.findings import Finding
     from provision.devices import Devices
-    from provision.finding import Finding
     from provision.spec import Target
 
 LINUX = Host("linux-64", "6.8")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.core.process import clean_environment, run
 from provision.doctor import diagnose_environment, diagnose_log
 from provision.facts import Driver, Gpu, Host
-from provision.run import clean_environment, run
 
 if TYPE_CHECKING:
+    from provision.core.process import Completed
     from provision.devices import Devices
-    from provision.run import Completed
     from tests.doctor.conftest import Env
 
 PROGRAMS = Path(__file__).parent / "programs"

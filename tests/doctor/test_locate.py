@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from provision.core.errors import UsageError
+from provision.core.process import run
 from provision.doctor import locate as module
 from provision.doctor.locate import locate
-from provision.errors import UsageError
-from provision.run import run
 
 pytestmark = pytest.mark.machine
 

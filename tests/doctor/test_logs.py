@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.core.findings import Level
 from provision.doctor import diagnose_log
 from provision.doctor.logs import rules, texts
 from provision.doctor.patterns import Search, needles
 from provision.doctor.presentation import plain
 from provision.doctor.sample import sample
-from provision.finding import Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable

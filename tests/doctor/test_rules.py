@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import lockfile, spec
+from provision.core.errors import UsageError
+from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine
 from provision.doctor.rules import RULES
-from provision.errors import UsageError
 from provision.facts import Driver, Gpu, Host, Node, Runtimes
-from provision.finding import Level
 from provision.spec import Target
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import catalog
+from provision.core.errors import SpecError, ToolError
+from provision.core.process import run
 from provision.engines import conda_adapter, conda_lock
-from provision.errors import SpecError, ToolError
-from provision.run import run
 from provision.spec import Conda, Pip, Target
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 
+from provision.core.errors import ToolError
 from provision.engines import uv_lock
-from provision.errors import ToolError
 from provision.spec import Pip, Target
 
 PYLOCK = """

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.core.errors import SpecError
 from provision.devices import read_devices
-from provision.errors import SpecError
 from provision.facts import Driver, Gpu, Host, Runtimes, User, stack
 from provision.host import access, intel, nvidia, pci, read_host, surroundings, windows
 from provision.host.tree import Tree

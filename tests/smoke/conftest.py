@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.run import clean_environment, run
+from provision.core.process import clean_environment, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from provision.run import Completed
+    from provision.core.process import Completed
 
 HARNESS = Path(__file__).with_name("harness.py")
 SUITE = Path(__file__).parents[2] / "smoke" / "run.py"

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from provision.run import clean_environment, run
+from provision.core.process import clean_environment, run
 from tests.smoke.conftest import SUITE
 from tests.smoke.faults import check_ids
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from provision.run import Completed
+    from provision.core.process import Completed
 
     Suite = Callable[..., tuple[Completed, Any]]
 

@@ -25,7 +25,7 @@ from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.project import Project
+    from provision.core.project import Project
 
 pytestmark = pytest.mark.wine
 CLONE = Path(__file__).parents[2]

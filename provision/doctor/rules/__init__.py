@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from provision.core.findings import worst_first
 from provision.doctor.rules import (
     binaries,
     bitsandbytes,
@@ -16,13 +17,12 @@ from provision.doctor.rules import (
     torch,
     triton,
 )
-from provision.finding import worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.core.findings import Finding
     from provision.doctor.facts import Facts
-    from provision.finding import Finding
 
 
 class Rule(Protocol):

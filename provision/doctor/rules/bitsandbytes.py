@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from provision.core.findings import Finding, Level
 from provision.doctor.distributions import list_names
-from provision.finding import Finding, Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import unquote
 
+from provision.core.findings import Finding, Level
 from provision.doctor.rules.requirements import pinned
-from provision.finding import Finding, Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

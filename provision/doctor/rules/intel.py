@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from provision.core.findings import Finding, Level
 from provision.doctor.distributions import parse_version
 from provision.doctor.rules.requirements import pinned
-from provision.finding import Finding, Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from provision.finding import Finding, Level
+from provision.core.findings import Finding, Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from provision.core.findings import Finding, Level
 from provision.doctor.distributions import list_names
 from provision.doctor.rules.requirements import meets, requirements
-from provision.finding import Finding, Level
 from provision.inventory import name_of
 
 if TYPE_CHECKING:

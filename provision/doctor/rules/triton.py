@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from provision.core.findings import Finding, Level
 from provision.doctor.rules.requirements import meets, requirements
-from provision.finding import Finding, Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.errors import ToolError
+from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -132,7 +132,7 @@ def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
     """Hold the one lock of a folder; the system drops it when its holders die, however they die.
 
     Yields the lock's file descriptor. A child that inherits it (``pass_fds`` of
-    :func:`provision.run.run`) holds the lock too: if this process is killed, nobody else starts
+    :func:`provision.core.process.run`) holds the lock too: if this process is killed, nobody else starts
     before the child, which may still be writing, has ended. (Not on Windows.)
 
     Args:

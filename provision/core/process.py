@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from provision.errors import ToolError
+from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from provision.errors import ToolError
+from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

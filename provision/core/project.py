@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.errors import UsageError
+from provision.core.errors import UsageError
 
 CURRENT = "current"  # below a target's generations, the link to the one in use
 RECORD = "provision.json"  # in a generation, what it was made of
@@ -52,7 +52,7 @@ def find(start: Path) -> Project:
     Raises:
         UsageError: Neither holds specs.
     """
-    checkout = Path(__file__).resolve().parent.parent
+    checkout = Path(__file__).resolve().parents[2]
     for folder in (start, *start.parents, checkout):
         if (folder / "envs" / "catalog").is_dir():
             return Project(folder)
