@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from provision.lockfile import Lock
     from provision.record import Generation, Proof
     from provision.report import Report
-    from provision.spec import Target
+    from provision.spec.model import Target
     from provision.verify import Verification
 
 # What the heavy half of a build needs is imported where it is used: finding out that there is

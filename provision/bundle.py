@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from provision.fetch import Missing, Wanted
     from provision.install import Supply
     from provision.lockfile import Lock
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 SCHEMA = 1
 MANIFEST = "manifest.json"

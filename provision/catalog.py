@@ -15,13 +15,13 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from pydantic import AfterValidator, Field, ValidationError
 
 from provision.core.errors import SpecError
-from provision.spec import Specifier, Table, faults_of, parse_requirement
+from provision.spec.model import Specifier, Table, faults_of, parse_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 # What an entry tells about itself, and what cannot change a lock. A wheel's address cannot either:
 # a lock names no host.

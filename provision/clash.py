@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from provision.catalog import Wheel
     from provision.core.process import Completed
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 # One step of uv's reasoning: what it rests on comes before what it concludes.
 _PREMISES = re.compile(r"[Bb]ecause (.*?), we can conclude that")

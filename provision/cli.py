@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from provision.report import Report
     from provision.resolve import Resolver
     from provision.smoke import Subject
-    from provision.spec import Target
+    from provision.spec.model import Target
     from provision.verify import Verification
 
 # Handlers import what they need: `provision --help` loads neither pydantic nor rich, and a build
@@ -237,7 +237,7 @@ def _targets(_: argparse.Namespace, project: Project, __: Console) -> tuple[obje
 def _schema(_: argparse.Namespace, __: Project, ___: Console) -> tuple[object, int]:
     import json
 
-    from provision.spec import schema
+    from provision.spec.model import schema
 
     sys.stdout.write(json.dumps(schema(), indent=2) + "\n")
     return None, Exit.OK
@@ -248,16 +248,17 @@ def _detect(_: argparse.Namespace, project: Project, __: Console) -> tuple[objec
 
 
 def _detection(project: Project) -> Detection:
-    from provision import candidates
     from provision.detect import detect
     from provision.devices import read_devices
     from provision.host import read_host
+    from provision.spec import hardware as candidates
 
     return detect(candidates.read(project.specs), read_host(read_devices(project.catalog)))
 
 
 def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import lock, spec
+    from provision import lock
+    from provision.spec import model as spec
 
     names = arguments.targets or spec.names(project.specs)
     wished = [spec.load_named(project.specs, name) for name in names]
@@ -301,8 +302,8 @@ def _upgrade(target: Target, project: Project, resolver: Resolver, package: str)
 def _update(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import spec
     from provision.core.process import run
+    from provision.spec import model as spec
     from provision.update import update
 
     wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
@@ -331,8 +332,8 @@ def _build(arguments: argparse.Namespace, project: Project, console: Console) ->
 
 
 def _order(arguments: argparse.Namespace, project: Project, console: Console) -> Order:
-    from provision import spec
     from provision.build import Order
+    from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
     _check_platform(target)
@@ -368,8 +369,8 @@ def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> 
 def _bundle(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import spec
     from provision.bundle import bundle
+    from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
     made = bundle(
@@ -430,10 +431,10 @@ def _wheelhouses(folders: list[Path]) -> list[Path]:
 
 def _absent(project: Project, target: Target) -> str:
     """Return why a target's device cannot be used on this machine, or ""."""
-    from provision import candidates
     from provision.detect import Verdict, detect
     from provision.devices import read_devices
     from provision.host import read_host
+    from provision.spec import hardware as candidates
 
     (fit,) = detect([candidates.of(target)], read_host(read_devices(project.catalog))).fits
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
@@ -462,12 +463,13 @@ def _of_log(name: str) -> tuple[Finding, ...]:
 
 
 def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosis:
-    from provision import lockfile, spec
+    from provision import lockfile
     from provision.core.process import run
     from provision.devices import read_devices
     from provision.doctor import diagnose_environment, diagnose_machine
     from provision.doctor.locate import locate
     from provision.host import read_host
+    from provision.spec import model as spec
 
     devices = read_devices(project.catalog)
     host = read_host(devices)
@@ -483,7 +485,8 @@ def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosi
 def _verify(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import forbidden, lockfile
+    from provision import lockfile
+    from provision.spec import forbidden
     from provision.verify import verify
 
     forbid = forbidden.read(project.specs, arguments.target)
@@ -508,16 +511,16 @@ def _repair(
 
 
 def _rollback(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
-    from provision import spec
     from provision.generations import rollback
+    from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
     return rollback(project, target.name), Exit.OK
 
 
 def _clean(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
-    from provision import spec
     from provision.generations import clean
+    from provision.spec import model as spec
 
     if arguments.keep < 0:
         raise UsageError("--keep takes a number from 0 up")
@@ -555,7 +558,8 @@ def _not_built(target: str) -> UsageError:
 
 
 def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import compare, lockfile, record, smoke, spec
+    from provision import compare, lockfile, record, smoke
+    from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
     stack = _stack(project)
@@ -613,8 +617,9 @@ def _stack(project: Project) -> dict[str, str]:
 def _report(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import page, report, smoke, spec
+    from provision import page, report, smoke
     from provision.core import filesystem as files
+    from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
     kept = smoke.history(project, target.name)
@@ -630,8 +635,8 @@ def _report(
 
 
 def _run(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import spec
     from provision.core.process import attach, clean_environment, left_behind
+    from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
     now = _current(project, target.name)
@@ -648,8 +653,9 @@ def _docker(
 ) -> tuple[object, int]:
     import shlex
 
-    from provision import context, docker, spec
+    from provision import context, docker
     from provision.core.process import run
+    from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
     order = context.Order(
@@ -669,7 +675,8 @@ def _docker(
 
 
 def _sbom(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
-    from provision import lockfile, sbom, spec
+    from provision import lockfile, sbom
+    from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
     sys.stdout.write(sbom.sbom(target, lockfile.read(project.lock(target.name))))

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, ValidationError
 
 from provision.core.errors import SpecError
-from provision.spec import Table, faults_of
+from provision.spec.model import Table, faults_of
 
 if TYPE_CHECKING:
     from provision.lockfile import Lock

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.install import Supply
     from provision.lockfile import Lock
-    from provision.spec import Target
+    from provision.spec.model import Target
     from provision.wheelhouse import Item
 
 _CHECKOUT = Path(__file__).resolve().parent.parent

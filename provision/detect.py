@@ -14,8 +14,8 @@ from provision.host.selectors import hidden, in_level_zero_order
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from provision.candidates import Candidate
     from provision.facts import Gpu, Host, Node
+    from provision.spec.hardware import Candidate
 
 _VENDORS = {"cuda": "nvidia", "xpu": "intel"}
 _MAKERS = {"nvidia": "NVIDIA", "intel": "Intel", "amd": "AMD"}

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import build, catalog, condameta, inventory, lockfile, record, sources, spec
+from provision import build, catalog, condameta, inventory, lockfile, record, sources
 from provision.core import filesystem as files
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.process import environment_python, run
 from provision.core.project import Project
 from provision.install import Supply
+from provision.spec import model as spec
 from provision.verify import verify
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from provision.core.process import Run
     from provision.record import Generation
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 PREFIX = Path("/opt/env")
 LEFT_OUT = "left-out.txt"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.lockfile import Lock
     from provision.resolve import Resolver
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 _AT_ONCE = 4  # resolvers mostly wait for the network
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from provision.core import filesystem as files
 from provision.core.errors import SpecError
 from provision.core.project import CURRENT, RECORD
-from provision.spec import Table, faults_of
+from provision.spec.model import Table, faults_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from provision.core.errors import ToolError
-from provision.spec import faults_of
+from provision.spec.model import faults_of
 
 if TYPE_CHECKING:
     from pathlib import Path

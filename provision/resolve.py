@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from provision.engines.uv_lock import Pick, Pins
     from provision.lockfile import Artifact
     from provision.sources import Sources
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from provision import condalock
 if TYPE_CHECKING:
     from provision.condalock import Package
     from provision.lockfile import Artifact, Lock
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 # A name that never changes, so that one lock gives one serial number.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_OID, "provision.sbom")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.lockfile import Lock
     from provision.report import Report
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 REPORTS = "reports"
 _TIMEOUT = {"quick": 300.0, "full": 1800.0}  # seconds; generous, a hang is what it is for

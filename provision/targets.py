@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import lock, lockfile, record, smoke, spec
+from provision import lock, lockfile, record, smoke
 from provision.core.errors import ProvisionError
+from provision.spec import model as spec
 
 if TYPE_CHECKING:
     from provision.core.project import Project
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from provision.core.filesystem import sha256_file, write_atomic
 from provision.download import fetch
 from provision.engines import conda_lock, simple_index
 from provision.ledger import Ledger, Refreshed, Reupload
-from provision.spec import faults_of
+from provision.spec.model import faults_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.download import OnBytes
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 
 def update(

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from provision import lockfile, spec
+from provision import lockfile
 from provision.core.errors import UsageError
 from provision.core.filesystem import write_atomic
+from provision.spec import model as spec
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterator
 
     from provision.core.project import Project
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 
 def upgraded(text: str, package: str | None, day: dt.date) -> str:

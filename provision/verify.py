@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from provision.condameta import Brought
-    from provision.forbidden import Forbidden
     from provision.inventory import Installed, Recorded
     from provision.lockfile import Lock
-    from provision.spec import Reasoned
+    from provision.spec.forbidden import Forbidden
+    from provision.spec.model import Reasoned
 
 # What an installer writes about itself; it differs between machines and says nothing of the code.
 _NOISE = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")

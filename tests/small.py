@@ -17,9 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision import catalog, lockfile, spec
+from provision import catalog, lockfile
 from provision.core.project import Project
 from provision.host import this_platform
+from provision.spec import model as spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from provision import cli, lockfile, spec, toolset
+from provision import cli, lockfile, toolset
 from provision.bundle import Bundle, bundle
 from provision.core.errors import UsageError
 from provision.install import Supply
+from provision.spec import model as spec
 from tests.condapkg import File, lock_text, make_package
 from tests.lab import Lab, without_a_route
 from tests.small import TARGET, make_wheel

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from provision import candidates, spec
 from provision.core.errors import SpecError
+from provision.spec import hardware as candidates
+from provision.spec import model as spec
 
 SPECS = Path(__file__).parents[1] / "envs"
 

@@ -10,7 +10,7 @@ import pytest
 
 from provision import catalog
 from provision.core.errors import SpecError
-from provision.spec import Conda, Pip, Target
+from provision.spec.model import Conda, Pip, Target
 
 COMMITTED = Path(__file__).parents[1] / "envs" / "catalog"
 TORCH = {

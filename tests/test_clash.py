@@ -10,7 +10,7 @@ import pytest
 from provision import clash
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
-from provision.spec import Pip, Target
+from provision.spec.model import Pip, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

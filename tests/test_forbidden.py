@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from provision import forbidden, spec
 from provision.core.errors import SpecError, UsageError
+from provision.spec import forbidden
+from provision.spec import model as spec
 
 SPECS = Path(__file__).parents[1] / "envs"
 

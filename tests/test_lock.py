@@ -16,7 +16,7 @@ from provision.core.process import run
 from provision.core.project import Project
 from provision.engines import loopback
 from provision.sources import Sources
-from provision.spec import Conda, Pip, Target
+from provision.spec.model import Conda, Pip, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -171,7 +171,8 @@ def test_the_same_wish_gives_the_same_bytes_anywhere(
 
 SCRIPT = """
 import datetime, json, pathlib, sys
-from provision import lock, resolve, spec, sources
+from provision import lock, resolve, sources
+from provision.spec import model as spec
 from provision.core.project import Project
 from provision.core.process import run
 class Silent:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from provision import lock, lockfile, sources, spec
+from provision import lock, lockfile, sources
 from provision.core import http as web
 from provision.core.filesystem import sha256_file
 from provision.core.process import run
@@ -17,6 +17,7 @@ from provision.download import fetch
 from provision.engines import simple_index
 from provision.platforms import best_wheel
 from provision.resolve import Resolver
+from provision.spec import model as spec
 
 PROJECT = Project(Path(__file__).parents[1])
 NAMES = spec.names(PROJECT.specs)

@@ -11,8 +11,9 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from provision import lockfile, spec
+from provision import lockfile
 from provision.sbom import sbom
+from provision.spec import model as spec
 
 ROOT = Path(__file__).parents[1]
 TARGETS = [path.stem for path in sorted((ROOT / "envs").glob("*.toml"))]

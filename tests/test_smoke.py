@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import cli, smoke, spec
+from provision import cli, smoke
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
+from provision.spec import model as spec
 from tests.small import TARGET
 
 if TYPE_CHECKING:

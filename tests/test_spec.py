@@ -9,8 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from provision import spec
 from provision.core.errors import Exit, SpecError, UsageError
+from provision.spec import model as spec
 
 GOOD = """
 summary = "A target"

@@ -17,7 +17,7 @@ from provision import catalog, ledger, update
 from provision.core import http as web
 from provision.core.process import run
 from provision.core.project import Project
-from provision.spec import Conda, Pip, Target
+from provision.spec.model import Conda, Pip, Target
 from tests.small import make_wheel
 
 if TYPE_CHECKING:

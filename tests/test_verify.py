@@ -8,7 +8,7 @@ import pytest
 
 from provision import lockfile
 from provision.core.errors import ToolError
-from provision.spec import Reasoned
+from provision.spec.model import Reasoned
 from provision.verify import Verification, verify
 from tests.small import Index, lock, make_project, make_wheel
 

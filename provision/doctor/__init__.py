@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from provision.devices import Devices
     from provision.facts import Host
     from provision.lockfile import Lock
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 __all__ = ["diagnose_environment", "diagnose_log", "diagnose_machine"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from provision.doctor.environment import Environment
     from provision.doctor.libraries import Missing
     from provision.facts import Gpu, Host
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 # What decides whether an environment reaches a device, besides torch.
 _TELLING = ("intel-extension-for-pytorch", "ipex-llm", "torchvision",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from provision.devices import Devices
     from provision.doctor.environment import Environment
     from provision.facts import Host
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 
 def gather(

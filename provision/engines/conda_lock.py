@@ -21,14 +21,14 @@ from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
 from provision.engines.conda_adapter import CHANNELS, VIRTUAL
-from provision.spec import faults_of
+from provision.spec.model import faults_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from provision.catalog import Channel
     from provision.core.process import Completed, Run
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 ADAPTER = "provision-conda"
 _ENGINES = ("conda-lock", "py-rattler")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from provision.catalog import Wheel
     from provision.core.process import Run
     from provision.engines.uv_lock import Pins
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 _HOST = {"linux": "linux-64", "win32": "win-64"}
 _ONE = "one"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from provision.core.process import Completed, Run
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
 # Distribution -> its version, and who asked for it.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.candidates import Candidate
 from provision.devices import read_devices
 from provision.facts import User
 from provision.host import read_host, read_windows
+from provision.spec.hardware import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

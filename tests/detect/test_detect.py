@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import candidates
 from provision.detect import Detection, Verdict, detect, driver_version, satisfies
 from provision.facts import Driver, Gpu, Host
+from provision.spec import hardware as candidates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from provision.candidates import Candidate
+    from provision.spec.hardware import Candidate
 
     Recorded = Callable[..., Host]
 

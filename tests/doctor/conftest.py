@@ -15,7 +15,7 @@ from provision.facts import Host
 if TYPE_CHECKING:
     from provision.core.findings import Finding
     from provision.devices import Devices
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 LINUX = Host("linux-64", "6.8")
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lockfile, spec
+from provision import lockfile
 from provision.core.errors import UsageError
 from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine
 from provision.doctor.rules import RULES
 from provision.facts import Driver, Gpu, Host, Node, Runtimes
-from provision.spec import Target
+from provision.spec import model as spec
+from provision.spec.model import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from provision import catalog
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import run
 from provision.engines import conda_adapter, conda_lock
-from provision.spec import Conda, Pip, Target
+from provision.spec.model import Conda, Pip, Target
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import pytest
 
 from provision.core.errors import ToolError
 from provision.engines import uv_lock
-from provision.spec import Pip, Target
+from provision.spec.model import Pip, Target
 
 PYLOCK = """
 [[packages]]

@@ -32,7 +32,7 @@ def read(folder: Path, target: str) -> tuple[Forbidden, ...]:
         rows = data["pip"].get("forbid", [])
         return tuple(Forbidden(str(canonicalize_name(r["name"])), r["reason"]) for r in rows)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        from provision import spec  # noqa: PLC0415 - slow, and needed for its words only
+        from provision.spec import model as spec  # noqa: PLC0415 - slow, and needed for its words only
 
         found = spec.load_named(folder, target).pip.forbid
         return tuple(Forbidden(entry.name, entry.reason) for entry in found)

@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from provision.spec import Target
+    from provision.spec.model import Target
 
 _ACCELERATORS = ("cpu", "cuda", "xpu")
 _PLATFORMS = ("linux-64", "win-64")
@@ -24,7 +24,7 @@ _STATUSES = ("supported", "legacy")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A target's hardware, as its spec names it; see :class:`provision.spec.Target`."""
+    """A target's hardware, as its spec names it; see :class:`provision.spec.model.Target`."""
 
     name: str
     accelerator: str
@@ -62,7 +62,7 @@ def _read(path: Path) -> Candidate:
     try:
         return _candidate(path.stem, tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        from provision import spec  # noqa: PLC0415 - slow, and needed for its words only
+        from provision.spec import model as spec  # noqa: PLC0415 - slow, and needed for its words only
 
         return of(spec.load(path))
 

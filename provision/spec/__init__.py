@@ -1,0 +1,1 @@
+"""Specs: the `envs/<target>.toml` files, and the hardware they name."""
