@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.install import Plan, Supply
-    from provision.lockfile import Lock
+    from provision.lockfile.pip import Lock
     from provision.record import Generation, Proof
     from provision.report import Report
     from provision.spec.model import Target
@@ -176,8 +176,8 @@ def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
 
 def _make_prefix(folder: Path, order: Order, run: Run, progress: Progress) -> None:
     """Make what the pip layer goes into: a conda prefix where the lock has one, or a venv."""
-    from provision import condalock
     from provision.engines import conda_install, uv_install
+    from provision.lockfile import conda as condalock
 
     packages = condalock.packages(order.lock)
     if not packages:

@@ -13,10 +13,11 @@ import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from provision import __version__, condalock, fetch, install, toolset
+from provision import __version__, fetch, install, toolset
 from provision.core import filesystem as files
 from provision.core.errors import ToolError, UsageError
 from provision.core.text import plural
+from provision.lockfile import conda as condalock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.fetch import Missing, Wanted
     from provision.install import Supply
-    from provision.lockfile import Lock
+    from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
 SCHEMA = 1

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from provision.detect import Detection
     from provision.install import Supply
     from provision.lock import LockResult
-    from provision.lockfile import Lock
+    from provision.lockfile.pip import Lock
     from provision.record import Generation
     from provision.report import Report
     from provision.resolve import Resolver
@@ -409,8 +409,8 @@ def _check_platform(target: Target) -> None:
 
 
 def _fresh_lock(project: Project, target: Target) -> Lock:
-    from provision import lockfile
     from provision.lock import staleness
+    from provision.lockfile import pip as lockfile
 
     lock = lockfile.read(project.lock(target.name))
     if why := staleness(target, project.catalog, lock):
@@ -463,12 +463,12 @@ def _of_log(name: str) -> tuple[Finding, ...]:
 
 
 def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosis:
-    from provision import lockfile
     from provision.core.process import run
     from provision.devices import read_devices
     from provision.doctor import diagnose_environment, diagnose_machine
     from provision.doctor.locate import locate
     from provision.host import read_host
+    from provision.lockfile import pip as lockfile
     from provision.spec import model as spec
 
     devices = read_devices(project.catalog)
@@ -485,7 +485,7 @@ def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosi
 def _verify(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import lockfile
+    from provision.lockfile import pip as lockfile
     from provision.spec import forbidden
     from provision.verify import verify
 
@@ -558,7 +558,8 @@ def _not_built(target: str) -> UsageError:
 
 
 def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import compare, lockfile, record, smoke
+    from provision import compare, record, smoke
+    from provision.lockfile import pip as lockfile
     from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
@@ -675,7 +676,8 @@ def _docker(
 
 
 def _sbom(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
-    from provision import lockfile, sbom
+    from provision.lockfile import pip as lockfile
+    from provision.lockfile import sbom
     from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import __version__, condalock, fetch, sbom, wheelhouse
+from provision import __version__, fetch, wheelhouse
 from provision.core import filesystem as files
 from provision.core.errors import UsageError
 from provision.core.text import plural
 from provision.engines import uv_install
 from provision.image import PREFIX
+from provision.lockfile import conda as condalock
+from provision.lockfile import sbom
 from provision.smoke import expectation
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.install import Supply
-    from provision.lockfile import Lock
+    from provision.lockfile.pip import Lock
     from provision.spec.model import Target
     from provision.wheelhouse import Item
 

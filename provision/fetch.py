@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pypi_simple import DistributionPackage
     from requests import Session
 
-    from provision.condalock import Package
     from provision.core.progress import Progress
-    from provision.lockfile import Artifact
+    from provision.lockfile.conda import Package
+    from provision.lockfile.pip import Artifact
 
 PARTIAL = ".partial"  # the folder of files that are not yet whole and known to be right
 _AT_ONCE = 8

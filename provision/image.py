@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import build, catalog, condameta, inventory, lockfile, record, sources
+from provision import build, catalog, condameta, inventory, record, sources
 from provision.core import filesystem as files
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.process import environment_python, run
 from provision.core.project import Project
 from provision.install import Supply
+from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from provision.verify import verify
 

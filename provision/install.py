@@ -6,10 +6,11 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from provision import condalock, fetch, wheelhouse
+from provision import fetch, wheelhouse
 from provision.core.errors import ToolError
 from provision.core.text import plural, size
 from provision.engines import uv_install
+from provision.lockfile import conda as condalock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
-    from provision.lockfile import Artifact, Lock
+    from provision.lockfile.pip import Artifact, Lock
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import catalog, lockfile
-from provision.changes import Change, changes
+from provision import catalog
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import sha256_bytes, write_atomic
+from provision.lockfile import pip as lockfile
+from provision.lockfile.diff import Change, changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from provision.core.project import Project
-    from provision.lockfile import Lock
+    from provision.lockfile.pip import Lock
     from provision.resolve import Resolver
     from provision.spec.model import Target
 

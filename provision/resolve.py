@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import catalog, clash, lockfile
+from provision import catalog, clash
 from provision.core import http as web
 from provision.core.errors import SpecError
 from provision.core.filesystem import sha256_bytes
 from provision.engines import conda_lock, loopback, piptools, uv_lock
+from provision.lockfile import pip as lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
     from provision.engines.uv_lock import Pick, Pins
-    from provision.lockfile import Artifact
+    from provision.lockfile.pip import Artifact
     from provision.sources import Sources
     from provision.spec.model import Target
 

@@ -18,7 +18,7 @@ from provision.core.process import clean_environment, describe_exit, environment
 if TYPE_CHECKING:
     from provision.core.process import Run
     from provision.core.project import Project
-    from provision.lockfile import Lock
+    from provision.lockfile.pip import Lock
     from provision.report import Report
     from provision.spec.model import Target
 

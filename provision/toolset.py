@@ -14,7 +14,7 @@ from provision.core import http as web
 from provision.core.errors import ToolError
 from provision.core.filesystem import sha256_file
 from provision.fetch import Missing, Wanted
-from provision.platforms import best_wheel
+from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from provision import lockfile
 from provision.core.errors import UsageError
 from provision.core.filesystem import write_atomic
+from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 
 if TYPE_CHECKING:

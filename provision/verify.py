@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from provision.condameta import Brought
     from provision.inventory import Installed, Recorded
-    from provision.lockfile import Lock
+    from provision.lockfile.pip import Lock
     from provision.spec.forbidden import Forbidden
     from provision.spec.model import Reasoned
 
@@ -162,7 +162,7 @@ def _culprit(found: Installed, strangers: list[Installed]) -> tuple[str, str]:
 def _conda_against_lock(brought: list[Brought], lock: Lock) -> Iterator[Finding]:
     if lock.conda is None and not brought:
         return
-    from provision import condalock  # noqa: PLC0415 - slow, and most locks have no conda layer
+    from provision.lockfile import conda as condalock  # noqa: PLC0415 - slow, and most locks have no conda layer
 
     here = {package.name: package for package in brought}
     wanted = {package.name: package for package in condalock.packages(lock)}

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from provision.build import Built
     from provision.bundle import Bundle
-    from provision.changes import Change
     from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
     from provision.core.findings import Diagnosis
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from provision.generations import Cleaned, RolledBack
     from provision.ledger import Refreshed
     from provision.lock import Confirmation, Freshness, LockResult
+    from provision.lockfile.diff import Change
     from provision.report import Check, Report
     from provision.targets import Overview
     from provision.verify import Verification

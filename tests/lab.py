@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lockfile
 from provision.build import Built, Order, build
 from provision.core.process import environment_python, run
 from provision.core.project import CURRENT
 from provision.install import Supply
+from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 

@@ -17,9 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision import catalog, lockfile
+from provision import catalog
 from provision.core.project import Project
 from provision.host import this_platform
+from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lockfile
 from provision.core.errors import ToolError
+from provision.lockfile import pip as lockfile
 from tests.lab import Lab, Silent
 from tests.small import TARGET, Index
 

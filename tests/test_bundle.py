@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from provision import cli, lockfile, toolset
+from provision import cli, toolset
 from provision.bundle import Bundle, bundle
 from provision.core.errors import UsageError
 from provision.install import Supply
+from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from tests.condapkg import File, lock_text, make_package
 from tests.lab import Lab, without_a_route

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import condalock, lockfile
 from provision.core.errors import SpecError, ToolError
 from provision.core.project import CURRENT
+from provision.lockfile import conda as condalock
+from provision.lockfile import pip as lockfile
 from provision.verify import verify
 from tests.condapkg import MINOR, VERSION, File, lock_text, make_package, make_python
 from tests.small import TARGET, make_wheel

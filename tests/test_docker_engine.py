@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tomlkit
 
-from provision import catalog, lockfile, sources
+from provision import catalog, sources
 from provision.context import Order
 from provision.core.process import Completed, run
 from provision.core.project import Project
 from provision.docker import Image, docker, find_engine
 from provision.install import Supply
+from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from provision.verify import verify
 from tests import small

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import catalog, changes, lock, lockfile, resolve, upgrade
+from provision import catalog, lock, resolve, upgrade
 from provision.catalog import Wheel
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import run
 from provision.core.project import Project
 from provision.engines import loopback
+from provision.lockfile import diff as changes
+from provision.lockfile import pip as lockfile
 from provision.sources import Sources
 from provision.spec.model import Conda, Pip, Target
 

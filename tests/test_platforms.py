@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from provision.platforms import best_wheel, tags, wheel_platforms
+from provision.lockfile.tags import best_wheel, tags, wheel_platforms
 
 NUMPY = "numpy-2.4.6-cp311-cp311-{}.whl"
 

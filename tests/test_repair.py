@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lockfile
 from provision.core.errors import ToolError
 from provision.core.process import run
+from provision.lockfile import pip as lockfile
 from provision.repair import repair
 from provision.verify import Verification, verify
 from tests.small import TARGET

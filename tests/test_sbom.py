@@ -11,8 +11,8 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from provision import lockfile
-from provision.sbom import sbom
+from provision.lockfile import pip as lockfile
+from provision.lockfile.sbom import sbom
 from provision.spec import model as spec
 
 ROOT = Path(__file__).parents[1]

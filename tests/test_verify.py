@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lockfile
 from provision.core.errors import ToolError
+from provision.lockfile import pip as lockfile
 from provision.spec.model import Reasoned
 from provision.verify import Verification, verify
 from tests.small import Index, lock, make_project, make_wheel

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from provision.core.findings import Diagnosis
     from provision.devices import Devices
     from provision.facts import Host
-    from provision.lockfile import Lock
+    from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
 __all__ = ["diagnose_environment", "diagnose_log", "diagnose_machine"]

@@ -15,9 +15,9 @@ from provision.core.text import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from provision.condalock import Package
     from provision.core.process import Run
     from provision.core.progress import Progress
+    from provision.lockfile.conda import Package
 
 _WORKER = Path(__file__).with_name("conda_worker.py")
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from provision import condalock
 from provision.catalog import Package
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
 from provision.engines.conda_adapter import CHANNELS, VIRTUAL
+from provision.lockfile import conda as condalock
 from provision.spec.model import faults_of
 
 if TYPE_CHECKING:

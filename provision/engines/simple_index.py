@@ -11,7 +11,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from provision.core.errors import ToolError
 from provision.core.http import TIMEOUT
-from provision.platforms import best_wheel
+from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

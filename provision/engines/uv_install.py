@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provision.core.process import Completed, Run
-    from provision.lockfile import Artifact
+    from provision.lockfile.pip import Artifact
 
 
 def program() -> str:

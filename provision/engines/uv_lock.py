@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
-from provision.platforms import UV_NAMES, best_wheel
+from provision.lockfile.tags import UV_NAMES, best_wheel
 
 if TYPE_CHECKING:
     import datetime as dt

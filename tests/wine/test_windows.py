@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lockfile, record
+from provision import record
 from provision.bundle import bundle
 from provision.install import Supply
+from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from tests.lab import Silent, without_a_route
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve

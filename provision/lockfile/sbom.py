@@ -13,11 +13,11 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
-from provision import condalock
+from provision.lockfile import conda as condalock
 
 if TYPE_CHECKING:
-    from provision.condalock import Package
-    from provision.lockfile import Artifact, Lock
+    from provision.lockfile.conda import Package
+    from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
 
 # A name that never changes, so that one lock gives one serial number.

@@ -18,7 +18,7 @@ from provision.core.errors import SpecError
 from provision.spec.model import Table, faults_of
 
 if TYPE_CHECKING:
-    from provision.lockfile import Lock
+    from provision.lockfile.pip import Lock
 
 SIZE = "{line}  # size: {size}"
 # YAML quotes what could be a number.

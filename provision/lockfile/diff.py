@@ -10,7 +10,7 @@ from packaging.version import Version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from provision.lockfile import Artifact
+    from provision.lockfile.pip import Artifact
 
 
 @dataclass(frozen=True, slots=True)

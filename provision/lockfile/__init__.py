@@ -1,0 +1,1 @@
+"""Lock files: reading, writing and comparing what a target is locked to."""
