@@ -13,7 +13,7 @@ from provision.core.errors import SpecError, ToolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from provision.catalog import Wheel
+    from provision.catalog.snapshot import Wheel
     from provision.core.process import Completed
     from provision.spec.model import Target
 

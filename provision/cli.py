@@ -248,8 +248,8 @@ def _detect(_: argparse.Namespace, project: Project, __: Console) -> tuple[objec
 
 
 def _detection(project: Project) -> Detection:
+    from provision.catalog.devices import read_devices
     from provision.detect import detect
-    from provision.devices import read_devices
     from provision.host import read_host
     from provision.spec import hardware as candidates
 
@@ -354,7 +354,8 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
 
 
 def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> Supply:
-    from provision import catalog, sources
+    from provision import sources
+    from provision.catalog import snapshot as catalog
     from provision.install import Supply
 
     found = sources.read()
@@ -431,8 +432,8 @@ def _wheelhouses(folders: list[Path]) -> list[Path]:
 
 def _absent(project: Project, target: Target) -> str:
     """Return why a target's device cannot be used on this machine, or ""."""
+    from provision.catalog.devices import read_devices
     from provision.detect import Verdict, detect
-    from provision.devices import read_devices
     from provision.host import read_host
     from provision.spec import hardware as candidates
 
@@ -463,8 +464,8 @@ def _of_log(name: str) -> tuple[Finding, ...]:
 
 
 def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosis:
+    from provision.catalog.devices import read_devices
     from provision.core.process import run
-    from provision.devices import read_devices
     from provision.doctor import diagnose_environment, diagnose_machine
     from provision.doctor.locate import locate
     from provision.host import read_host
@@ -608,7 +609,7 @@ def _checked(
 
 
 def _stack(project: Project) -> dict[str, str]:
-    from provision.devices import read_devices
+    from provision.catalog.devices import read_devices
     from provision.facts import stack
     from provision.host import read_host
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import catalog
+from provision.catalog import snapshot as catalog
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import sha256_bytes, write_atomic
 from provision.lockfile import pip as lockfile

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import catalog, clash
+from provision import clash
+from provision.catalog import snapshot as catalog
 from provision.core import http as web
 from provision.core.errors import SpecError
 from provision.core.filesystem import sha256_bytes
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from provision.catalog import Wheel
+    from provision.catalog.snapshot import Wheel
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
     from provision.engines.uv_lock import Pick, Pins

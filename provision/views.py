@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from provision.build import Built
     from provision.bundle import Bundle
+    from provision.catalog.snapshot_update import Refreshed
     from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
     from provision.core.findings import Diagnosis
     from provision.detect import Detection
     from provision.docker import Image
     from provision.generations import Cleaned, RolledBack
-    from provision.ledger import Refreshed
     from provision.lock import Confirmation, Freshness, LockResult
     from provision.lockfile.diff import Change
     from provision.report import Check, Report

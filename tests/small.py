@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision import catalog
+from provision.catalog import snapshot as catalog
 from provision.core.project import Project
 from provision.host import this_platform
 from provision.lockfile import pip as lockfile

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from provision import catalog
+from provision.catalog import snapshot as catalog
 from provision.core.errors import SpecError
 from provision.spec.model import Conda, Pip, Target
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tomlkit
 
-from provision import catalog, sources
+from provision import sources
+from provision.catalog import snapshot as catalog
 from provision.context import Order
 from provision.core.process import Completed, run
 from provision.core.project import Project

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import catalog, lock, resolve, upgrade
-from provision.catalog import Wheel
+from provision import lock, resolve, upgrade
+from provision.catalog import snapshot as catalog
+from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import run
 from provision.core.project import Project

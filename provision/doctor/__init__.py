@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from provision.doctor.logs import diagnose_log
 
 if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
     from provision.core.findings import Diagnosis
-    from provision.devices import Devices
     from provision.facts import Host
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target

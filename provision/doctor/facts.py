@@ -10,7 +10,7 @@ from provision.facts import stack
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from provision.devices import Devices
+    from provision.catalog.devices import Devices
     from provision.doctor.caches import Cache
     from provision.doctor.environment import Environment
     from provision.doctor.libraries import Missing

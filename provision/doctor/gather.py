@@ -12,7 +12,7 @@ from provision.doctor.libraries import missing_libraries
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from provision.devices import Devices
+    from provision.catalog.devices import Devices
     from provision.doctor.environment import Environment
     from provision.facts import Host
     from provision.spec.model import Target

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from provision.catalog import Package
+from provision.catalog.snapshot import Package
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
@@ -26,7 +26,7 @@ from provision.spec.model import faults_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from provision.catalog import Channel
+    from provision.catalog.snapshot import Channel
     from provision.core.process import Completed, Run
     from provision.spec.model import Target
 

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from provision.catalog import Wheel
+    from provision.catalog.snapshot import Wheel
 
 _PAGE = "application/vnd.pypi.simple.v1+json"
 # A snapshot is its own cut-off; a resolver that is given a cut-off date asks each file for one.

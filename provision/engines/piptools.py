@@ -19,7 +19,7 @@ from provision.engines.uv_lock import PINS, WISH, direct, parse_pins
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from provision.catalog import Wheel
+    from provision.catalog.snapshot import Wheel
     from provision.core.process import Run
     from provision.engines.uv_lock import Pins
     from provision.spec.model import Target

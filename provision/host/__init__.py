@@ -16,7 +16,7 @@ from provision.host.tree import Tree
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from provision.devices import Devices
+    from provision.catalog.devices import Devices
     from provision.facts import Gpu, User
 
 # Variables that change which device a program sees or which library it loads.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from provision.facts import Driver, Gpu
 
 if TYPE_CHECKING:
-    from provision.devices import Devices
+    from provision.catalog.devices import Devices
     from provision.host.tree import Tree
 
 LIBRARY_FOLDERS = (

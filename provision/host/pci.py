@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from provision.facts import Driver, Gpu, Link
 
 if TYPE_CHECKING:
-    from provision.devices import Devices
+    from provision.catalog.devices import Devices
     from provision.facts import Node
     from provision.host.tree import Tree
 

@@ -12,7 +12,7 @@ from provision.host.pci import VENDORS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from provision.devices import Devices
+    from provision.catalog.devices import Devices
 
 # The values of a display device that are worth reading; a recorded tree holds the same.
 VALUES = ("DriverDesc", "DriverVersion", "ProviderName", "HardwareInformation.qwMemorySize")

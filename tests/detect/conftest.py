@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from provision.devices import read_devices
+from provision.catalog.devices import read_devices
 from provision.facts import User
 from provision.host import read_host, read_windows
 from provision.spec.hardware import Candidate
@@ -17,7 +17,7 @@ from provision.spec.hardware import Candidate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from provision.devices import Devices
+    from provision.catalog.devices import Devices
     from provision.facts import Host
 
 HERE = Path(__file__).parent

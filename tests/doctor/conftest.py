@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.devices import read_devices
+from provision.catalog.devices import read_devices
 from provision.doctor import diagnose_environment
 from provision.facts import Host
 
 if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
     from provision.core.findings import Finding
-    from provision.devices import Devices
     from provision.spec.model import Target
 
 LINUX = Host("linux-64", "6.8")

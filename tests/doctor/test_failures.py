@@ -18,8 +18,8 @@ from provision.doctor import diagnose_environment, diagnose_log
 from provision.facts import Driver, Gpu, Host
 
 if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
     from provision.core.process import Completed
-    from provision.devices import Devices
     from tests.doctor.conftest import Env
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -23,7 +23,7 @@ from provision.spec.model import Target
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from provision.devices import Devices
+    from provision.catalog.devices import Devices
     from tests.doctor.conftest import Env
 
 IPEX = "intel-extension-for-pytorch"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import catalog
+from provision.catalog import snapshot as catalog
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import run
 from provision.engines import conda_adapter, conda_lock

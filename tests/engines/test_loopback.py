@@ -5,7 +5,7 @@ import json
 import pytest
 import requests
 
-from provision.catalog import Wheel
+from provision.catalog.snapshot import Wheel
 from provision.engines import loopback
 
 TORCH = Wheel(

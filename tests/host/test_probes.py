@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.catalog.devices import read_devices
 from provision.core.errors import SpecError
-from provision.devices import read_devices
 from provision.facts import Driver, Gpu, Host, Runtimes, User, stack
 from provision.host import access, intel, nvidia, pci, read_host, surroundings, windows
 from provision.host.tree import Tree
 
 if TYPE_CHECKING:
-    from provision.devices import Devices
+    from provision.catalog.devices import Devices
 
 CATALOG = Path(__file__).parents[2] / "envs" / "catalog"
 

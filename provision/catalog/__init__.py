@@ -1,0 +1,1 @@
+"""The catalog: committed snapshots of vendor indexes, conda channels, devices and drivers."""
