@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from provision.lockfile.pip import Lock
     from provision.record import Generation
     from provision.report import Report
-    from provision.resolve import Resolver
+    from provision.resolver.resolver import Resolver
     from provision.smoke import Subject
     from provision.spec.model import Target
     from provision.verify import Verification
@@ -270,7 +270,7 @@ def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> 
         return fresh, Exit.FINDINGS if any(f.stale for f in fresh) else Exit.OK
     from provision import sources
     from provision.core.process import run
-    from provision.resolve import Resolver
+    from provision.resolver.resolver import Resolver
 
     found = sources.read()
     resolver = Resolver(project.catalog, found, run, console, engine=arguments.engine)

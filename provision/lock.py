@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from provision.core.project import Project
     from provision.lockfile.pip import Lock
-    from provision.resolve import Resolver
+    from provision.resolver.resolver import Resolver
     from provision.spec.model import Target
 
 _AT_ONCE = 4  # resolvers mostly wait for the network

@@ -15,7 +15,7 @@ from provision.core import http as web
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.filesystem import sha256_file, write_atomic
 from provision.download import fetch
-from provision.engines import conda_lock
+from provision.resolver import conda_lock
 from provision.spec.model import faults_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import clash
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
+from provision.resolver import conflicts as clash
 from provision.spec.model import Pip, Target
 
 if TYPE_CHECKING:

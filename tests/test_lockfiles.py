@@ -17,7 +17,7 @@ from provision.core.project import Project
 from provision.download import fetch
 from provision.lockfile import pip as lockfile
 from provision.lockfile.tags import best_wheel
-from provision.resolve import Resolver
+from provision.resolver.resolver import Resolver
 from provision.spec import model as spec
 
 PROJECT = Project(Path(__file__).parents[1])

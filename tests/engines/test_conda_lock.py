@@ -9,7 +9,8 @@ import pytest
 from provision.catalog import snapshot as catalog
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import run
-from provision.engines import conda_adapter, conda_lock
+from provision.resolver import conda_lock
+from provision.resolver import conda_shim as conda_adapter
 from provision.spec.model import Conda, Pip, Target
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from provision.catalog.snapshot import Wheel
-from provision.engines import loopback
+from provision.resolver import local_index as loopback
 
 TORCH = Wheel(
     filename="torch-2.13.0+cpu-cp311-cp311-win_amd64.whl",

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from provision.core.errors import ToolError
-from provision.engines import uv_lock
+from provision.resolver import uv as uv_lock
 from provision.spec.model import Pip, Target
 
 PYLOCK = """

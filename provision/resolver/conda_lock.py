@@ -19,8 +19,8 @@ from provision.catalog.snapshot import Package
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
-from provision.engines.conda_adapter import CHANNELS, VIRTUAL
 from provision.lockfile import conda as condalock
+from provision.resolver.conda_shim import CHANNELS, VIRTUAL
 from provision.spec.model import faults_of
 
 if TYPE_CHECKING:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import clash
 from provision.catalog import snapshot as catalog
 from provision.core import http as web
 from provision.core.errors import SpecError
 from provision.core.filesystem import sha256_bytes
-from provision.engines import conda_lock, loopback, piptools, uv_lock
 from provision.lockfile import pip as lockfile
+from provision.resolver import conda_lock
+from provision.resolver import conflicts as clash
+from provision.resolver import local_index as loopback
+from provision.resolver import pip_tools as piptools
+from provision.resolver import uv as uv_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
     from provision.catalog.snapshot import Wheel
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
-    from provision.engines.uv_lock import Pick, Pins
     from provision.lockfile.pip import Artifact
+    from provision.resolver.uv import Pick, Pins
     from provision.sources import Sources
     from provision.spec.model import Target
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
-from provision.engines import loopback
-from provision.engines.uv_lock import PINS, WISH, direct, parse_pins
+from provision.resolver import local_index as loopback
+from provision.resolver.uv import PINS, WISH, direct, parse_pins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from provision.catalog.snapshot import Wheel
     from provision.core.process import Run
-    from provision.engines.uv_lock import Pins
+    from provision.resolver.uv import Pins
     from provision.spec.model import Target
 
 _HOST = {"linux": "linux-64", "win32": "win-64"}

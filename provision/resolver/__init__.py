@@ -1,0 +1,1 @@
+"""Resolvers: from a spec and the catalog to the text of a lock."""
