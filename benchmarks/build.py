@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from provision import sources
+from provision.artifacts import pip_config as sources
 from provision.engines import uv_install
 
 ROOT = Path(__file__).parents[1]

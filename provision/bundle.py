@@ -13,7 +13,9 @@ import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from provision import __version__, fetch, install, toolset
+from provision import __version__, install
+from provision.artifacts import parallel_fetch as fetch
+from provision.artifacts import tools as toolset
 from provision.core import filesystem as files
 from provision.core.errors import ToolError, UsageError
 from provision.core.text import plural
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from provision.artifacts.parallel_fetch import Missing, Wanted
     from provision.core.progress import Progress
     from provision.core.project import Project
-    from provision.fetch import Missing, Wanted
     from provision.install import Supply
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target

@@ -268,7 +268,7 @@ def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> 
     if arguments.check and not (arguments.resolve or second):
         fresh = lock.check(wished, project)
         return fresh, Exit.FINDINGS if any(f.stale for f in fresh) else Exit.OK
-    from provision import sources
+    from provision.artifacts import pip_config as sources
     from provision.core.process import run
     from provision.resolver.resolver import Resolver
 
@@ -354,7 +354,7 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
 
 
 def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> Supply:
-    from provision import sources
+    from provision.artifacts import pip_config as sources
     from provision.catalog import snapshot as catalog
     from provision.install import Supply
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from provision.download import OnBytes
+    from provision.artifacts.resumable_download import OnBytes
 
 _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 SCHEMA = 1

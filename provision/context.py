@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import __version__, fetch, wheelhouse
+from provision import __version__
+from provision.artifacts import parallel_fetch as fetch
+from provision.artifacts import wheelhouse
 from provision.core import filesystem as files
 from provision.core.errors import UsageError
 from provision.core.text import plural
@@ -24,13 +26,13 @@ from provision.lockfile import sbom
 from provision.smoke import expectation
 
 if TYPE_CHECKING:
+    from provision.artifacts.wheelhouse import Item
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.install import Supply
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
-    from provision.wheelhouse import Item
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _MACHINE = "x86_64-manylinux_2_28"  # what uv calls the images' platform

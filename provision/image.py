@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import build, condameta, inventory, record, sources
+from provision import build, condameta, inventory, record
+from provision.artifacts import pip_config as sources
 from provision.catalog import snapshot as catalog
 from provision.core import filesystem as files
 from provision.core.errors import ProvisionError, ToolError

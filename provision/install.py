@@ -6,7 +6,8 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from provision import fetch, wheelhouse
+from provision.artifacts import parallel_fetch as fetch
+from provision.artifacts import wheelhouse
 from provision.core.errors import ToolError
 from provision.core.text import plural, size
 from provision.engines import uv_install

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
 
+from provision.artifacts.resumable_download import fetch
 from provision.catalog import simple_index
 from provision.catalog import snapshot as catalog
 from provision.catalog.snapshot_update import Ledger, Refreshed, Reupload
 from provision.core import http as web
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.filesystem import sha256_file, write_atomic
-from provision.download import fetch
 from provision.resolver import conda_lock
 from provision.spec.model import faults_of
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from pypi_simple import DistributionPackage
     from requests import Session
 
+    from provision.artifacts.resumable_download import OnBytes
     from provision.catalog.snapshot import Channel, Index, Package, Wheel
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
-    from provision.download import OnBytes
     from provision.spec.model import Target
 
 

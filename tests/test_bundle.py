@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from provision import cli, toolset
+from provision import cli
+from provision.artifacts import tools as toolset
 from provision.bundle import Bundle, bundle
 from provision.core.errors import UsageError
 from provision.install import Supply

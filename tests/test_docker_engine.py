@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tomlkit
 
-from provision import sources
+from provision.artifacts import pip_config as sources
 from provision.catalog import snapshot as catalog
 from provision.context import Order
 from provision.core.process import Completed, run

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision import lock, upgrade
+from provision.artifacts.pip_config import Sources
 from provision.catalog import snapshot as catalog
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, UsageError
@@ -19,7 +20,6 @@ from provision.lockfile import diff as changes
 from provision.lockfile import pip as lockfile
 from provision.resolver import local_index as loopback
 from provision.resolver import resolver as resolve
-from provision.sources import Sources
 from provision.spec.model import Conda, Pip, Target
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ def test_the_same_wish_gives_the_same_bytes_anywhere(
 
 SCRIPT = """
 import datetime, json, pathlib, sys
-from provision import lock, sources
+from provision import lock
+from provision.artifacts import pip_config as sources
 from provision.resolver import resolver as resolve
 from provision.spec import model as spec
 from provision.core.project import Project

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from provision import lock, sources
+from provision import lock
+from provision.artifacts import pip_config as sources
+from provision.artifacts.resumable_download import fetch
 from provision.catalog import simple_index
 from provision.core import http as web
 from provision.core.filesystem import sha256_file
 from provision.core.process import run
 from provision.core.project import Project
-from provision.download import fetch
 from provision.lockfile import pip as lockfile
 from provision.lockfile.tags import best_wheel
 from provision.resolver.resolver import Resolver

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from provision import sources
+from provision.artifacts import pip_config as sources
 from provision.core.errors import UsageError
 
 linux = pytest.mark.skipif(sys.platform == "win32", reason="pip.conf lies elsewhere on Windows")

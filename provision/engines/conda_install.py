@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision import condameta, fetch
+from provision import condameta
+from provision.artifacts import parallel_fetch as fetch
 from provision.core.errors import ToolError
 from provision.core.text import plural
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from provision.artifacts.pip_config import Sources
     from provision.catalog.snapshot import Wheel
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
     from provision.lockfile.pip import Artifact
     from provision.resolver.uv import Pick, Pins
-    from provision.sources import Sources
     from provision.spec.model import Target
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import fetch
+from provision.artifacts import parallel_fetch as fetch
+from provision.artifacts.parallel_fetch import Missing, Wanted
 from provision.core import http as web
 from provision.core.errors import ToolError
 from provision.core.filesystem import sha256_file
-from provision.fetch import Missing, Wanted
 from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:

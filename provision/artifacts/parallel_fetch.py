@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import download, wheelhouse
+from provision.artifacts import resumable_download as download
+from provision.artifacts import wheelhouse
 from provision.core import http as web
 from provision.core.errors import ToolError
 from provision.core.filesystem import sha256_file

@@ -1,0 +1,1 @@
+"""Artifacts: wheels and conda packages, found and downloaded by hash."""
