@@ -7,9 +7,11 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import __version__, inventory, record
+from provision import __version__
 from provision.core import filesystem as files
 from provision.core.project import CURRENT
+from provision.environment import installed as inventory
+from provision.environment import manifest as record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,12 +20,12 @@ if TYPE_CHECKING:
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
+    from provision.environment.manifest import Generation, Proof
+    from provision.environment.verify import Verification
     from provision.install import Plan, Supply
     from provision.lockfile.pip import Lock
-    from provision.record import Generation, Proof
     from provision.report import Report
     from provision.spec.model import Target
-    from provision.verify import Verification
 
 # What the heavy half of a build needs is imported where it is used: finding out that there is
 # nothing to do takes a fraction of a second, of which imports would be the largest part.
@@ -157,8 +159,9 @@ def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
     Raises:
         ToolError: As :func:`build`; the folder is left as it is then.
     """
-    from provision import install, longpaths
+    from provision import install
     from provision.core.process import environment_python
+    from provision.environment import long_paths as longpaths
 
     plan = install.plan(order.lock, order.supply)
     install.check_space(folder, plan.disk)
@@ -198,7 +201,7 @@ def _make_prefix(folder: Path, order: Order, run: Run, progress: Progress) -> No
 
 def _verify(folder: Path, order: Order, progress: Progress) -> Verification:
     from provision.core.errors import ToolError
-    from provision.verify import verify
+    from provision.environment.verify import verify
 
     progress.step("comparing every file with its hash")
     result = verify(folder, order.lock, order.target.pip.forbid, deep=True)

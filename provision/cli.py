@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from provision.core.findings import Diagnosis, Finding
     from provision.core.project import Project
     from provision.detect import Detection
+    from provision.environment.manifest import Generation
+    from provision.environment.verify import Verification
     from provision.install import Supply
     from provision.lock import LockResult
     from provision.lockfile.pip import Lock
-    from provision.record import Generation
     from provision.report import Report
     from provision.resolver.resolver import Resolver
     from provision.smoke import Subject
     from provision.spec.model import Target
-    from provision.verify import Verification
 
 # Handlers import what they need: `provision --help` loads neither pydantic nor rich, and a build
 # that finds nothing to do loads no resolver.
@@ -486,9 +486,9 @@ def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosi
 def _verify(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
+    from provision.environment.verify import verify
     from provision.lockfile import pip as lockfile
     from provision.spec import forbidden
-    from provision.verify import verify
 
     forbid = forbidden.read(project.specs, arguments.target)
     lock = lockfile.read(project.lock(arguments.target))
@@ -534,7 +534,7 @@ def _clean(arguments: argparse.Namespace, project: Project, _: Console) -> tuple
 
 
 def _current(project: Project, target: str) -> Generation:
-    from provision import record
+    from provision.environment import manifest as record
 
     now = record.current(project.environments(target))
     if now is None:
@@ -559,7 +559,8 @@ def _not_built(target: str) -> UsageError:
 
 
 def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import compare, record, smoke
+    from provision import compare, smoke
+    from provision.environment import manifest as record
     from provision.lockfile import pip as lockfile
     from provision.spec import model as spec
 

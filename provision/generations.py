@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import record
 from provision.core import filesystem as files
 from provision.core.errors import UsageError
 from provision.core.project import CURRENT
+from provision.environment import manifest as record
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from provision.core.project import Project
-    from provision.record import Generation
+    from provision.environment.manifest import Generation
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,23 +18,26 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import build, condameta, inventory, record
+from provision import build
 from provision.artifacts import pip_config as sources
 from provision.catalog import snapshot as catalog
 from provision.core import filesystem as files
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.process import environment_python, run
 from provision.core.project import Project
+from provision.environment import conda_meta as condameta
+from provision.environment import installed as inventory
+from provision.environment import manifest as record
+from provision.environment.verify import verify
 from provision.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
-from provision.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from provision.core.process import Run
-    from provision.record import Generation
+    from provision.environment.manifest import Generation
     from provision.spec.model import Target
 
 PREFIX = Path("/opt/env")

@@ -10,23 +10,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from provision import record
 from provision.build import build
 from provision.core import filesystem as files
 from provision.engines import uv_install
+from provision.environment import manifest as record
 
 if TYPE_CHECKING:
     from provision.build import Built, Order
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.verify import Verification
+    from provision.environment.verify import Verification
 
 
 def repair(found: Verification, order: Order, run: Run, progress: Progress) -> Built:
     """Replace a target's current generation by one that equals its lock.
 
     Args:
-        found: What :func:`provision.verify.verify` said.
+        found: What :func:`provision.environment.verify.verify` said.
         order: What to build.
         run: The door.
         progress: Told about the steps.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import lock, record, smoke
+from provision import lock, smoke
 from provision.core.errors import ProvisionError
+from provision.environment import manifest as record
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from provision.core.findings import Diagnosis
     from provision.detect import Detection
     from provision.docker import Image
+    from provision.environment.verify import Verification
     from provision.generations import Cleaned, RolledBack
     from provision.lock import Confirmation, Freshness, LockResult
     from provision.lockfile.diff import Change
     from provision.report import Check, Report
     from provision.targets import Overview
-    from provision.verify import Verification
 
 _VIEWS: dict[str, Callable[[Any, Console], None]] = {}
 _SHOWN = 3

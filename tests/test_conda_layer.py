@@ -13,9 +13,9 @@ import pytest
 
 from provision.core.errors import SpecError, ToolError
 from provision.core.project import CURRENT
+from provision.environment.verify import verify
 from provision.lockfile import conda as condalock
 from provision.lockfile import pip as lockfile
-from provision.verify import verify
 from tests.condapkg import MINOR, VERSION, File, lock_text, make_package, make_python
 from tests.small import TARGET, make_wheel
 

@@ -23,10 +23,10 @@ from provision.context import Order
 from provision.core.process import Completed, run
 from provision.core.project import Project
 from provision.docker import Image, docker, find_engine
+from provision.environment.verify import verify
 from provision.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
-from provision.verify import verify
 from tests import small
 from tests.condapkg import lock_text, make_python
 

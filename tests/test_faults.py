@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import record
 from provision.core.errors import ToolError
 from provision.core.process import environment_python, run
+from provision.environment import manifest as record
 from provision.lockfile import pip as lockfile
 from tests.lab import open_lab
 from tests.small import TARGET

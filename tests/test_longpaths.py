@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import longpaths
 from provision.core.errors import ToolError
+from provision.environment import long_paths as longpaths
 from tests.lab import Silent
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import record
 from provision.core import filesystem as files
 from provision.core.errors import SpecError
 from provision.core.project import CURRENT, RECORD
+from provision.environment import manifest as record
 
 if TYPE_CHECKING:
     from pathlib import Path

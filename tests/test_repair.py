@@ -8,9 +8,9 @@ import pytest
 
 from provision.core.errors import ToolError
 from provision.core.process import run
+from provision.environment.verify import Verification, verify
 from provision.lockfile import pip as lockfile
 from provision.repair import repair
-from provision.verify import Verification, verify
 from tests.small import TARGET
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.errors import ToolError
+from provision.environment.verify import Verification, verify
 from provision.lockfile import pip as lockfile
 from provision.spec.model import Reasoned
-from provision.verify import Verification, verify
 from tests.small import Index, lock, make_project, make_wheel
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ def diagnose_environment(
     facts = gather(env, host, devices, target=target, home=home, root=root)
     findings = judge(facts)
     if lock is not None:
-        from provision.verify import verify  # noqa: PLC0415
+        from provision.environment.verify import verify  # noqa: PLC0415
 
         forbid = target.pip.forbid if target else ()
         findings += verify(env.prefix, lock, forbid, deep=False).findings

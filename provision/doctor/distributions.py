@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision import inventory
+from provision.environment import installed as inventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,8 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from provision import inventory
 from provision.doctor.distributions import read_text
+from provision.environment import installed as inventory
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision import condameta
 from provision.artifacts import parallel_fetch as fetch
 from provision.core.errors import ToolError
 from provision.core.text import plural
+from provision.environment import conda_meta as condameta
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import record
 from provision.bundle import bundle
+from provision.environment import manifest as record
 from provision.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec

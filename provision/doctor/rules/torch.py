@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from provision.core.findings import Finding, Level
 from provision.doctor.distributions import list_names
 from provision.doctor.rules.requirements import meets, requirements
-from provision.inventory import name_of
+from provision.environment.installed import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from provision import inventory
 from provision.core.errors import ToolError
 from provision.core.text import plural
+from provision.environment import installed as inventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -29,7 +29,7 @@ class Record(Table):
         python: The interpreter's full version.
         tools: Version of each tool that took part.
         distributions: Names of the ``.dist-info`` folders, sorted.
-        tree: Digest of all files; see :class:`provision.verify.Verification`.
+        tree: Digest of all files; see :class:`provision.environment.verify.Verification`.
         files: Number of files.
         size: Bytes on disk.
         proof: ``proven``: the quick checks passed; ``unproven``: the device is not on this

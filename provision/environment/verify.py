@@ -8,18 +8,19 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import condameta, inventory
 from provision.core import filesystem as files
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
 from provision.core.text import plural
+from provision.environment import conda_meta as condameta
+from provision.environment import installed as inventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from provision.condameta import Brought
-    from provision.inventory import Installed, Recorded
+    from provision.environment.conda_meta import Brought
+    from provision.environment.installed import Installed, Recorded
     from provision.lockfile.pip import Lock
     from provision.spec.forbidden import Forbidden
     from provision.spec.model import Reasoned

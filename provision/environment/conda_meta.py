@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from provision.core.errors import SpecError
-from provision.inventory import Recorded
+from provision.environment.installed import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

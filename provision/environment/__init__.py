@@ -1,0 +1,1 @@
+"""Built environments: what is installed, the build manifest, and verification against the lock."""
