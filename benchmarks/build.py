@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from provision.artifacts import pip_config as sources
-from provision.engines import uv_install
+from provision.installer import uv as uv_install
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "lockfiles" / "cpu-linux" / "requirements.txt"

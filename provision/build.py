@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.environment.manifest import Generation, Proof
     from provision.environment.verify import Verification
-    from provision.install import Plan, Supply
+    from provision.installer.install import Plan, Supply
     from provision.lockfile.pip import Lock
     from provision.report import Report
     from provision.spec.model import Target
@@ -159,9 +159,9 @@ def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
     Raises:
         ToolError: As :func:`build`; the folder is left as it is then.
     """
-    from provision import install
     from provision.core.process import environment_python
     from provision.environment import long_paths as longpaths
+    from provision.installer import install
 
     plan = install.plan(order.lock, order.supply)
     install.check_space(folder, plan.disk)
@@ -179,7 +179,8 @@ def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
 
 def _make_prefix(folder: Path, order: Order, run: Run, progress: Progress) -> None:
     """Make what the pip layer goes into: a conda prefix where the lock has one, or a venv."""
-    from provision.engines import conda_install, uv_install
+    from provision.installer import conda as conda_install
+    from provision.installer import uv as uv_install
     from provision.lockfile import conda as condalock
 
     packages = condalock.packages(order.lock)
@@ -232,7 +233,8 @@ def _proof(order: Order) -> Proof:
 
 
 def _record(folder: Path, order: Order, verification: Verification) -> record.Record:
-    from provision.engines import conda_install, uv_install
+    from provision.installer import conda as conda_install
+    from provision.installer import uv as uv_install
 
     site = inventory.site_packages(folder)
     assert site is not None  # noqa: S101 - verify() has read it

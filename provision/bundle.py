@@ -13,12 +13,13 @@ import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from provision import __version__, install
+from provision import __version__
 from provision.artifacts import parallel_fetch as fetch
 from provision.artifacts import tools as toolset
 from provision.core import filesystem as files
 from provision.core.errors import ToolError, UsageError
 from provision.core.text import plural
+from provision.installer import install
 from provision.lockfile import conda as condalock
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from provision.artifacts.parallel_fetch import Missing, Wanted
     from provision.core.progress import Progress
     from provision.core.project import Project
-    from provision.install import Supply
+    from provision.installer.install import Supply
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 

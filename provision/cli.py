@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from provision.detect import Detection
     from provision.environment.manifest import Generation
     from provision.environment.verify import Verification
-    from provision.install import Supply
+    from provision.installer.install import Supply
     from provision.lock import LockResult
     from provision.lockfile.pip import Lock
     from provision.report import Report
@@ -356,7 +356,7 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
 def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> Supply:
     from provision.artifacts import pip_config as sources
     from provision.catalog import snapshot as catalog
-    from provision.install import Supply
+    from provision.installer.install import Supply
 
     found = sources.read()
     indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}

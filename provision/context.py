@@ -19,8 +19,8 @@ from provision.artifacts import wheelhouse
 from provision.core import filesystem as files
 from provision.core.errors import UsageError
 from provision.core.text import plural
-from provision.engines import uv_install
 from provision.image import PREFIX
+from provision.installer import uv as uv_install
 from provision.lockfile import conda as condalock
 from provision.lockfile import sbom
 from provision.smoke import expectation
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
-    from provision.install import Supply
+    from provision.installer.install import Supply
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 

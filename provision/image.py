@@ -29,7 +29,7 @@ from provision.environment import conda_meta as condameta
 from provision.environment import installed as inventory
 from provision.environment import manifest as record
 from provision.environment.verify import verify
-from provision.install import Supply
+from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 

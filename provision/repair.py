@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from provision.build import build
 from provision.core import filesystem as files
-from provision.engines import uv_install
 from provision.environment import manifest as record
+from provision.installer import uv as uv_install
 
 if TYPE_CHECKING:
     from provision.build import Built, Order

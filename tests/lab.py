@@ -13,7 +13,7 @@ import pytest
 from provision.build import Built, Order, build
 from provision.core.process import environment_python, run
 from provision.core.project import CURRENT
-from provision.install import Supply
+from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve

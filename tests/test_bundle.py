@@ -16,7 +16,7 @@ from provision import cli
 from provision.artifacts import tools as toolset
 from provision.bundle import Bundle, bundle
 from provision.core.errors import UsageError
-from provision.install import Supply
+from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from tests.condapkg import File, lock_text, make_package

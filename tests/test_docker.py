@@ -17,7 +17,7 @@ from provision.context import Order, dockerfile, labels, prepare
 from provision.core.errors import ToolError, UsageError
 from provision.core.process import Completed
 from provision.image import leave_out, set_times
-from provision.install import Supply
+from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from tests import small

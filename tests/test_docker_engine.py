@@ -24,7 +24,7 @@ from provision.core.process import Completed, run
 from provision.core.project import Project
 from provision.docker import Image, docker, find_engine
 from provision.environment.verify import verify
-from provision.install import Supply
+from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from tests import small

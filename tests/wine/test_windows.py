@@ -18,7 +18,7 @@ import pytest
 
 from provision.bundle import bundle
 from provision.environment import manifest as record
-from provision.install import Supply
+from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from tests.lab import Silent, without_a_route

@@ -10,7 +10,7 @@ from provision.artifacts import parallel_fetch as fetch
 from provision.artifacts import wheelhouse
 from provision.core.errors import ToolError
 from provision.core.text import plural, size
-from provision.engines import uv_install
+from provision.installer import uv as uv_install
 from provision.lockfile import conda as condalock
 
 if TYPE_CHECKING:

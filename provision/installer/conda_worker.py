@@ -2,7 +2,7 @@
 
     python -I conda_worker.py PLAN.json
 
-The plan comes from :mod:`provision.engines.conda_install`; its archives were hashed there. Rattler
+The plan comes from :mod:`provision.installer.conda`; its archives were hashed there. Rattler
 is kept out of the toolkit's own process because it brings threads of its own, with which an
 interpreter sometimes dies by a signal while it shuts down (seen with 0.28.0 in some runs of a
 hundred, after all was written). This process flushes and leaves without a shutdown.

@@ -1,1 +1,0 @@
-"""Adapters to the tools that resolve and install."""

@@ -1,0 +1,1 @@
+"""Installers: from a lock and its artifacts to an environment."""
