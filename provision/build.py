@@ -39,7 +39,7 @@ class Order:
     Attributes:
         smoke: Run the quick checks.
         absent: Why the target's device is not on this machine; empty where it is.
-        stack: Reads the layers of this host; see :func:`provision.facts.stack`.
+        stack: Reads the layers of this host; see :func:`provision.host.model.stack`.
         fresh: Build even where a generation of this lock is there.
     """
 

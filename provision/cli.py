@@ -611,8 +611,8 @@ def _checked(
 
 def _stack(project: Project) -> dict[str, str]:
     from provision.catalog.devices import read_devices
-    from provision.facts import stack
     from provision.host import read_host
+    from provision.host.model import stack
 
     return stack(read_host(read_devices(project.catalog)))
 

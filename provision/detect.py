@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from provision.host.selectors import hidden, in_level_zero_order
+from provision.host.visibility import hidden, in_level_zero_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from provision.facts import Gpu, Host, Node
+    from provision.host.model import Gpu, Host, Node
     from provision.spec.hardware import Candidate
 
 _VENDORS = {"cuda": "nvidia", "xpu": "intel"}

@@ -72,7 +72,7 @@ class Report(_Part):
         device: What the environment's torch says about the device.
         started: ISO 8601, UTC.
         seconds: Duration of the whole run.
-        stack: Layers of the host and their versions; see :func:`provision.facts.stack`.
+        stack: Layers of the host and their versions; see :func:`provision.host.model.stack`.
         lock: Digest of the lock that the environment was built from; None for a foreign one.
     """
 

@@ -107,7 +107,7 @@ def smoke(
         project: Where the suite lies and the reports go.
         target: What the environment promises.
         subject: The environment.
-        stack: Layers of this host; see :func:`provision.facts.stack`.
+        stack: Layers of this host; see :func:`provision.host.model.stack`.
         run: The door.
         full: All checks, not only the quick ones.
         junit: Where to write JUnit XML as well.

@@ -13,7 +13,7 @@ import pytest
 
 from provision import cli
 from provision.core.errors import Exit
-from provision.facts import Gpu, Host
+from provision.host.model import Gpu, Host
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
 if TYPE_CHECKING:

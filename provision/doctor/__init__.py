@@ -10,7 +10,7 @@ from provision.doctor.logs import diagnose_log
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
     from provision.core.findings import Diagnosis
-    from provision.facts import Host
+    from provision.host.model import Host
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
@@ -23,7 +23,7 @@ def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     from provision.doctor.environment import Environment  # noqa: PLC0415 - a log needs none
     from provision.doctor.facts import Facts  # noqa: PLC0415
     from provision.doctor.rules import MACHINE, judge  # noqa: PLC0415
-    from provision.facts import stack  # noqa: PLC0415
+    from provision.host.model import stack  # noqa: PLC0415
 
     usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
     meant = [name for name, vendor in (("cuda", "nvidia"), ("xpu", "intel")) if vendor in usable]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from provision.facts import stack
+from provision.host.model import stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from provision.doctor.caches import Cache
     from provision.doctor.environment import Environment
     from provision.doctor.libraries import Missing
-    from provision.facts import Gpu, Host
+    from provision.host.model import Gpu, Host
     from provision.spec.model import Target
 
 # What decides whether an environment reaches a device, besides torch.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from provision.catalog.devices import Devices
     from provision.doctor.environment import Environment
-    from provision.facts import Host
+    from provision.host.model import Host
     from provision.spec.model import Target
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from provision.doctor.environment import Environment
-    from provision.facts import Host
+    from provision.host.model import Host
 
 # Where the packages that fail this way keep their libraries, below site-packages.
 _PLACES = ("torch/lib", "torch/bin", "torch", "torchvision", "torchaudio", "torchaudio/lib",

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.process import run
-from provision.facts import Host, Runtimes
-from provision.host import access, intel, nvidia, pci, surroundings, windows
-from provision.host.tree import Tree
+from provision.host import intel, nvidia, windows
+from provision.host import permissions as access
+from provision.host import sysfs as pci
+from provision.host import virtualization as surroundings
+from provision.host.model import Host, Runtimes
+from provision.host.root import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from provision.catalog.devices import Devices
-    from provision.facts import Gpu, User
+    from provision.host.model import Gpu, User
 
 # Variables that change which device a program sees or which library it loads.
 _TELLING = (

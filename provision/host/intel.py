@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from provision.facts import Driver, Gpu
+from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.host.tree import Tree
+    from provision.host.root import Tree
 
 LIBRARY_FOLDERS = (
     "usr/lib/x86_64-linux-gnu",

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ProvisionError
-from provision.facts import Driver, Gpu
+from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provision.core.process import Run
-    from provision.host.tree import Tree
+    from provision.host.root import Tree
 
 _QUERY = "pci.bus_id,name,driver_version,memory.total,compute_cap"
 _WSL_TOOL = "/usr/lib/wsl/lib/nvidia-smi"

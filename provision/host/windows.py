@@ -6,8 +6,8 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from provision.facts import Driver, Gpu
-from provision.host.pci import VENDORS
+from provision.host.model import Driver, Gpu
+from provision.host.sysfs import VENDORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.facts import User
 from provision.host import read_host, read_windows
+from provision.host.model import User
 from provision.spec.hardware import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from provision.catalog.devices import Devices
-    from provision.facts import Host
+    from provision.host.model import Host
 
 HERE = Path(__file__).parent
 MACHINES = tomllib.loads((HERE / "machines.toml").read_text(encoding="utf-8"))

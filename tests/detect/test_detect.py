@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.detect import Detection, Verdict, detect, driver_version, satisfies
-from provision.facts import Driver, Gpu, Host
+from provision.host.model import Driver, Gpu, Host
 from provision.spec import hardware as candidates
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from provision.catalog.devices import read_devices
 from provision.doctor import diagnose_environment
-from provision.facts import Host
+from provision.host.model import Host
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices

@@ -15,7 +15,7 @@ import pytest
 
 from provision.core.process import clean_environment, run
 from provision.doctor import diagnose_environment, diagnose_log
-from provision.facts import Driver, Gpu, Host
+from provision.host.model import Driver, Gpu, Host
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices

@@ -9,7 +9,7 @@ import pytest
 
 from provision.doctor.environment import read_environment
 from provision.doctor.libraries import missing_libraries
-from provision.facts import Driver, Gpu, Host
+from provision.host.model import Driver, Gpu, Host
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from provision.core.errors import UsageError
 from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine
 from provision.doctor.rules import RULES
-from provision.facts import Driver, Gpu, Host, Node, Runtimes
+from provision.host.model import Driver, Gpu, Host, Node, Runtimes
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec
 from provision.spec.model import Target

@@ -12,9 +12,12 @@ import pytest
 
 from provision.catalog.devices import read_devices
 from provision.core.errors import SpecError
-from provision.facts import Driver, Gpu, Host, Runtimes, User, stack
-from provision.host import access, intel, nvidia, pci, read_host, surroundings, windows
-from provision.host.tree import Tree
+from provision.host import intel, nvidia, read_host, windows
+from provision.host import permissions as access
+from provision.host import sysfs as pci
+from provision.host import virtualization as surroundings
+from provision.host.model import Driver, Gpu, Host, Runtimes, User, stack
+from provision.host.root import Tree
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from provision.facts import Driver, Gpu, Host
-from provision.host.selectors import hidden, in_level_zero_order, malformed, selects
+from provision.host.model import Driver, Gpu, Host
+from provision.host.visibility import hidden, in_level_zero_order, malformed, selects
 
 UHD = Gpu("intel", "4680", "UHD", "0000:00:02.0", integrated=True, driver=Driver("i915"))
 ARC = Gpu("intel", "56a0", "A770", "0000:03:00.0", integrated=False, driver=Driver("i915"))

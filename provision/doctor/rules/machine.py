@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from provision.core.findings import Finding, Level
 from provision.detect import driver_version, satisfies
-from provision.host.selectors import hidden, malformed
+from provision.host.visibility import hidden, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.doctor.facts import Facts
-    from provision.facts import Gpu
+    from provision.host.model import Gpu
 
 # The runtimes of torch 2.13+xpu (oneAPI 2026) fail with compute-runtime 24.39 and work with
 # 25.18; on Windows 32.0.101.6129 fails, as `could not make an engine with allocator`.

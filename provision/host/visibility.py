@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from provision.facts import Gpu, Host
+    from provision.host.model import Gpu, Host
 
 _BACKENDS = {"*", "level_zero", "level_zero_v2"}
 _NONE = {"none", "void", "no"}

@@ -7,12 +7,12 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from provision.facts import Node, User
+from provision.host.model import Node, User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from provision.host.tree import Tree
+    from provision.host.root import Tree
 
 
 def this_user(groups: dict[int, str]) -> User:

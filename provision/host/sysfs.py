@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.facts import Driver, Gpu, Link
+from provision.host.model import Driver, Gpu, Link
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.facts import Node
-    from provision.host.tree import Tree
+    from provision.host.model import Node
+    from provision.host.root import Tree
 
 VENDORS = {"8086": "intel", "10de": "nvidia", "1002": "amd"}
 _DEVICES = "sys/bus/pci/devices"

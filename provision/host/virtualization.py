@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from provision.host.tree import Tree
+    from provision.host.root import Tree
 
 _CONTAINERS = {"docker": "docker", "kubepods": "kubernetes", "libpod": "podman", "lxc": "lxc"}
 # As DMI's "sys_vendor product_name" of the common hypervisors.
