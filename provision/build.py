@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from provision.environment.verify import Verification
     from provision.installer.install import Plan, Supply
     from provision.lockfile.pip import Lock
-    from provision.report import Report
+    from provision.report.model import Report
     from provision.spec.model import Target
 
 # What the heavy half of a build needs is imported where it is used: finding out that there is

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from provision.installer.install import Supply
     from provision.lock import LockResult
     from provision.lockfile.pip import Lock
-    from provision.report import Report
+    from provision.report.model import Report
     from provision.resolver.resolver import Resolver
     from provision.smoke import Subject
     from provision.spec.model import Target
@@ -559,9 +559,10 @@ def _not_built(target: str) -> UsageError:
 
 
 def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import compare, smoke
+    from provision import smoke
     from provision.environment import manifest as record
     from provision.lockfile import pip as lockfile
+    from provision.report import regressions as compare
     from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
@@ -588,8 +589,9 @@ def _smoke(arguments: argparse.Namespace, project: Project, console: Console) ->
 def _smoke_foreign(
     arguments: argparse.Namespace, project: Project, target: Target, stack: dict[str, str]
 ) -> tuple[object, int]:
-    from provision import compare, smoke
+    from provision import smoke
     from provision.core.process import run
+    from provision.report import regressions as compare
 
     subject = smoke.foreign(arguments.against, run)
     report = _checked(arguments, project, target, subject, stack)
@@ -620,8 +622,9 @@ def _stack(project: Project) -> dict[str, str]:
 def _report(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import page, report, smoke
+    from provision import page, smoke
     from provision.core import filesystem as files
+    from provision.report import model as report
     from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from provision.compare import compare
+from provision.report.regressions import compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from provision.compare import Comparison
-    from provision.report import Check, Report
+    from provision.report.model import Check, Report
+    from provision.report.regressions import Comparison
 
 _WIDTH, _HEIGHT, _PAD = 320, 90, 8  # of a plot, in its own units; the page scales it
 

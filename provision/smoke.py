@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provision import report
 from provision.core import filesystem as files
 from provision.core.errors import ToolError, UsageError
 from provision.core.process import clean_environment, describe_exit, environment_python
+from provision.report import model as report
 
 if TYPE_CHECKING:
     from provision.core.process import Run
     from provision.core.project import Project
     from provision.lockfile.pip import Lock
-    from provision.report import Report
+    from provision.report.model import Report
     from provision.spec.model import Target
 
 REPORTS = "reports"

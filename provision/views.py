@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from provision.build import Built
     from provision.bundle import Bundle
     from provision.catalog.snapshot_update import Refreshed
-    from provision.compare import Comparison, Smoked, Unchanged
     from provision.console import Console
     from provision.core.findings import Diagnosis
     from provision.detect import Detection
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
     from provision.generations import Cleaned, RolledBack
     from provision.lock import Confirmation, Freshness, LockResult
     from provision.lockfile.diff import Change
-    from provision.report import Check, Report
+    from provision.report.model import Check, Report
+    from provision.report.regressions import Comparison, Smoked, Unchanged
     from provision.targets import Overview
 
 _VIEWS: dict[str, Callable[[Any, Console], None]] = {}

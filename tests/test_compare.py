@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from provision.compare import compare, moves
 from provision.core.findings import Level
-from provision.report import Report
+from provision.report.model import Report
+from provision.report.regressions import compare, moves
 
 STACK = {"kernel": "6.1", "driver xe": "6.1", "compute-runtime": "25.18"}
 

@@ -10,7 +10,7 @@ from provision.core.findings import Finding, Level, worst_first
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.report import Check, Number, Report
+    from provision.report.model import Check, Number, Report
 
 # A rate counts as slower when it fell by more than the noise of both runs, and by more than this
 # part of itself. CPU against CPU, in one process, was seen between 0.56 and 1.13 of itself.

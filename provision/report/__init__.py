@@ -1,0 +1,1 @@
+"""Reports of smoke runs, and the comparison of two of them."""
