@@ -20,8 +20,8 @@ __all__ = ["diagnose_environment", "diagnose_log", "diagnose_machine"]
 def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     """Return what keeps programs of any environment from this machine's GPUs, worst first."""
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
+    from provision.doctor.context import Facts  # noqa: PLC0415
     from provision.doctor.environment import Environment  # noqa: PLC0415 - a log needs none
-    from provision.doctor.facts import Facts  # noqa: PLC0415
     from provision.doctor.rules import MACHINE, judge  # noqa: PLC0415
     from provision.host.model import stack  # noqa: PLC0415
 
@@ -61,8 +61,8 @@ def diagnose_environment(
         UsageError: There is no Python environment at that path.
     """
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
+    from provision.doctor.collect import gather  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415 - a log needs none
-    from provision.doctor.gather import gather  # noqa: PLC0415
     from provision.doctor.rules import judge  # noqa: PLC0415
 
     env = read_environment(python, home=home)

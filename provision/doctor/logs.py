@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from provision.core.findings import Finding, Level
-from provision.doctor.conditions import CONDITIONS
-from provision.doctor.failure import last_failure
-from provision.doctor.patterns import Search
-from provision.doctor.presentation import plain
-from provision.doctor.sample import sample
+from provision.doctor.failures import last_failure
+from provision.doctor.matcher import Search
+from provision.doctor.normalize import plain
+from provision.doctor.predicates import CONDITIONS
+from provision.doctor.sampling import sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from provision.doctor.failure import Failure
-    from provision.doctor.patterns import Hit
-    from provision.doctor.sample import Line
+    from provision.doctor.failures import Failure
+    from provision.doctor.matcher import Hit
+    from provision.doctor.sampling import Line
 
 _HERE = Path(__file__).parent
 _EVIDENCE = 300

@@ -16,9 +16,9 @@ import pytest
 from provision.core.findings import Level
 from provision.doctor import diagnose_log
 from provision.doctor.logs import rules, texts
-from provision.doctor.patterns import Search, needles
-from provision.doctor.presentation import plain
-from provision.doctor.sample import sample
+from provision.doctor.matcher import Search, needles
+from provision.doctor.normalize import plain
+from provision.doctor.sampling import sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable

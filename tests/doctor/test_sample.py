@@ -12,7 +12,7 @@ import tracemalloc
 import pytest
 
 from provision.doctor import diagnose_log
-from provision.doctor.sample import sample
+from provision.doctor.sampling import sample
 
 END = b"Traceback (most recent call last):\nKeyError: 'xpu:0'\n"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.core.findings import Finding
-    from provision.doctor.facts import Facts
+    from provision.doctor.context import Facts
 
 
 class Rule(Protocol):

@@ -11,8 +11,8 @@ from provision.doctor.distributions import list_names, parse_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.doctor.context import Facts
     from provision.doctor.distributions import Distribution
-    from provision.doctor.facts import Facts
     from provision.doctor.libraries import Missing
 
 _ONEAPI = re.compile(

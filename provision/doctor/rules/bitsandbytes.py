@@ -11,8 +11,8 @@ from provision.doctor.distributions import list_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.doctor.context import Facts
     from provision.doctor.distributions import Distribution
-    from provision.doctor.facts import Facts
 
 _LIBRARY = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
 _FIRST_NEAR = "0.50"  # takes a library of the same major; those before ask for the very version

@@ -12,8 +12,8 @@ from provision.doctor.rules.requirements import pinned
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.doctor.context import Facts
     from provision.doctor.distributions import Distribution
-    from provision.doctor.facts import Facts
 
 # The minors of torchvision and torchtext run ahead of torch's: 0.15 goes with 2.0, 0.24 with 2.9
 # (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).

@@ -12,8 +12,8 @@ from provision.doctor.rules.requirements import pinned
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.doctor.context import Facts
     from provision.doctor.distributions import Distribution
-    from provision.doctor.facts import Facts
 
 _IPEX = "intel-extension-for-pytorch"
 

@@ -11,7 +11,7 @@ from provision.host.visibility import hidden, malformed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.facts import Facts
+    from provision.doctor.context import Facts
     from provision.host.model import Gpu
 
 # The runtimes of torch 2.13+xpu (oneAPI 2026) fail with compute-runtime 24.39 and work with

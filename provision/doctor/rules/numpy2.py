@@ -9,7 +9,7 @@ from provision.core.findings import Finding, Level
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.facts import Facts
+    from provision.doctor.context import Facts
 
 # The first release that was built for NumPy 2. Of torch see pytorch/pytorch#107302; each of the
 # others was imported beside NumPy 2.0.2, and the release before it failed to.

@@ -10,8 +10,8 @@ from provision.core.findings import Finding, Level
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.doctor.context import Facts
     from provision.doctor.distributions import Distribution
-    from provision.doctor.facts import Facts
 
 # What hurts when another copy of it is imported.
 _STACK = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-xpu", "numpy",

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from packaging.requirements import Requirement
 
+    from provision.doctor.context import Facts
     from provision.doctor.distributions import Distribution
     from provision.doctor.environment import Environment
-    from provision.doctor.facts import Facts
 
 
 class _Kind(NamedTuple):

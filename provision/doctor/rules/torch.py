@@ -13,7 +13,7 @@ from provision.environment.installed import name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.facts import Facts
+    from provision.doctor.context import Facts
 
 # These have nothing to do where torch has no CUDA.
 _FOR_CUDA = ("xformers", "flash-attn", "causal-conv1d", "mamba-ssm", "auto-gptq", "exllamav2",

@@ -10,7 +10,7 @@ from provision.doctor.rules.requirements import meets, requirements
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.facts import Facts
+    from provision.doctor.context import Facts
 
 _TRITONS = ("triton", "pytorch-triton", "pytorch-triton-xpu", "pytorch-triton-rocm", "triton-xpu",
             "triton-windows")  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provision.doctor.caches import driver_changed, read_caches
+from provision.doctor.context import Facts
 from provision.doctor.distributions import distributions_in
-from provision.doctor.facts import Facts
 from provision.doctor.libraries import missing_libraries
 
 if TYPE_CHECKING:

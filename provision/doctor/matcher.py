@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from provision.doctor.sample import Line
+    from provision.doctor.sampling import Line
 
 _MOST_HITS = 32
 _MOST_LOOKS = 4096

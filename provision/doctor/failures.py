@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from provision.doctor.sample import Line
+    from provision.doctor.sampling import Line
 
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines: what a library prints before it raises stands just above the traceback

@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from provision.doctor.sample import Line
+from provision.doctor.sampling import Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from provision.doctor.patterns import Hit, Search
+    from provision.doctor.matcher import Hit, Search
 
 
 def _numbers(version: str) -> tuple[int, ...]:
