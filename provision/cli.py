@@ -16,19 +16,19 @@ from provision.core.errors import Exit, ProvisionError, SpecError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from provision.build import Order
+    from provision.commands.build import Order
+    from provision.commands.detect import Detection
+    from provision.commands.lock import LockResult
+    from provision.commands.smoke import Subject
     from provision.console import Console
     from provision.core.findings import Diagnosis, Finding
     from provision.core.project import Project
-    from provision.detect import Detection
     from provision.environment.manifest import Generation
     from provision.environment.verify import Verification
     from provision.installer.install import Supply
-    from provision.lock import LockResult
     from provision.lockfile.pip import Lock
     from provision.report.model import Report
     from provision.resolver.resolver import Resolver
-    from provision.smoke import Subject
     from provision.spec.model import Target
 
 # Handlers import what they need: `provision --help` loads neither pydantic nor rich, and a build
@@ -229,7 +229,7 @@ def _add_lock(lock: argparse.ArgumentParser) -> None:
 
 
 def _targets(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, int]:
-    from provision.targets import targets
+    from provision.commands.status import targets
 
     return targets(project), Exit.OK
 
@@ -249,7 +249,7 @@ def _detect(_: argparse.Namespace, project: Project, __: Console) -> tuple[objec
 
 def _detection(project: Project) -> Detection:
     from provision.catalog.devices import read_devices
-    from provision.detect import detect
+    from provision.commands.detect import detect
     from provision.host import read_host
     from provision.spec import hardware as candidates
 
@@ -257,7 +257,7 @@ def _detection(project: Project) -> Detection:
 
 
 def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import lock
+    from provision.commands import lock
     from provision.spec import model as spec
 
     names = arguments.targets or spec.names(project.specs)
@@ -288,8 +288,8 @@ def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> 
 def _upgrade(target: Target, project: Project, resolver: Resolver, package: str) -> LockResult:
     import datetime as dt
 
-    from provision.lock import lock
-    from provision.upgrade import upgrade
+    from provision.commands.lock import lock
+    from provision.commands.upgrade import upgrade
 
     today = dt.datetime.now(dt.UTC).date()
     with upgrade(target, project, package or None, today) as newer:
@@ -302,9 +302,9 @@ def _upgrade(target: Target, project: Project, resolver: Resolver, package: str)
 def _update(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
+    from provision.commands.update import update
     from provision.core.process import run
     from provision.spec import model as spec
-    from provision.update import update
 
     wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
     downloads = project.root / ".cache" / "update"
@@ -318,7 +318,7 @@ def _update(
 
 
 def _build(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision.build import build
+    from provision.commands.build import build
     from provision.core.process import run
 
     found = _chosen(project, console) if arguments.target == "auto" else None
@@ -332,7 +332,7 @@ def _build(arguments: argparse.Namespace, project: Project, console: Console) ->
 
 
 def _order(arguments: argparse.Namespace, project: Project, console: Console) -> Order:
-    from provision.build import Order
+    from provision.commands.build import Order
     from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
@@ -370,7 +370,7 @@ def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> 
 def _bundle(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision.bundle import bundle
+    from provision.commands.bundle import bundle
     from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
@@ -410,7 +410,7 @@ def _check_platform(target: Target) -> None:
 
 
 def _fresh_lock(project: Project, target: Target) -> Lock:
-    from provision.lock import staleness
+    from provision.commands.lock import staleness
     from provision.lockfile import pip as lockfile
 
     lock = lockfile.read(project.lock(target.name))
@@ -433,7 +433,7 @@ def _wheelhouses(folders: list[Path]) -> list[Path]:
 def _absent(project: Project, target: Target) -> str:
     """Return why a target's device cannot be used on this machine, or ""."""
     from provision.catalog.devices import read_devices
-    from provision.detect import Verdict, detect
+    from provision.commands.detect import Verdict, detect
     from provision.host import read_host
     from provision.spec import hardware as candidates
 
@@ -502,8 +502,8 @@ def _verify(
 def _repair(
     found: Verification, arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
+    from provision.commands.repair import repair
     from provision.core.process import run
-    from provision.repair import repair
 
     for finding in found.findings:
         console.finding(finding)
@@ -512,7 +512,7 @@ def _repair(
 
 
 def _rollback(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
-    from provision.generations import rollback
+    from provision.commands.generations import rollback
     from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)
@@ -520,7 +520,7 @@ def _rollback(arguments: argparse.Namespace, project: Project, _: Console) -> tu
 
 
 def _clean(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
-    from provision.generations import clean
+    from provision.commands.generations import clean
     from provision.spec import model as spec
 
     if arguments.keep < 0:
@@ -559,7 +559,7 @@ def _not_built(target: str) -> UsageError:
 
 
 def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision import smoke
+    from provision.commands import smoke
     from provision.environment import manifest as record
     from provision.lockfile import pip as lockfile
     from provision.report import regressions as compare
@@ -589,7 +589,7 @@ def _smoke(arguments: argparse.Namespace, project: Project, console: Console) ->
 def _smoke_foreign(
     arguments: argparse.Namespace, project: Project, target: Target, stack: dict[str, str]
 ) -> tuple[object, int]:
-    from provision import smoke
+    from provision.commands import smoke
     from provision.core.process import run
     from provision.report import regressions as compare
 
@@ -605,8 +605,8 @@ def _checked(
     subject: Subject,
     stack: dict[str, str],
 ) -> Report:
+    from provision.commands.smoke import smoke
     from provision.core.process import run
-    from provision.smoke import smoke
 
     return smoke(project, target, subject, stack, run, full=arguments.full, junit=arguments.junit)
 
@@ -622,7 +622,8 @@ def _stack(project: Project) -> dict[str, str]:
 def _report(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import page, smoke
+    from provision import page
+    from provision.commands import smoke
     from provision.core import filesystem as files
     from provision.report import model as report
     from provision.spec import model as spec

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from provision import __version__
 from provision.artifacts import parallel_fetch as fetch
 from provision.artifacts import wheelhouse
+from provision.commands.smoke import expectation
 from provision.core import filesystem as files
 from provision.core.errors import UsageError
 from provision.core.text import plural
@@ -23,7 +24,6 @@ from provision.image import PREFIX
 from provision.installer import uv as uv_install
 from provision.lockfile import conda as condalock
 from provision.lockfile import sbom
-from provision.smoke import expectation
 
 if TYPE_CHECKING:
     from provision.artifacts.wheelhouse import Item

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision import build
 from provision.artifacts import pip_config as sources
 from provision.catalog import snapshot as catalog
+from provision.commands import build
 from provision.core import filesystem as files
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.process import environment_python, run

@@ -17,20 +17,20 @@ from provision.core.text import plural, size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from provision.build import Built
-    from provision.bundle import Bundle
     from provision.catalog.snapshot_update import Refreshed
+    from provision.commands.build import Built
+    from provision.commands.bundle import Bundle
+    from provision.commands.detect import Detection
+    from provision.commands.generations import Cleaned, RolledBack
+    from provision.commands.lock import Confirmation, Freshness, LockResult
+    from provision.commands.status import Overview
     from provision.console import Console
     from provision.core.findings import Diagnosis
-    from provision.detect import Detection
     from provision.docker import Image
     from provision.environment.verify import Verification
-    from provision.generations import Cleaned, RolledBack
-    from provision.lock import Confirmation, Freshness, LockResult
     from provision.lockfile.diff import Change
     from provision.report.model import Check, Report
     from provision.report.regressions import Comparison, Smoked, Unchanged
-    from provision.targets import Overview
 
 _VIEWS: dict[str, Callable[[Any, Console], None]] = {}
 _SHOWN = 3

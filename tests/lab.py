@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.build import Built, Order, build
+from provision.commands.build import Built, Order, build
 from provision.core.process import environment_python, run
 from provision.core.project import CURRENT
 from provision.installer.install import Supply

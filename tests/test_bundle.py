@@ -14,7 +14,7 @@ import pytest
 
 from provision import cli
 from provision.artifacts import tools as toolset
-from provision.bundle import Bundle, bundle
+from provision.commands.bundle import Bundle, bundle
 from provision.core.errors import UsageError
 from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile

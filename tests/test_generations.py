@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.commands.generations import clean, rollback
 from provision.core import filesystem as files
 from provision.core.errors import UsageError
 from provision.core.project import CURRENT, Project
 from provision.environment import manifest as record
-from provision.generations import clean, rollback
 from tests.test_record import ENTRY
 
 if TYPE_CHECKING:

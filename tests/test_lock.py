@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import lock, upgrade
 from provision.artifacts.pip_config import Sources
 from provision.catalog import snapshot as catalog
 from provision.catalog.snapshot import Wheel
+from provision.commands import lock, upgrade
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import run
 from provision.core.project import Project
@@ -175,7 +175,7 @@ def test_the_same_wish_gives_the_same_bytes_anywhere(
 
 SCRIPT = """
 import datetime, json, pathlib, sys
-from provision import lock
+from provision.commands import lock
 from provision.artifacts import pip_config as sources
 from provision.resolver import resolver as resolve
 from provision.spec import model as spec

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from provision import lock
 from provision.artifacts import pip_config as sources
 from provision.artifacts.resumable_download import fetch
 from provision.catalog import simple_index
+from provision.commands import lock
 from provision.core import http as web
 from provision.core.filesystem import sha256_file
 from provision.core.process import run

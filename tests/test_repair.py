@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.commands.repair import repair
 from provision.core.errors import ToolError
 from provision.core.process import run
 from provision.environment.verify import Verification, verify
 from provision.lockfile import pip as lockfile
-from provision.repair import repair
 from tests.small import TARGET
 
 if TYPE_CHECKING:

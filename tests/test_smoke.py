@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import cli, smoke
+from provision import cli
+from provision.commands import smoke
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
 from provision.spec import model as spec

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import update
 from provision.catalog import snapshot as catalog
 from provision.catalog import snapshot_update as ledger
+from provision.commands import update
 from provision.core import http as web
 from provision.core.process import run
 from provision.core.project import Project

@@ -3,7 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import tomllib
 
-from provision.upgrade import upgraded
+from provision.commands.upgrade import upgraded
 
 SPEC = """\
 # why this target is here

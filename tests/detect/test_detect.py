@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.detect import Detection, Verdict, detect, driver_version, satisfies
+from provision.commands.detect import Detection, Verdict, detect, driver_version, satisfies
 from provision.host.model import Driver, Gpu, Host
 from provision.spec import hardware as candidates
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.bundle import bundle
+from provision.commands.bundle import bundle
 from provision.environment import manifest as record
 from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from provision.commands.detect import driver_version, satisfies
 from provision.core.findings import Finding, Level
-from provision.detect import driver_version, satisfies
 from provision.host.visibility import hidden, malformed
 
 if TYPE_CHECKING:

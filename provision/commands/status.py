@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import lock, smoke
+from provision.commands import lock, smoke
 from provision.core.errors import ProvisionError
 from provision.environment import manifest as record
 from provision.lockfile import pip as lockfile

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from provision.build import build
+from provision.commands.build import build
 from provision.core import filesystem as files
 from provision.environment import manifest as record
 from provision.installer import uv as uv_install
 
 if TYPE_CHECKING:
-    from provision.build import Built, Order
+    from provision.commands.build import Built, Order
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.environment.verify import Verification

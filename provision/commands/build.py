@@ -217,7 +217,7 @@ def _verify(folder: Path, order: Order, progress: Progress) -> Verification:
 
 
 def _prove(folder: Path, order: Order, run: Run, progress: Progress) -> Report | None:
-    from provision import smoke
+    from provision.commands import smoke
 
     if not order.smoke or order.absent:
         return None

@@ -1,0 +1,1 @@
+"""One module per verb; each returns data and prints nothing."""
