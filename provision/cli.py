@@ -660,8 +660,8 @@ def _docker(
 ) -> tuple[object, int]:
     import shlex
 
-    from provision import context, docker
     from provision.core.process import run
+    from provision.image import context, docker
     from provision.spec import model as spec
 
     target = spec.load_named(project.specs, arguments.target)

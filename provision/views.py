@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from provision.commands.status import Overview
     from provision.console import Console
     from provision.core.findings import Diagnosis
-    from provision.docker import Image
     from provision.environment.verify import Verification
+    from provision.image.docker import Image
     from provision.lockfile.diff import Change
     from provision.report.model import Check, Report
     from provision.report.regressions import Comparison, Smoked, Unchanged

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import docker
-from provision.context import Order, dockerfile, labels, prepare
 from provision.core.errors import ToolError, UsageError
 from provision.core.process import Completed
-from provision.image import leave_out, set_times
+from provision.image import docker
+from provision.image.context import Order, dockerfile, labels, prepare
+from provision.image.in_container import leave_out, set_times
 from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec

@@ -19,11 +19,11 @@ import tomlkit
 
 from provision.artifacts import pip_config as sources
 from provision.catalog import snapshot as catalog
-from provision.context import Order
 from provision.core.process import Completed, run
 from provision.core.project import Project
-from provision.docker import Image, docker, find_engine
 from provision.environment.verify import verify
+from provision.image.context import Order
+from provision.image.docker import Image, docker, find_engine
 from provision.installer.install import Supply
 from provision.lockfile import pip as lockfile
 from provision.spec import model as spec

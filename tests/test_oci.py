@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from provision.core.errors import ToolError
-from provision.oci import settled, write_layout
+from provision.image.oci import settled, write_layout
 
 if TYPE_CHECKING:
     from pathlib import Path

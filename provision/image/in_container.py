@@ -1,6 +1,6 @@
 """What runs inside an image's build: make the environment at its place, ready to be copied.
 
-``docker/Dockerfile`` calls ``python -m provision.image``; nothing else does.
+``docker/Dockerfile`` calls ``python -m provision.image.in_container``; nothing else does.
 """
 
 from __future__ import annotations

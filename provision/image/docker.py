@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision import oci
-from provision.context import SBOM, prepare
 from provision.core.errors import ToolError
 from provision.core.process import clean_environment
+from provision.image import oci
+from provision.image.context import SBOM, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from provision.context import Order
     from provision.core.process import Run
     from provision.core.progress import Progress
+    from provision.image.context import Order
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 

@@ -20,7 +20,7 @@ from provision.commands.smoke import expectation
 from provision.core import filesystem as files
 from provision.core.errors import UsageError
 from provision.core.text import plural
-from provision.image import PREFIX
+from provision.image.in_container import PREFIX
 from provision.installer import uv as uv_install
 from provision.lockfile import conda as condalock
 from provision.lockfile import sbom
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
-_CHECKOUT = Path(__file__).resolve().parent.parent
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _MACHINE = "x86_64-manylinux_2_28"  # what uv calls the images' platform
 # What the image of every target has of the distribution: truststore and with it every download of
 # a model reads the system's certificates.

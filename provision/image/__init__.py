@@ -1,0 +1,1 @@
+"""Container images: the build context, the build, and the OCI layout."""
