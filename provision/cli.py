@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from provision.commands.detect import Detection
     from provision.commands.lock import LockResult
     from provision.commands.smoke import Subject
-    from provision.console import Console
     from provision.core.findings import Diagnosis, Finding
     from provision.core.project import Project
     from provision.environment.manifest import Generation
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from provision.report.model import Report
     from provision.resolver.resolver import Resolver
     from provision.spec.model import Target
+    from provision.ui.console import Console
 
 # Handlers import what they need: `provision --help` loads neither pydantic nor rich, and a build
 # that finds nothing to do loads no resolver.
@@ -53,8 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    from provision.console import Console, print_json
     from provision.core import project
+    from provision.ui.console import Console, print_json
 
     console = Console(_program())
     start = arguments.project or Path.cwd()
@@ -64,14 +64,14 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(arguments.verb, result)
     else:
-        from provision.views import show
+        from provision.ui.render import show
 
         show(result, console)
     return int(code)
 
 
 def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
-    from provision.console import Console, print_json
+    from provision.ui.console import Console, print_json
 
     if arguments.json:
         print_json(arguments.verb, {"error": error})
@@ -386,7 +386,7 @@ def _bundle(
 
 
 def _chosen(project: Project, console: Console) -> Detection:
-    from provision.views import show
+    from provision.ui.render import show
 
     found = _detection(project)
     show(found, console)
@@ -622,11 +622,11 @@ def _stack(project: Project) -> dict[str, str]:
 def _report(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
-    from provision import page
     from provision.commands import smoke
     from provision.core import filesystem as files
     from provision.report import model as report
     from provision.spec import model as spec
+    from provision.ui import html_report as page
 
     target = spec.load_named(project.specs, arguments.target)
     kept = smoke.history(project, target.name)

@@ -6,7 +6,7 @@ import re
 import time
 from html.parser import HTMLParser
 
-from provision import page
+from provision.ui import html_report as page
 from tests.test_compare import STACK, report
 
 

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from provision.commands.generations import Cleaned, RolledBack
     from provision.commands.lock import Confirmation, Freshness, LockResult
     from provision.commands.status import Overview
-    from provision.console import Console
     from provision.core.findings import Diagnosis
     from provision.environment.verify import Verification
     from provision.image.docker import Image
     from provision.lockfile.diff import Change
     from provision.report.model import Check, Report
     from provision.report.regressions import Comparison, Smoked, Unchanged
+    from provision.ui.console import Console
 
 _VIEWS: dict[str, Callable[[Any, Console], None]] = {}
 _SHOWN = 3
