@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from provision import cli
 from provision.artifacts import tools as toolset
+from provision.cli import main as cli
 from provision.commands.bundle import Bundle, bundle
 from provision.core.errors import UsageError
 from provision.installer.install import Supply

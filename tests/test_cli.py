@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import cli
+from provision.cli import main as cli
 from provision.core.errors import Exit
 from provision.host.model import Gpu, Host
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve

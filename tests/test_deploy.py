@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from provision.cli import parser
+from provision.cli.main import parser
 
 ROOT = Path(__file__).parents[1]
 UNIT = ROOT / "deploy" / "provision-smoke@.service"

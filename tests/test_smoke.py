@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision import cli
+from provision.cli import main as cli
 from provision.commands import smoke
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
