@@ -142,10 +142,10 @@ def _hash_while_locked(folder: Path, ready: Path) -> None:
 def test_the_workers_of_a_killed_process_let_go_of_its_lock(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     code = (
-        "from pathlib import Path; from tests.test_files import _hash_while_locked; "
+        "from pathlib import Path; from tests.core.test_filesystem import _hash_while_locked; "
         f"_hash_while_locked(Path({str(tmp_path)!r}), Path({str(ready)!r}))"
     )
-    holder = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[1])
+    holder = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
     while not ready.exists():
         time.sleep(0.02)
     time.sleep(0.5)

@@ -7,7 +7,7 @@ import time
 from html.parser import HTMLParser
 
 from provision.ui import html_report as page
-from tests.test_compare import STACK, report
+from tests.report.test_regressions import STACK, report
 
 
 class _Tags(HTMLParser):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.docker
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BASE = os.environ.get("PROVISION_TEST_BASE_IMAGE", "local/debian:bookworm")
 # A torch that was built for XPU and finds no device. It is no torch: what the checks of a device
 # ask first is answered as torch 2.9 does, the rest only imports.

@@ -132,7 +132,7 @@ def test_the_schema_accepts_what_the_model_accepts() -> None:
     document = spec.schema()
     jsonschema.Draft202012Validator.check_schema(document)
     validator = jsonschema.Draft202012Validator(document)
-    for path in sorted(Path(__file__).parents[1].glob("envs/*.toml")):
+    for path in sorted(Path(__file__).parents[2].glob("envs/*.toml")):
         data = json.loads(json.dumps(tomllib.loads(path.read_text(encoding="utf-8")), default=str))
         validator.validate(data)
     with pytest.raises(jsonschema.ValidationError):

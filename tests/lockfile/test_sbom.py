@@ -15,7 +15,7 @@ from provision.lockfile import pip as lockfile
 from provision.lockfile.sbom import sbom
 from provision.spec import model as spec
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TARGETS = [path.stem for path in sorted((ROOT / "envs").glob("*.toml"))]
 
 

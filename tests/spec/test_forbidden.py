@@ -12,7 +12,7 @@ from provision.core.errors import SpecError, UsageError
 from provision.spec import forbidden
 from provision.spec import model as spec
 
-SPECS = Path(__file__).parents[1] / "envs"
+SPECS = Path(__file__).parents[2] / "envs"
 
 
 @pytest.mark.parametrize("target", spec.names(SPECS))

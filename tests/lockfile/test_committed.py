@@ -21,7 +21,7 @@ from provision.lockfile.tags import best_wheel
 from provision.resolver.resolver import Resolver
 from provision.spec import model as spec
 
-PROJECT = Project(Path(__file__).parents[1])
+PROJECT = Project(Path(__file__).parents[2])
 NAMES = spec.names(PROJECT.specs)
 each = pytest.mark.parametrize("name", NAMES)
 

@@ -234,7 +234,7 @@ def test_times_and_modes_do_not_tell_who_built_it(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def entrypoint() -> ModuleType:
-    path = Path(__file__).parents[1] / "docker" / "entrypoint.py"
+    path = Path(__file__).parents[2] / "docker" / "entrypoint.py"
     found = importlib.util.spec_from_file_location("entrypoint", path)
     assert found is not None
     assert found.loader is not None

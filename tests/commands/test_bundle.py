@@ -23,7 +23,7 @@ from tests.condapkg import File, lock_text, make_package
 from tests.lab import Lab, without_a_route
 from tests.small import TARGET, make_wheel
 
-CLONE = Path(__file__).parents[1]
+CLONE = Path(__file__).parents[2]
 
 
 def sha256(path: Path) -> str:

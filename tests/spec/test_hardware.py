@@ -10,7 +10,7 @@ from provision.core.errors import SpecError
 from provision.spec import hardware as candidates
 from provision.spec import model as spec
 
-SPECS = Path(__file__).parents[1] / "envs"
+SPECS = Path(__file__).parents[2] / "envs"
 
 
 def test_own_specs_read_the_same_both_ways() -> None:

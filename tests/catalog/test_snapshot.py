@@ -12,7 +12,7 @@ from provision.catalog import snapshot as catalog
 from provision.core.errors import SpecError
 from provision.spec.model import Conda, Pip, Target
 
-COMMITTED = Path(__file__).parents[1] / "envs" / "catalog"
+COMMITTED = Path(__file__).parents[2] / "envs" / "catalog"
 TORCH = {
     "filename": "torch-2.13.0+cpu-cp311-cp311-win_amd64.whl",
     "url": "https://example.org/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl",

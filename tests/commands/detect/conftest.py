@@ -39,7 +39,7 @@ TARGETS = [
 
 @pytest.fixture(scope="session")
 def devices() -> Devices:
-    return read_devices(Path(__file__).parents[2] / "envs" / "catalog")
+    return read_devices(Path(__file__).parents[3] / "envs" / "catalog")
 
 
 @pytest.fixture(scope="session")

@@ -209,7 +209,7 @@ def test_unlisted_card_is_refused(targets: list[Candidate]) -> None:
     assert "not in the catalog" in reason(found, "arc-linux")
 
 
-OWN = candidates.read(Path(__file__).parents[2] / "envs")
+OWN = candidates.read(Path(__file__).parents[3] / "envs")
 
 
 @pytest.mark.parametrize(("machine", "chosen"), LINUX.items())

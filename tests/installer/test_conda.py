@@ -22,7 +22,7 @@ from tests.small import TARGET, make_wheel
 if TYPE_CHECKING:
     from tests.lab import Lab
 
-LOCKS = Path(__file__).parents[1] / "lockfiles"
+LOCKS = Path(__file__).parents[2] / "lockfiles"
 SITE = f"lib/python{MINOR}/site-packages"
 INFO = "site-packages/greet-1.0.dist-info"
 

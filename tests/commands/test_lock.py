@@ -201,7 +201,7 @@ def test_another_process_with_another_hash_seed_gives_the_same_bytes(
     wish = target()
     make(wish, project, sources)
     argv = [sys.executable, "-c", SCRIPT, wish.model_dump_json(), project.root, sources.index_url]
-    root = str(Path(lock.__file__).parents[1])
+    root = str(Path(lock.__file__).parents[2])
     env = {"PYTHONHASHSEED": seed, "TZ": zone, "HOME": str(tmp_path), "PYTHONPATH": root,
            "LC_ALL": "C", "PATH": ""}  # fmt: skip
     done = run(argv, env=env, cwd=tmp_path)

@@ -11,7 +11,7 @@ from provision.core import filesystem as files
 from provision.core.errors import UsageError
 from provision.core.project import CURRENT, Project
 from provision.environment import manifest as record
-from tests.test_record import ENTRY
+from tests.environment.test_manifest import ENTRY
 
 if TYPE_CHECKING:
     from pathlib import Path
