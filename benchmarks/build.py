@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from provision.artifacts import pip_config as sources
-from provision.installer import uv as uv_install
+from provision.artifacts.pip_config import read_pip_config
+from provision.installer import uv
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "lockfiles" / "cpu-linux" / "requirements.txt"
@@ -52,8 +52,10 @@ def rounds(folder: Path) -> dict[str, list[float]]:
 
 def one_round(folder: Path, project: Path) -> dict[str, float]:
     """Run every command once, from nothing."""
-    uv, python = uv_install.program(), uv_install.interpreter("3.11")
-    links = [word for house in sources.read().wheelhouses for word in ("--find-links", str(house))]
+    program, python = uv.uv_program(), uv.interpreter("3.11")
+    links = [
+        word for house in read_pip_config().wheelhouses for word in ("--find-links", str(house))
+    ]
     built = [sys.executable, "-I", "-m", "provision", "build", "cpu-linux", "--no-smoke"]
     by_uv = folder / "uv"
     locked = ["--no-deps", "--require-hashes", "-r", str(LOCK), *links]
@@ -61,8 +63,8 @@ def one_round(folder: Path, project: Path) -> dict[str, float]:
         shutil.rmtree(old, ignore_errors=True)
     return {
         "bare uv": timed(
-            [uv, "venv", "--no-config", "--python", python, str(by_uv)],
-            [uv, "pip", "install", "--no-config", "--python", str(by_uv), *locked],
+            [program, "venv", "--no-config", "--python", python, str(by_uv)],
+            [program, "pip", "install", "--no-config", "--python", str(by_uv), *locked],
         ),
         "provision build": timed([*built, "--project", str(project)]),
         "nothing to do": timed([*built, "--project", str(project)]),
@@ -73,7 +75,7 @@ def by_pip(folder: Path) -> float:
     """Return how many seconds venv and pip take for the same lock."""
     made = folder / "pip"
     return timed(
-        [uv_install.interpreter("3.11"), "-m", "venv", str(made)],
+        [uv.interpreter("3.11"), "-m", "venv", str(made)],
         [str(made / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--require-hashes",
          "-r", str(LOCK)],
     )  # fmt: skip

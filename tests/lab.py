@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands.build import Built, Order, build
+from provision.commands.build import BuildRequest, BuildResult, build
 from provision.core.process import environment_python, run
 from provision.core.project import CURRENT
-from provision.installer.install import Supply
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_target
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
@@ -62,20 +62,20 @@ class Lab:
         self.wheels = list(wheels)
         lock(self.project, self.wheels)
 
-    def order(self, *, smoke: bool = True, absent: str = "", **supply: object) -> Order:
+    def order(self, *, smoke: bool = True, absent: str = "", **supply: object) -> BuildRequest:
         indexes = {"default": f"{self.index.url}/default/", "vendor": f"{self.index.url}/vendor/"}
-        sources = Supply(wheelhouses=(), indexes=dict(indexes), offline=False)
-        return Order(
+        sources = ArtifactSources(wheelhouses=(), indexes=dict(indexes), offline=False)
+        return BuildRequest(
             self.project,
-            spec.load_named(self.project.specs, TARGET),
-            lockfile.read(self.project.lock(TARGET)),
+            load_target(self.project.specs, TARGET),
+            read_lock(self.project.lock(TARGET)),
             dataclasses.replace(sources, **supply),  # type: ignore[arg-type]
             smoke=smoke,
             absent=absent,
             stack=lambda: {"kernel": "6.1"},
         )
 
-    def build(self, **options: object) -> Built:
+    def build(self, **options: object) -> BuildResult:
         return build(self.order(**options), run, self.listener)  # type: ignore[arg-type]
 
     def says(self, code: str) -> str:

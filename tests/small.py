@@ -17,11 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.catalog import snapshot as catalog
+from provision.catalog.snapshot import catalog_digest
 from provision.core.project import Project
 from provision.host import this_platform
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.lockfile.pip import PIP_LAYER, Artifact, render_requirements
+from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,24 +195,24 @@ vendor = ["beta"]
 
 def lock(project: Project, wheels: list[Path]) -> None:
     """Write the lock of the target: these wheels, by the folder that they are served from."""
-    target = spec.load_named(project.specs, TARGET)
+    target = load_target(project.specs, TARGET)
     header = {
         "spec": target.digest(),
-        "catalog": catalog.digest(project.catalog, target),
+        "catalog": catalog_digest(project.catalog, target),
         "platform": target.platform,
         "python": target.python,
     }
     artifacts = [artifact(wheel) for wheel in wheels]
     folder = project.lock(TARGET)
     folder.mkdir(parents=True, exist_ok=True)
-    text = lockfile.render(header, artifacts)
-    (folder / lockfile.PIP_LAYER).write_text(text, encoding="utf-8")
+    text = render_requirements(header, artifacts)
+    (folder / PIP_LAYER).write_text(text, encoding="utf-8")
 
 
-def artifact(wheel: Path) -> lockfile.Artifact:
+def artifact(wheel: Path) -> Artifact:
     name, version, *_ = wheel.name.split("-")
     data = wheel.read_bytes()
-    return lockfile.Artifact(
+    return Artifact(
         name=name,
         version=version,
         filename=wheel.name,

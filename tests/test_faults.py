@@ -19,8 +19,8 @@ import pytest
 
 from provision.core.errors import ToolError
 from provision.core.process import environment_python, run
-from provision.environment import manifest as record
-from provision.lockfile import pip as lockfile
+from provision.environment.manifest import unfinished_generations
+from provision.lockfile.pip import PIP_LAYER, read_lock
 from tests.lab import open_lab
 from tests.small import TARGET
 
@@ -91,7 +91,7 @@ def _seconds_of_a_build(lab: Lab, old: list[Path], new: tuple[Path, ...]) -> flo
 def _reset(lab: Lab, wheels: list[Path]) -> None:
     """Go back to the old lock, and forget the new one's generation and downloads."""
     lab.relock(*wheels)
-    keep = lockfile.read(lab.project.lock(TARGET)).digest[:16]
+    keep = read_lock(lab.project.lock(TARGET)).digest[:16]
     lab.build()
     for path in lab.home.iterdir():
         if path.is_dir() and not path.is_symlink() and path.name not in {keep, "reports"}:
@@ -107,7 +107,7 @@ def _one_kill(lab: Lab, wheels: tuple[Path, ...], moment: float, *, alone: bool)
     assert lab.says("import alpha, beta; print('works')") == "works", f"at {moment:.3f} s"
     assert lab.build().generation is not None, f"at {moment:.3f} s"
     assert lab.says("import alpha; print(alpha.version)") == "2.0", f"at {moment:.3f} s"
-    assert record.unfinished(lab.home) == [], f"at {moment:.3f} s"
+    assert unfinished_generations(lab.home) == [], f"at {moment:.3f} s"
     return ended
 
 
@@ -132,7 +132,7 @@ def test_killed_while_building_the_real_thing(
         code = "import torch; print(torch.ones(2).sum().item())"
         assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-        assert record.unfinished(home) == []
+        assert unfinished_generations(home) == []
         shutil.rmtree(current)
     with capsys.disabled():
         print(f"\nkill -9 over {whole:.1f} s of cpu-linux: {REAL_MOMENTS} moments, all survived")
@@ -175,7 +175,7 @@ def test_a_full_disk_leaves_the_old_current(lab: Lab) -> None:
 
 def _unsize(lab: Lab) -> None:
     """Make the lock forget sizes, so that the disk's end comes as a surprise."""
-    path = lab.project.lock(TARGET) / lockfile.PIP_LAYER
+    path = lab.project.lock(TARGET) / PIP_LAYER
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(line for line in lines if "# size:" not in line), encoding="utf-8")
 

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.artifacts import resumable_download as download
-from provision.artifacts import wheelhouse
-from provision.core import http as web
+from provision.artifacts.resumable_download import download
+from provision.artifacts.wheelhouse import damaged_folders, find_artifacts
+from provision.core import network
 from provision.core.errors import ToolError
-from provision.core.filesystem import sha256_file
+from provision.core.hashing import sha256_file
 from provision.core.text import size
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from requests import Session
 
     from provision.core.progress import Progress
-    from provision.lockfile.conda import Package
+    from provision.lockfile.conda import CondaPackage
     from provision.lockfile.pip import Artifact
 
 PARTIAL = ".partial"  # the folder of files that are not yet whole and known to be right
@@ -35,7 +35,7 @@ _AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedFile:
     """One file to have.
 
     Attributes:
@@ -55,7 +55,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingFile:
     """A file that could not be had, and why."""
 
     filename: str
@@ -68,25 +68,25 @@ class Missing:
         return f"{self.filename}  sha256 {self.sha256}  {known}: {self.why}"
 
 
-def wheel(artifact: Artifact, index_url: str | None) -> Wanted:
+def wanted_wheel(artifact: Artifact, index_url: str | None) -> WantedFile:
     """Return what to ask an index for a wheel."""
-    return Wanted(artifact.filename, artifact.sha256, artifact.size, index_url, artifact.name)
+    return WantedFile(artifact.filename, artifact.sha256, artifact.size, index_url, artifact.name)
 
 
-def archive(package: Package) -> Wanted:
+def wanted_archive(package: CondaPackage) -> WantedFile:
     """Return what to ask a channel for a conda package; ``$VARIABLES`` in its URL are filled in."""
     url = os.path.expandvars(package.url)
-    return Wanted(package.filename, package.sha256, package.size, url, None)
+    return WantedFile(package.filename, package.sha256, package.size, url, None)
 
 
-def fetch(
-    wanted: Iterable[Wanted],
+def fetch_all(
+    wanted: Iterable[WantedFile],
     folder: Path,
     wheelhouses: Sequence[Path],
     progress: Progress,
     *,
     offline: bool = False,
-) -> list[Missing]:
+) -> list[MissingFile]:
     """Bring files into a folder; return those that could not be had, in the order asked for.
 
     Args:
@@ -104,7 +104,7 @@ def fetch(
         return [_missing(item, "it is in no wheelhouse, and --offline was given") for item in rest]
     if not rest:
         return []
-    with web.session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with network.session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
         # The largest first, so that none of them is left to run alone at the end.
         order = sorted(rest, key=lambda item: -(item.size or 0))
         ended = pool.map(lambda item: _download(shared, item, folder, progress), order)
@@ -112,16 +112,16 @@ def fetch(
     return [_missing(item, why) for item in rest if (why := failed[item])]
 
 
-def _missing(item: Wanted, why: str) -> Missing:
-    return Missing(item.filename, item.sha256, item.size, why)
+def _missing(item: WantedFile, why: str) -> MissingFile:
+    return MissingFile(item.filename, item.sha256, item.size, why)
 
 
 def _from_folders(
-    wanted: list[Wanted], folder: Path, wheelhouses: Sequence[Path], progress: Progress
-) -> list[Wanted]:
+    wanted: list[WantedFile], folder: Path, wheelhouses: Sequence[Path], progress: Progress
+) -> list[WantedFile]:
     for house in wheelhouses:
-        found = wheelhouse.find(wanted, [house])
-        spoilt = set(wheelhouse.damaged(found))
+        found = find_artifacts(wanted, [house])
+        spoilt = set(damaged_folders(found))
         for path in sorted(spoilt):
             progress.note(f"left aside {path}: its sha256 is not the lock's")
         good = {item: path for item, path in found.items() if path not in spoilt}
@@ -147,11 +147,11 @@ def _copy(source: Path, path: Path) -> None:
         ) from error
 
 
-def _download(shared: Session, item: Wanted, folder: Path, progress: Progress) -> str:
+def _download(shared: Session, item: WantedFile, folder: Path, progress: Progress) -> str:
     """Download a file; return why that failed, or ""."""
     try:
         url = str(item.source) if item.project is None else _find(shared, item)
-        part = download.fetch(shared, url, folder / PARTIAL, item.filename, _ignore)
+        part = download(shared, url, folder / PARTIAL, item.filename, _ignore)
     except ToolError as error:
         return _reason(error)
     if (digest := sha256_file(part)) != item.sha256:
@@ -166,14 +166,14 @@ def _ignore(filename: str, done: int, total: int | None) -> None:
     """Hear of a piece that arrived: several files arrive at once, so only whole ones are told."""
 
 
-def _find(shared: Session, item: Wanted) -> str:
-    for package in listed(shared, item.source, str(item.project)):
+def _find(shared: Session, item: WantedFile) -> str:
+    for package in list_files(shared, item.source, str(item.project)):
         if package.filename == item.filename:
             return str(package.url)
     raise ToolError("its index does not list it")
 
 
-def listed(shared: Session, index: str | None, project: str) -> list[DistributionPackage]:
+def list_files(shared: Session, index: str | None, project: str) -> list[DistributionPackage]:
     """Return the files of a distribution on a simple index; None is the default index.
 
     Raises:
@@ -184,7 +184,7 @@ def listed(shared: Session, index: str | None, project: str) -> list[Distributio
 
     asked = pypi_simple.PyPISimple(index or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=shared)
     try:
-        return asked.get_project_page(project, timeout=web.TIMEOUT).packages
+        return asked.get_project_page(project, timeout=network.TIMEOUT).packages
     except pypi_simple.NoSuchProjectError as error:
         raise ToolError("its index does not know the distribution") from error
     except (requests.RequestException, pypi_simple.UnsupportedContentTypeError) as error:

@@ -24,7 +24,7 @@ _SECTIONS = ("global", "download", "install")
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class PipConfig:
     """What pip's configuration says about this machine.
 
     Attributes:
@@ -37,7 +37,7 @@ class Sources:
     wheelhouses: tuple[Path, ...] = ()
 
 
-def read(env: Mapping[str, str] | None = None) -> Sources:
+def read_pip_config(env: Mapping[str, str] | None = None) -> PipConfig:
     """Read pip's configuration files and variables, as pip 25 orders them: variables win.
 
     Links of ``find-links`` that are no folders of this machine are left out.
@@ -53,7 +53,7 @@ def read(env: Mapping[str, str] | None = None) -> Sources:
         if value := env.get("PIP_" + key.replace("-", "_").upper()):
             settings[key] = value
     links = (_folder(link) for link in settings.get("find-links", "").split())
-    return Sources(
+    return PipConfig(
         index_url=settings.get("index-url") or None,
         wheelhouses=tuple(folder for folder in links if folder and folder.is_dir()),
     )

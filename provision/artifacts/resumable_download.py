@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from provision.core.errors import ToolError
-from provision.core.http import TIMEOUT
+from provision.core.network import TIMEOUT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,14 +23,14 @@ class OnBytes(Protocol):
         ...
 
 
-def fetch(session: Session, url: str, folder: Path, filename: str, on_bytes: OnBytes) -> Path:
+def download(session: Session, url: str, folder: Path, filename: str, on_bytes: OnBytes) -> Path:
     """Return the path of a file, downloaded whole.
 
     A part that an earlier attempt left is gone on with only if the server says that it still has
     that very file (its ETag); otherwise the download starts over.
 
     Args:
-        session: From :func:`provision.core.http.session`.
+        session: From :func:`provision.core.network.session`.
         url: Where the file is.
         folder: Where it goes; the part is kept there when the network fails.
         filename: Its name there.

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision.artifacts import parallel_fetch as fetch
-from provision.artifacts.parallel_fetch import Missing, Wanted
-from provision.core import http as web
+from provision.artifacts.parallel_fetch import MissingFile, WantedFile, list_files
+from provision.core import network
 from provision.core.errors import ToolError
-from provision.core.filesystem import sha256_file
+from provision.core.hashing import sha256_file
 from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class Tool:
     sha256s: frozenset[str]
 
 
-def read(folder: Path, platform: str, python: str) -> list[Tool]:
+def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """Return what the locks in a folder ask for on a platform.
 
     The patch version of the Python over there is unknown, so what only some patch versions need
@@ -73,25 +72,25 @@ def _tool(line: str, platform: str, python: str) -> Tool | None:
     return Tool(requirement.name, pin.version, hashes)
 
 
-def choose(
+def choose_wheels(
     tools: Iterable[Tool],
     wheelhouses: Sequence[Path],
     index: str | None,
     *,
     platform: str,
     python: str,
-) -> tuple[list[Wanted], list[Missing]]:
+) -> tuple[list[WantedFile], list[MissingFile]]:
     """Choose the wheel of each tool; return the wheels, and the tools that have none.
 
     Args:
-        tools: From :func:`read`.
+        tools: From :func:`read_tools`.
         wheelhouses: Folders to look into before the index is asked.
         index: The default index, or a mirror of it; None for the public one.
         platform: conda's name of it.
         python: Minor version.
     """
 
-    def one(shared: Session, tool: Tool) -> Wanted | Missing:
+    def one(shared: Session, tool: Tool) -> WantedFile | MissingFile:
         try:
             found = _best(_local(tool, wheelhouses), platform, python) or _best(
                 _listed(shared, tool, index), platform, python
@@ -100,13 +99,13 @@ def choose(
             return missing(tool, error.what)
         return found or missing(tool, f"its index has no wheel for {platform}")
 
-    def missing(tool: Tool, why: str) -> Missing:
-        return Missing(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
+    def missing(tool: Tool, why: str) -> MissingFile:
+        return MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
 
-    with web.session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with network.session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
         chosen = list(pool.map(lambda tool: one(shared, tool), tools))
-    wanted = [item for item in chosen if isinstance(item, Wanted)]
-    return wanted, [item for item in chosen if isinstance(item, Missing)]
+    wanted = [item for item in chosen if isinstance(item, WantedFile)]
+    return wanted, [item for item in chosen if isinstance(item, MissingFile)]
 
 
 def _local(tool: Tool, houses: Sequence[Path]) -> dict[str, tuple[str, str | None]]:
@@ -121,14 +120,16 @@ def _listed(shared: Session, tool: Tool, index: str | None) -> dict[str, tuple[s
     """Return the same of what an index lists."""
     return {
         package.filename: (digest, package.url)
-        for package in fetch.listed(shared, index, tool.name)
+        for package in list_files(shared, index, tool.name)
         if (digest := (package.digests or {}).get("sha256", "")) in tool.sha256s
     }
 
 
-def _best(files: dict[str, tuple[str, str | None]], platform: str, python: str) -> Wanted | None:
+def _best(
+    files: dict[str, tuple[str, str | None]], platform: str, python: str
+) -> WantedFile | None:
     wheels = [name for name in files if name.endswith(".whl")]
     if not (filename := best_wheel(wheels, platform, python)):
         return None
     sha256, url = files[filename]
-    return Wanted(filename, sha256, None, url, None)
+    return WantedFile(filename, sha256, None, url, None)

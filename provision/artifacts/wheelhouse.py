@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from provision.core import filesystem as files
+from provision.core.hashing import sha256_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _UNPACKED = 3.3
 
 
-class Item(Protocol):
+class NamedArtifact(Protocol):
     """What is looked for: a wheel, a conda package, or anything else that has these."""
 
     @property
@@ -30,14 +30,14 @@ class Item(Protocol):
         """Bytes; None where that is not known."""
 
 
-ItemT = TypeVar("ItemT", bound=Item)
+ItemT = TypeVar("ItemT", bound=NamedArtifact)
 
 
-def find(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:
+def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:
     """Return which artifacts lie in which file, by name and, where it is known, size.
 
     The hash is not looked at here: the installer does that while it unpacks, so that a gigabyte
-    is not read twice; :func:`damaged` tells afterwards which file was at fault.
+    is not read twice; :func:`damaged_folders` tells afterwards which file was at fault.
     """
     found = {}
     for artifact in artifacts:
@@ -49,9 +49,9 @@ def find(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Pat
     return found
 
 
-def damaged(found: Mapping[ItemT, Path]) -> list[Path]:
+def damaged_folders(found: Mapping[ItemT, Path]) -> list[Path]:
     """Return the files that are not what the lock names, by sha256."""
-    return [path for item, path in found.items() if files.sha256_file(path) != item.sha256]
+    return [path for item, path in found.items() if sha256_file(path) != item.sha256]
 
 
 def size_on_disk(artifacts: Iterable[ItemT], found: Mapping[ItemT, Path]) -> int:

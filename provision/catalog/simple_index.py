@@ -10,7 +10,7 @@ from packaging.metadata import parse_email
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from provision.core.errors import ToolError
-from provision.core.http import TIMEOUT
+from provision.core.network import TIMEOUT
 from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class CoreMetadata:
     """What a wheel's metadata asks for.
 
     Attributes:
@@ -35,7 +35,7 @@ class Needs:
     requires_python: str | None
 
 
-def listing(session: Session, url: str, name: str) -> list[DistributionPackage]:
+def list_wheels(session: Session, url: str, name: str) -> list[DistributionPackage]:
     """Return the wheels that an index lists for a distribution, yanked ones left out.
 
     Raises:
@@ -65,7 +65,7 @@ def listing(session: Session, url: str, name: str) -> list[DistributionPackage]:
     return [p for p in page.packages if p.package_type == "wheel" and not p.is_yanked]
 
 
-def wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None) -> bool:
+def is_wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None) -> bool:
     """Whether some target could install a wheel, and it is not older than what is known.
 
     Args:
@@ -81,7 +81,7 @@ def wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Version 
     return recent and any(best_wheel([filename], *platform) for platform in platforms)
 
 
-def published_needs(session: Session, package: DistributionPackage) -> Needs | None:
+def published_metadata(session: Session, package: DistributionPackage) -> CoreMetadata | None:
     """Return what the metadata that an index publishes beside a wheel (PEP 658) asks for.
 
     None where it publishes none, or where it cannot be had: then the wheel itself must tell.
@@ -108,7 +108,7 @@ def published_needs(session: Session, package: DistributionPackage) -> Needs | N
         ) from error
 
 
-def wheel_needs(path: Path) -> Needs:
+def embedded_metadata(path: Path) -> CoreMetadata:
     """Return what the metadata inside a wheel asks for.
 
     Raises:
@@ -126,6 +126,6 @@ def wheel_needs(path: Path) -> Needs:
         ) from error
 
 
-def _needs(text: str) -> Needs:
+def _needs(text: str) -> CoreMetadata:
     raw, _ = parse_email(text)
-    return Needs(tuple(raw.get("requires_dist", ())), raw.get("requires_python"))
+    return CoreMetadata(tuple(raw.get("requires_dist", ())), raw.get("requires_python"))

@@ -15,7 +15,8 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from pydantic import AfterValidator, Field, ValidationError
 
 from provision.core.errors import SpecError
-from provision.spec.model import Specifier, Table, faults_of, parse_requirement
+from provision.spec.model import Specifier, parse_requirement
+from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -115,7 +116,7 @@ class Index(Table):
         return tuple(wheel for wheel in self.files if wheel.name == name)
 
 
-class Package(Table):
+class ChannelPackage(Table):
     """One package of a conda channel, as its repodata tells it."""
 
     name: str
@@ -144,10 +145,10 @@ class Channel(Table):
 
     schema_: Annotated[str, Field(alias="$schema")] = "channel.schema.json"
     url: Url
-    packages: tuple[Package, ...]
+    packages: tuple[ChannelPackage, ...]
 
 
-def names(folder: Path) -> list[str]:
+def snapshot_names(folder: Path) -> list[str]:
     """Return the names of all indexes and channels that a catalog holds, sorted."""
     return sorted(path.stem for path in folder.glob("*.json") if "." not in path.stem)
 
@@ -158,7 +159,7 @@ def is_channel(folder: Path, name: str) -> bool:
     return path.is_file() and "channel.schema.json" in path.read_text(encoding="utf-8")[:200]
 
 
-def load(folder: Path, index: str) -> Index:
+def load_index(folder: Path, index: str) -> Index:
     """Read the snapshot of a wheel index.
 
     Raises:
@@ -184,11 +185,11 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
         raise SpecError(
             f"there is no catalog of {name!r}",
             evidence=str(error),
-            cause=f"{folder} holds: {', '.join(names(folder))}",
+            cause=f"{folder} holds: {', '.join(snapshot_names(folder))}",
             remedy="name one of these in the spec",
         ) from error
     except ValidationError as error:
-        faults = faults_of(error)
+        faults = faults_of(error, model)
         raise SpecError(
             f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}",
             evidence="\n".join(faults),
@@ -196,27 +197,27 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
         ) from error
 
 
-def address(folder: Path, index: str) -> str:
-    """Return the URL of an index; like :func:`digest` it does not validate the whole file."""
+def index_address(folder: Path, index: str) -> str:
+    """Return the URL of an index, without validating the whole file."""
     try:
         return str(json.loads((folder / f"{index}.json").read_bytes())["url"])
     except (OSError, ValueError, KeyError, TypeError):
-        return load(folder, index).url  # tells what is wrong with it
+        return load_index(folder, index).url  # tells what is wrong with it
 
 
-def render(snapshot: Index | Channel) -> str:
+def render_snapshot(snapshot: Index | Channel) -> str:
     """Return the text of a snapshot's file: a line per fact, for readable differences."""
     told = {"$schema": snapshot.schema_}
     told |= snapshot.model_dump(mode="json", exclude={"schema_"}, exclude_defaults=True)
     return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
 
 
-def schema(model: type[Index | Channel]) -> dict[str, Any]:
+def snapshot_schema(model: type[Index | Channel]) -> dict[str, Any]:
     """Return the JSON Schema of a snapshot (draft 2020-12)."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()
 
 
-def digest(folder: Path, target: Target) -> str:
+def catalog_digest(folder: Path, target: Target) -> str:
     """Return the SHA-256 of the part of the catalog that decides a target's lock.
 
     It is on the path of every build that has nothing to do, so the files are not validated here.

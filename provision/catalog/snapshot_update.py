@@ -27,7 +27,7 @@ class Reupload:
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed:
+class RefreshResult:
     """What refreshing one snapshot found.
 
     Attributes:
@@ -52,7 +52,7 @@ class Refreshed:
         return bool(self.reuploads or self.errors)
 
 
-class Ledger(Generic[File]):
+class SnapshotUpdate(Generic[File]):
     """The files of a snapshot, and what is being found out about them.
 
     Attributes:
@@ -83,9 +83,9 @@ class Ledger(Generic[File]):
         """Whether any file is new or better known."""
         return bool(self._added or self._completed)
 
-    def result(self, name: str) -> Refreshed:
+    def result(self, name: str) -> RefreshResult:
         """Return all that was found out."""
-        return Refreshed(
+        return RefreshResult(
             name,
             tuple(self._added),
             tuple(self._completed),

@@ -16,7 +16,7 @@ from provision.core.errors import Exit, ProvisionError, SpecError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from provision.commands.build import Order
+    from provision.commands.build import BuildRequest
     from provision.commands.detect import Detection
     from provision.commands.lock import LockResult
     from provision.commands.smoke import Subject
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.environment.manifest import Generation
     from provision.environment.verify import Verification
-    from provision.installer.install import Supply
+    from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
     from provision.report.model import Report
     from provision.resolver.resolver import Resolver
@@ -58,7 +58,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
 
     console = Console(_program())
     start = arguments.project or Path.cwd()
-    result, code = arguments.handler(arguments, project.find(start), console)
+    result, code = arguments.handler(arguments, project.find_project(start), console)
     if result is None:
         return int(code)
     if arguments.json:
@@ -229,17 +229,17 @@ def _add_lock(lock: argparse.ArgumentParser) -> None:
 
 
 def _targets(_: argparse.Namespace, project: Project, __: Console) -> tuple[object, int]:
-    from provision.commands.status import targets
+    from provision.commands.status import target_statuses
 
-    return targets(project), Exit.OK
+    return target_statuses(project), Exit.OK
 
 
 def _schema(_: argparse.Namespace, __: Project, ___: Console) -> tuple[object, int]:
     import json
 
-    from provision.spec.model import schema
+    from provision.spec.model import spec_schema
 
-    sys.stdout.write(json.dumps(schema(), indent=2) + "\n")
+    sys.stdout.write(json.dumps(spec_schema(), indent=2) + "\n")
     return None, Exit.OK
 
 
@@ -251,31 +251,31 @@ def _detection(project: Project) -> Detection:
     from provision.catalog.devices import read_devices
     from provision.commands.detect import detect
     from provision.host import read_host
-    from provision.spec import hardware as candidates
+    from provision.spec.hardware import read_hardware
 
-    return detect(candidates.read(project.specs), read_host(read_devices(project.catalog)))
+    return detect(read_hardware(project.specs), read_host(read_devices(project.catalog)))
 
 
 def _lock(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision.commands import lock
-    from provision.spec import model as spec
+    from provision.spec.reader import load_target, target_names
 
-    names = arguments.targets or spec.names(project.specs)
-    wished = [spec.load_named(project.specs, name) for name in names]
+    names = arguments.targets or target_names(project.specs)
+    wished = [load_target(project.specs, name) for name in names]
     second = arguments.engine == "pip-tools"
     if arguments.resolve and not arguments.check:
         raise UsageError("--resolve goes with --check")
     if arguments.check and not (arguments.resolve or second):
-        fresh = lock.check(wished, project)
+        fresh = lock.check_freshness(wished, project)
         return fresh, Exit.FINDINGS if any(f.stale for f in fresh) else Exit.OK
-    from provision.artifacts import pip_config as sources
+    from provision.artifacts.pip_config import read_pip_config
     from provision.core.process import run
     from provision.resolver.resolver import Resolver
 
-    found = sources.read()
+    found = read_pip_config()
     resolver = Resolver(project.catalog, found, run, console, engine=arguments.engine)
     if arguments.check and second:
-        opinions = [lock.confirm(target, project, resolver) for target in wished]
+        opinions = [lock.confirm_with_pip_tools(target, project, resolver) for target in wished]
         return opinions, Exit.FINDINGS if any(o.differences for o in opinions) else Exit.OK
     if arguments.upgrade is not None:
         return [_upgrade(target, project, resolver, arguments.upgrade) for target in wished], 0
@@ -304,9 +304,9 @@ def _update(
 ) -> tuple[object, int]:
     from provision.commands.update import update
     from provision.core.process import run
-    from provision.spec import model as spec
+    from provision.spec.reader import load_spec, target_names
 
-    wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
+    wished = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
     downloads = project.root / ".cache" / "update"
     with console.downloads() as on_bytes:
         results = update(
@@ -331,18 +331,18 @@ def _build(arguments: argparse.Namespace, project: Project, console: Console) ->
     return built, Exit.OK if built.generation else Exit.FINDINGS
 
 
-def _order(arguments: argparse.Namespace, project: Project, console: Console) -> Order:
-    from provision.commands.build import Order
-    from provision.spec import model as spec
+def _order(arguments: argparse.Namespace, project: Project, console: Console) -> BuildRequest:
+    from provision.commands.build import BuildRequest
+    from provision.spec.reader import load_target
 
-    target = spec.load_named(project.specs, arguments.target)
+    target = load_target(project.specs, arguments.target)
     _check_platform(target)
     if target.status == "legacy":
         console.note(f"{target.name} is legacy: {target.reason}")
     lock = _fresh_lock(project, target)
     supply = _supply(arguments, project, target)
     absent = "" if target.accelerator == "cpu" else _absent(project, target)
-    return Order(
+    return BuildRequest(
         project,
         target,
         lock,
@@ -353,14 +353,14 @@ def _order(arguments: argparse.Namespace, project: Project, console: Console) ->
     )
 
 
-def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> Supply:
-    from provision.artifacts import pip_config as sources
-    from provision.catalog import snapshot as catalog
-    from provision.installer.install import Supply
+def _supply(arguments: argparse.Namespace, project: Project, target: Target) -> ArtifactSources:
+    from provision.artifacts.pip_config import read_pip_config
+    from provision.catalog.snapshot import index_address
+    from provision.installer.install import ArtifactSources
 
-    found = sources.read()
-    indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}
-    return Supply(
+    found = read_pip_config()
+    indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
+    return ArtifactSources(
         wheelhouses=(*_wheelhouses(arguments.wheelhouse), *found.wheelhouses),
         indexes={"default": found.index_url, **indexes},
         offline=getattr(arguments, "offline", False),
@@ -371,9 +371,9 @@ def _bundle(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
     from provision.commands.bundle import bundle
-    from provision.spec import model as spec
+    from provision.spec.reader import load_target
 
-    target = spec.load_named(project.specs, arguments.target)
+    target = load_target(project.specs, arguments.target)
     made = bundle(
         project,
         target,
@@ -411,9 +411,9 @@ def _check_platform(target: Target) -> None:
 
 def _fresh_lock(project: Project, target: Target) -> Lock:
     from provision.commands.lock import staleness
-    from provision.lockfile import pip as lockfile
+    from provision.lockfile.pip import read_lock
 
-    lock = lockfile.read(project.lock(target.name))
+    lock = read_lock(project.lock(target.name))
     if why := staleness(target, project.catalog, lock):
         raise SpecError(
             f"the lock of {target.name} is stale",
@@ -435,9 +435,9 @@ def _absent(project: Project, target: Target) -> str:
     from provision.catalog.devices import read_devices
     from provision.commands.detect import Verdict, detect
     from provision.host import read_host
-    from provision.spec import hardware as candidates
+    from provision.spec.hardware import from_target
 
-    (fit,) = detect([candidates.of(target)], read_host(read_devices(project.catalog))).fits
+    (fit,) = detect([from_target(target)], read_host(read_devices(project.catalog))).fits
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
 
 
@@ -469,17 +469,17 @@ def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosi
     from provision.doctor import diagnose_environment, diagnose_machine
     from provision.doctor.locate import locate
     from provision.host import read_host
-    from provision.lockfile import pip as lockfile
-    from provision.spec import model as spec
+    from provision.lockfile.pip import read_lock
+    from provision.spec.reader import load_target
 
     devices = read_devices(project.catalog)
     host = read_host(devices)
-    target = spec.load_named(project.specs, arguments.target) if arguments.target else None
+    target = load_target(project.specs, arguments.target) if arguments.target else None
     ours = _current(project, target.name).folder if target and not arguments.python else None
     python = locate(arguments.python, run) if arguments.python else ours
     if python is None:
         return diagnose_machine(host, devices)
-    lock = lockfile.read(project.lock(target.name)) if target else None
+    lock = read_lock(project.lock(target.name)) if target else None
     return diagnose_environment(python, host, devices, target=target, lock=lock, home=Path.home())
 
 
@@ -487,11 +487,11 @@ def _verify(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
     from provision.environment.verify import verify
-    from provision.lockfile import pip as lockfile
-    from provision.spec import forbidden
+    from provision.lockfile.pip import read_lock
+    from provision.spec.forbidden import read_forbidden
 
-    forbid = forbidden.read(project.specs, arguments.target)
-    lock = lockfile.read(project.lock(arguments.target))
+    forbid = read_forbidden(project.specs, arguments.target)
+    lock = read_lock(project.lock(arguments.target))
     folder = _folder(project, arguments.target)
     result = verify(folder, lock, forbid, deep=arguments.deep or arguments.repair)
     if not result.findings or not arguments.repair:
@@ -513,20 +513,20 @@ def _repair(
 
 def _rollback(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
     from provision.commands.generations import rollback
-    from provision.spec import model as spec
+    from provision.spec.reader import load_target
 
-    target = spec.load_named(project.specs, arguments.target)
+    target = load_target(project.specs, arguments.target)
     return rollback(project, target.name), Exit.OK
 
 
 def _clean(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
     from provision.commands.generations import clean
-    from provision.spec import model as spec
+    from provision.spec.reader import load_target, target_names
 
     if arguments.keep < 0:
         raise UsageError("--keep takes a number from 0 up")
-    known = spec.names(project.specs)
-    names = [spec.load_named(project.specs, name).name for name in arguments.targets] or known
+    known = target_names(project.specs)
+    names = [load_target(project.specs, name).name for name in arguments.targets] or known
     cleaned = [
         clean(project, name, keep=arguments.keep, everything=arguments.all) for name in names
     ]
@@ -534,9 +534,9 @@ def _clean(arguments: argparse.Namespace, project: Project, _: Console) -> tuple
 
 
 def _current(project: Project, target: str) -> Generation:
-    from provision.environment import manifest as record
+    from provision.environment.manifest import current_generation
 
-    now = record.current(project.environments(target))
+    now = current_generation(project.environments(target))
     if now is None:
         raise _not_built(target)
     return now
@@ -544,10 +544,10 @@ def _current(project: Project, target: str) -> Generation:
 
 def _folder(project: Project, target: str) -> Path:
     """Return the generation in use, without reading its record."""
-    from provision.core import filesystem as files
+    from provision.core.filesystem import read_link
     from provision.core.project import CURRENT, RECORD
 
-    folder = files.read_link(project.environments(target) / CURRENT)
+    folder = read_link(project.environments(target) / CURRENT)
     if folder is None or not (folder / RECORD).is_file():
         raise _not_built(target)
     return folder
@@ -560,30 +560,35 @@ def _not_built(target: str) -> UsageError:
 
 def _smoke(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
     from provision.commands import smoke
-    from provision.environment import manifest as record
-    from provision.lockfile import pip as lockfile
-    from provision.report import regressions as compare
-    from provision.spec import model as spec
+    from provision.environment.manifest import mark_verified
+    from provision.lockfile.pip import read_lock
+    from provision.report.regressions import (
+        SmokeResult,
+        SmokeSkipped,
+        changed_layers,
+        compare_reports,
+    )
+    from provision.spec.reader import load_target
 
-    target = spec.load_named(project.specs, arguments.target)
+    target = load_target(project.specs, arguments.target)
     stack = _stack(project)
     console.step(f"the {'full' if arguments.full else 'quick'} checks of {target.name}")
     if arguments.against:
         return _smoke_foreign(arguments, project, target, stack)
     now = _current(project, target.name)
-    lock = lockfile.read(project.lock(target.name))
+    lock = read_lock(project.lock(target.name))
     last = smoke.last_report(project, target.name)
-    if arguments.if_driver_changed and last and not compare.moves(last, stack, lock.digest):
-        unchanged = compare.Unchanged(target.name, last.started, len(last.failed))
+    if arguments.if_driver_changed and last and not changed_layers(last, stack, lock.digest):
+        unchanged = SmokeSkipped(target.name, last.started, len(last.failed))
         return unchanged, Exit.FINDINGS if last.failed else Exit.OK
-    subject = smoke.built(now.folder, lock)
+    subject = smoke.from_generation(now.folder, lock)
     report = _checked(arguments, project, target, subject, stack)
     if not report.failed:
-        record.prove(now)
+        mark_verified(now)
     before = smoke.baseline(project, target.name, report)
-    comparison = compare.compare(before, report) if before else None
+    comparison = compare_reports(before, report) if before else None
     bad = report.failed or (comparison and comparison.bad)
-    return compare.Smoked(report, comparison), Exit.FINDINGS if bad else Exit.OK
+    return SmokeResult(report, comparison), Exit.FINDINGS if bad else Exit.OK
 
 
 def _smoke_foreign(
@@ -591,11 +596,11 @@ def _smoke_foreign(
 ) -> tuple[object, int]:
     from provision.commands import smoke
     from provision.core.process import run
-    from provision.report import regressions as compare
+    from provision.report.regressions import SmokeResult
 
-    subject = smoke.foreign(arguments.against, run)
+    subject = smoke.from_interpreter(arguments.against, run)
     report = _checked(arguments, project, target, subject, stack)
-    return compare.Smoked(report, None), Exit.FINDINGS if report.failed else Exit.OK
+    return SmokeResult(report, None), Exit.FINDINGS if report.failed else Exit.OK
 
 
 def _checked(
@@ -614,21 +619,21 @@ def _checked(
 def _stack(project: Project) -> dict[str, str]:
     from provision.catalog.devices import read_devices
     from provision.host import read_host
-    from provision.host.model import stack
+    from provision.host.model import host_layers
 
-    return stack(read_host(read_devices(project.catalog)))
+    return host_layers(read_host(read_devices(project.catalog)))
 
 
 def _report(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> tuple[object, int]:
     from provision.commands import smoke
-    from provision.core import filesystem as files
-    from provision.report import model as report
-    from provision.spec import model as spec
-    from provision.ui import html_report as page
+    from provision.core.filesystem import write_atomic
+    from provision.report.model import read_report
+    from provision.spec.reader import load_target
+    from provision.ui.html_report import render_page
 
-    target = spec.load_named(project.specs, arguments.target)
+    target = load_target(project.specs, arguments.target)
     kept = smoke.history(project, target.name)
     if not kept:
         raise UsageError(
@@ -636,23 +641,23 @@ def _report(
             remedy=f"`{_program()} smoke {target.name}` makes one",
         )
     out = arguments.output or Path(f"{target.name}.html")
-    files.write_atomic(out, page.render([report.read(path) for path in kept]))
+    write_atomic(out, render_page([read_report(path) for path in kept]))
     console.line(f"{out}: {len(kept)} reports")
     return None, Exit.OK
 
 
 def _run(arguments: argparse.Namespace, project: Project, console: Console) -> tuple[object, int]:
-    from provision.core.process import attach, clean_environment, left_behind
-    from provision.spec import model as spec
+    from provision.core.process import clean_environment, dropped_variables, run_foreground
+    from provision.spec.reader import load_target
 
-    target = spec.load_named(project.specs, arguments.target)
+    target = load_target(project.specs, arguments.target)
     now = _current(project, target.name)
     if now.record.proof == "unproven":
         console.note(f"{target.name} is unproven: {now.record.reason}")
-    if dropped := left_behind():
+    if dropped := dropped_variables():
         console.step(f"left behind: {', '.join(dropped)}")
     environment = clean_environment(prefix=now.folder, extra=target.variables(now.folder))
-    return None, attach(arguments.command, env=environment)
+    return None, run_foreground(arguments.command, env=environment)
 
 
 def _docker(
@@ -661,11 +666,12 @@ def _docker(
     import shlex
 
     from provision.core.process import run
-    from provision.image import context, docker
-    from provision.spec import model as spec
+    from provision.image.context import ImageRequest, prepare_context
+    from provision.image.docker import build_argv, build_image, find_engine
+    from provision.spec.reader import load_target
 
-    target = spec.load_named(project.specs, arguments.target)
-    order = context.Order(
+    target = load_target(project.specs, arguments.target)
+    order = ImageRequest(
         project,
         target,
         _fresh_lock(project, target),
@@ -674,18 +680,18 @@ def _docker(
         dev=arguments.dev,
     )
     if arguments.print:
-        context.prepare(order, run, console)
-        command = docker.build_argv(order, docker.find_engine(run), os.environ)
+        prepare_context(order, run, console)
+        command = build_argv(order, find_engine(run), os.environ)
         sys.stdout.write(f"DOCKER_BUILDKIT=1 {shlex.join(command)}\n")
         return None, Exit.OK
-    return docker.docker(order, run, console, layout=arguments.oci), Exit.OK
+    return build_image(order, run, console, layout=arguments.oci), Exit.OK
 
 
 def _sbom(arguments: argparse.Namespace, project: Project, _: Console) -> tuple[object, int]:
-    from provision.lockfile import pip as lockfile
     from provision.lockfile import sbom
-    from provision.spec import model as spec
+    from provision.lockfile.pip import read_lock
+    from provision.spec.reader import load_target
 
-    target = spec.load_named(project.specs, arguments.target)
-    sys.stdout.write(sbom.sbom(target, lockfile.read(project.lock(target.name))))
+    target = load_target(project.specs, arguments.target)
+    sys.stdout.write(sbom.sbom(target, read_lock(project.lock(target.name))))
     return None, Exit.OK

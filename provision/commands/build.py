@@ -8,10 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.core import filesystem as files
+from provision.core.filesystem import make_tagged, remove_tagged, swap_link
+from provision.core.locking import folder_lock
 from provision.core.project import CURRENT
-from provision.environment import installed as inventory
-from provision.environment import manifest as record
+from provision.environment.installed import dist_info_names, site_packages
+from provision.environment.manifest import (
+    Record,
+    current_generation,
+    mark_verified,
+    read_generation,
+    unfinished_generations,
+    write_record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.environment.manifest import Generation, Proof
     from provision.environment.verify import Verification
-    from provision.installer.install import Plan, Supply
+    from provision.installer.install import ArtifactSources, InstallPlan
     from provision.lockfile.pip import Lock
     from provision.report.model import Report
     from provision.spec.model import Target
@@ -33,20 +41,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BuildRequest:
     """What to build.
 
     Attributes:
         smoke: Run the quick checks.
         absent: Why the target's device is not on this machine; empty where it is.
-        stack: Reads the layers of this host; see :func:`provision.host.model.stack`.
+        stack: Reads the layers of this host; see :func:`provision.host.model.host_layers`.
         fresh: Build even where a generation of this lock is there.
     """
 
     project: Project
     target: Target
     lock: Lock
-    supply: Supply
+    supply: ArtifactSources
     smoke: bool
     absent: str
     stack: Callable[[], dict[str, str]]
@@ -54,7 +62,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuildResult:
     """How a build ended.
 
     Attributes:
@@ -66,12 +74,12 @@ class Built:
 
     target: str
     generation: Generation | None
-    plan: Plan | None = None
+    plan: InstallPlan | None = None
     verification: Verification | None = None
     report: Report | None = None
 
 
-def build(order: Order, run: Run, progress: Progress) -> Built:
+def build(order: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """Bring a target's ``current`` to its lock, or leave everything as it was.
 
     Raises:
@@ -80,15 +88,15 @@ def build(order: Order, run: Run, progress: Progress) -> Built:
     """
     home = order.project.environments(order.target.name)
     if ready := _ready(home, order):
-        return Built(order.target.name, ready)
+        return BuildResult(order.target.name, ready)
     waiting = f"another build of {order.target.name} is running; waiting for it to end"
-    with files.folder_lock(home, lambda: progress.note(waiting)) as held:
+    with folder_lock(home, lambda: progress.note(waiting)) as held:
         # Whatever this starts holds the lock too, so that nobody sweeps a folder in use.
         run = functools.partial(run, pass_fds=(held,))
         if ready := _ready(home, order):
-            return Built(order.target.name, ready)
-        for folder in record.unfinished(home):
-            files.remove_tagged(folder)
+            return BuildResult(order.target.name, ready)
+        for folder in unfinished_generations(home):
+            remove_tagged(folder)
         found = None if order.fresh else _of_same_lock(home, order.lock)
         return (
             _use_again(home, found, order, run, progress)
@@ -97,9 +105,9 @@ def build(order: Order, run: Run, progress: Progress) -> Built:
         )
 
 
-def _ready(home: Path, order: Order) -> Generation | None:
+def _ready(home: Path, order: BuildRequest) -> Generation | None:
     """Return the current generation if there is nothing to do."""
-    now = None if order.fresh else record.current(home)
+    now = None if order.fresh else current_generation(home)
     if now is None or now.record.lock != order.lock.digest or has_drifted(now):
         return None
     owes_proof = order.smoke and not order.absent and now.record.proof != "proven"
@@ -108,41 +116,43 @@ def _ready(home: Path, order: Order) -> Generation | None:
 
 def has_drifted(generation: Generation) -> bool:
     """Whether distributions came or went since the build; costs one directory listing."""
-    site = inventory.site_packages(generation.folder)
-    return site is None or inventory.dist_info_names(site) != set(generation.record.distributions)
+    site = site_packages(generation.folder)
+    return site is None or dist_info_names(site) != set(generation.record.distributions)
 
 
 def _of_same_lock(home: Path, lock: Lock) -> Generation | None:
     """Return a finished generation of a lock that has not drifted."""
     for folder in sorted(home.glob(f"{lock.digest[:16]}*")):
-        found = record.read(folder)
+        found = read_generation(folder)
         if found and found.record.lock == lock.digest and not has_drifted(found):
             return found
     return None
 
 
-def _use_again(home: Path, found: Generation, order: Order, run: Run, progress: Progress) -> Built:
+def _use_again(
+    home: Path, found: Generation, order: BuildRequest, run: Run, progress: Progress
+) -> BuildResult:
     report = _prove(found.folder, order, run, progress)
     if report and report.failed:
-        return Built(order.target.name, None, report=report)
+        return BuildResult(order.target.name, None, report=report)
     if report:
-        found = record.prove(found)
-    files.swap_link(home / CURRENT, found.folder)
-    return Built(order.target.name, found, report=report)
+        found = mark_verified(found)
+    swap_link(home / CURRENT, found.folder)
+    return BuildResult(order.target.name, found, report=report)
 
 
-def _build_new(home: Path, order: Order, run: Run, progress: Progress) -> Built:
+def _build_new(home: Path, order: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     folder = _free_folder(home, order.lock)
-    files.make_tagged(folder)
+    make_tagged(folder)
     try:
-        built = fill(folder, order, run, progress)
+        built = populate_prefix(folder, order, run, progress)
         if built.generation:
-            files.swap_link(home / CURRENT, folder)
+            swap_link(home / CURRENT, folder)
     except BaseException:
-        files.remove_tagged(folder)
+        remove_tagged(folder)
         raise
     if not built.generation:
-        files.remove_tagged(folder)
+        remove_tagged(folder)
     return built
 
 
@@ -153,43 +163,42 @@ def _free_folder(home: Path, lock: Lock) -> Path:
     return next(path for path in (first, *others) if not path.exists())
 
 
-def fill(folder: Path, order: Order, run: Run, progress: Progress) -> Built:
+def populate_prefix(folder: Path, order: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """Make the environment of an order in a tagged folder: install, verify, prove, record.
 
     Raises:
         ToolError: As :func:`build`; the folder is left as it is then.
     """
     from provision.core.process import environment_python
-    from provision.environment import long_paths as longpaths
-    from provision.installer import install
+    from provision.environment.long_paths import check_path_lengths
+    from provision.installer.install import check_space, install_pip_layer, plan_install
 
-    plan = install.plan(order.lock, order.supply)
-    install.check_space(folder, plan.disk)
+    plan = plan_install(order.lock, order.supply)
+    check_space(folder, plan.disk)
     progress.step(str(plan))
     _make_prefix(folder, order, run, progress)
-    install.install(environment_python(folder), order.lock, order.supply, run, progress)
-    longpaths.check(folder, progress)
+    install_pip_layer(environment_python(folder), order.lock, order.supply, run, progress)
+    check_path_lengths(folder, progress)
     verification = _verify(folder, order, progress)
     report = _prove(folder, order, run, progress)
     if report and report.failed:
-        return Built(order.target.name, None, plan, verification, report)
-    made = record.write(folder, _record(folder, order, verification))
-    return Built(order.target.name, made, plan, verification, report)
+        return BuildResult(order.target.name, None, plan, verification, report)
+    made = write_record(folder, _record(folder, order, verification))
+    return BuildResult(order.target.name, made, plan, verification, report)
 
 
-def _make_prefix(folder: Path, order: Order, run: Run, progress: Progress) -> None:
+def _make_prefix(folder: Path, order: BuildRequest, run: Run, progress: Progress) -> None:
     """Make what the pip layer goes into: a conda prefix where the lock has one, or a venv."""
-    from provision.installer import conda as conda_install
-    from provision.installer import uv as uv_install
-    from provision.lockfile import conda as condalock
+    from provision.installer import conda, uv
+    from provision.lockfile.conda import conda_packages
 
-    packages = condalock.packages(order.lock)
+    packages = conda_packages(order.lock)
     if not packages:
         progress.step(f"making an environment with Python {order.target.python}")
-        uv_install.make_venv(folder, order.target.python, run)
+        uv.make_venv(folder, order.target.python, run)
         return
     progress.step(f"laying out {len(packages)} packages of the conda layer")
-    conda_install.make_prefix(
+    conda.make_prefix(
         folder,
         packages,
         order.project.archives,
@@ -200,7 +209,7 @@ def _make_prefix(folder: Path, order: Order, run: Run, progress: Progress) -> No
     )
 
 
-def _verify(folder: Path, order: Order, progress: Progress) -> Verification:
+def _verify(folder: Path, order: BuildRequest, progress: Progress) -> Verification:
     from provision.core.errors import ToolError
     from provision.environment.verify import verify
 
@@ -216,35 +225,34 @@ def _verify(folder: Path, order: Order, progress: Progress) -> Verification:
     return result
 
 
-def _prove(folder: Path, order: Order, run: Run, progress: Progress) -> Report | None:
+def _prove(folder: Path, order: BuildRequest, run: Run, progress: Progress) -> Report | None:
     from provision.commands import smoke
 
     if not order.smoke or order.absent:
         return None
     progress.step("running the quick checks")
-    subject = smoke.built(folder, order.lock)
+    subject = smoke.from_generation(folder, order.lock)
     return smoke.smoke(order.project, order.target, subject, order.stack(), run)
 
 
-def _proof(order: Order) -> Proof:
+def _proof(order: BuildRequest) -> Proof:
     if order.absent:
         return "unproven"
     return "proven" if order.smoke else "skipped"
 
 
-def _record(folder: Path, order: Order, verification: Verification) -> record.Record:
-    from provision.installer import conda as conda_install
-    from provision.installer import uv as uv_install
+def _record(folder: Path, order: BuildRequest, verification: Verification) -> Record:
+    from provision.installer import conda, uv
 
-    site = inventory.site_packages(folder)
+    site = site_packages(folder)
     assert site is not None  # noqa: S101 - verify() has read it
-    return record.Record(
+    return Record(
         target=order.target.name,
         lock=order.lock.digest,
         spec=order.target.digest(),
-        python=conda_install.python_version(folder) or uv_install.python_version(folder),
-        tools={"provision": __version__, "uv": uv_install.version()},
-        distributions=tuple(sorted(inventory.dist_info_names(site))),
+        python=conda.python_version(folder) or uv.python_version(folder),
+        tools={"provision": __version__, "uv": uv.uv_version()},
+        distributions=tuple(sorted(dist_info_names(site))),
         tree=verification.tree or "",
         files=verification.files,
         size=verification.size,

@@ -14,22 +14,23 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.artifacts import parallel_fetch as fetch
-from provision.artifacts import tools as toolset
-from provision.core import filesystem as files
+from provision.artifacts.parallel_fetch import PARTIAL, fetch_all, wanted_archive, wanted_wheel
+from provision.artifacts.tools import choose_wheels, read_tools
 from provision.core.errors import ToolError, UsageError
+from provision.core.filesystem import is_tagged, make_tagged, write_atomic
+from provision.core.hashing import sha256_below
 from provision.core.text import plural
-from provision.installer import install
-from provision.lockfile import conda as condalock
+from provision.installer.install import check_space, plan_install
+from provision.lockfile.conda import conda_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from provision.artifacts.parallel_fetch import Missing, Wanted
+    from provision.artifacts.parallel_fetch import MissingFile, WantedFile
     from provision.core.progress import Progress
     from provision.core.project import Project
-    from provision.installer.install import Supply
+    from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
@@ -77,7 +78,7 @@ class Bundle:
     folder: Path
     files: int
     size: int
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingFile, ...]
     command: str
 
 
@@ -86,7 +87,7 @@ def bundle(
     target: Target,
     lock: Lock,
     *,
-    supply: Supply,
+    supply: ArtifactSources,
     folder: Path,
     progress: Progress,
 ) -> Bundle:
@@ -119,8 +120,8 @@ def _open(folder: Path) -> None:
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
     if not folder.exists():
-        files.make_tagged(folder)
-    elif not files.is_tagged(folder):
+        make_tagged(folder)
+    elif not is_tagged(folder):
         raise UsageError(
             f"{folder} exists and is no bundle",
             cause="files that are not of this bundle would be removed from it",
@@ -128,32 +129,36 @@ def _open(folder: Path) -> None:
         )
 
 
-def _artifacts(lock: Lock, supply: Supply, folder: Path, progress: Progress) -> list[Missing]:
-    wanted = [fetch.wheel(a, supply.indexes.get(a.index)) for a in lock.artifacts]
-    wanted += map(fetch.archive, condalock.packages(lock))
+def _artifacts(
+    lock: Lock, supply: ArtifactSources, folder: Path, progress: Progress
+) -> list[MissingFile]:
+    wanted = [wanted_wheel(a, supply.indexes.get(a.index)) for a in lock.artifacts]
+    wanted += map(wanted_archive, conda_packages(lock))
     folder.mkdir(exist_ok=True)
-    planned = install.plan(lock, supply)
-    install.check_space(folder, planned.fetch)
+    planned = plan_install(lock, supply)
+    check_space(folder, planned.fetch)
     progress.step(f"bringing {plural(len(wanted), 'artifact')} of {lock.folder.name}")
     return _bring(wanted, folder, supply, progress)
 
 
 def _tools(
-    project: Project, target: Target, supply: Supply, folder: Path, progress: Progress
-) -> list[Missing]:
-    tools = toolset.read(project.lock("tools"), target.platform, target.python)
+    project: Project, target: Target, supply: ArtifactSources, folder: Path, progress: Progress
+) -> list[MissingFile]:
+    tools = read_tools(project.lock("tools"), target.platform, target.python)
     progress.step(f"bringing {plural(len(tools), 'tool')} for {target.platform}")
     houses, index = supply.wheelhouses, supply.indexes.get("default")
-    wanted, missing = toolset.choose(
+    wanted, missing = choose_wheels(
         tools, (folder, *houses), index, platform=target.platform, python=target.python
     )
     return missing + _bring(wanted, folder, supply, progress)
 
 
-def _bring(wanted: list[Wanted], folder: Path, supply: Supply, progress: Progress) -> list[Missing]:
-    missing = fetch.fetch(wanted, folder, supply.wheelhouses, progress)
+def _bring(
+    wanted: list[WantedFile], folder: Path, supply: ArtifactSources, progress: Progress
+) -> list[MissingFile]:
+    missing = fetch_all(wanted, folder, supply.wheelhouses, progress)
     # What an earlier lock left would be a wheel too many, and a broken download is no wheel.
-    belongs = {item.filename for item in wanted} | ({fetch.PARTIAL} if missing else set())
+    belongs = {item.filename for item in wanted} | ({PARTIAL} if missing else set())
     for path in folder.iterdir():
         if path.name not in belongs:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -185,16 +190,16 @@ def _write_command(target: Target, folder: Path) -> str:
     name, text = ("build.cmd", _WINDOWS) if windows else ("build.sh", _POSIX)
     text = text.format(target=target.name, python=target.python)
     # cmd.exe reads a file with bare line feeds wrongly now and then.
-    files.write_atomic(folder / name, text.replace("\n", "\r\n") if windows else text)
+    write_atomic(folder / name, text.replace("\n", "\r\n") if windows else text)
     (folder / name).chmod(0o755)
     return name if windows else f"./{name}"
 
 
 def _write_manifest(
-    target: Target, lock: Lock, folder: Path, missing: list[Missing]
+    target: Target, lock: Lock, folder: Path, missing: list[MissingFile]
 ) -> list[dict[str, object]]:
     sizes = {p.relative_to(folder).as_posix(): p.stat().st_size for p in _belonging(folder)}
-    digests = files.sha256_below(folder, sizes)
+    digests = sha256_below(folder, sizes)
     listed: list[dict[str, object]] = [
         {"path": path, "sha256": digests[path], "size": size}
         for path, size in sorted(sizes.items())
@@ -209,12 +214,12 @@ def _write_manifest(
         "files": listed,
         "missing": [asdict(item) for item in missing],
     }
-    files.write_atomic(folder / MANIFEST, json.dumps(document, indent=1) + "\n")
+    write_atomic(folder / MANIFEST, json.dumps(document, indent=1) + "\n")
     return listed
 
 
 def _belonging(folder: Path) -> Iterator[Path]:
-    inside: Iterable[Path] = (p for p in folder.rglob("*") if fetch.PARTIAL not in p.parts)
+    inside: Iterable[Path] = (p for p in folder.rglob("*") if PARTIAL not in p.parts)
     built = (".envs", ".tools", ".cache")  # where the command ran in this very folder
     for path in inside:
         parts = path.relative_to(folder).parts

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
-
+from provision.host.drivers import driver_version, satisfies
 from provision.host.visibility import hidden, in_level_zero_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from provision.host.model import Gpu, Host, Node
-    from provision.spec.hardware import Candidate
+    from provision.spec.hardware import TargetHardware
 
 _VENDORS = {"cuda": "nvidia", "xpu": "intel"}
 _MAKERS = {"nvidia": "NVIDIA", "intel": "Intel", "amd": "AMD"}
@@ -73,7 +71,7 @@ class Detection:
     advice: tuple[str, ...]
 
 
-def detect(targets: Sequence[Candidate], host: Host) -> Detection:
+def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
     """Judge every target against a machine; pure, and never fails.
 
     Supported targets come before legacy ones, a real device before the CPU, a discrete GPU before
@@ -100,17 +98,17 @@ def detect(targets: Sequence[Candidate], host: Host) -> Detection:
     )
 
 
-def _rank(target: Candidate, fit: Fit) -> tuple[int, tuple[bool, int, bool], str]:
+def _rank(target: TargetHardware, fit: Fit) -> tuple[int, tuple[bool, int, bool], str]:
     return (list(Verdict).index(fit.verdict), _merit(target, fit), target.name)
 
 
-def _merit(target: Candidate, fit: Fit) -> tuple[bool, int, bool]:
+def _merit(target: TargetHardware, fit: Fit) -> tuple[bool, int, bool]:
     """Return how well a target would serve if nothing stood in its way; less is better."""
     order = {"cuda": 0, "xpu": 0 if fit.discrete else 1, "cpu": 2}
     return (target.status != "supported", order[target.accelerator], target.accelerator != "cuda")
 
 
-def judge(target: Candidate, host: Host, covered: Mapping[str, str]) -> Fit:
+def judge(target: TargetHardware, host: Host, covered: Mapping[str, str]) -> Fit:
     """Return the judgement on one target; ``covered`` are the hidden GPUs by address."""
     if target.platform != host.platform:
         wanted = _ANY_OS[target.platform]
@@ -133,7 +131,7 @@ def _none_of(vendor: str, host: Host) -> str:
     return f"there is no {maker} GPU on the PCI bus ({others})"
 
 
-def _judge_gpu(target: Candidate, gpu: Gpu, host: Host, covered: str | None) -> Fit:
+def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, covered: str | None) -> Fit:
     unfit = _unfit(target, gpu)
     if unfit:
         return _fit(target, gpu, Verdict.NO, unfit)
@@ -144,7 +142,7 @@ def _judge_gpu(target: Candidate, gpu: Gpu, host: Host, covered: str | None) -> 
     return _fit(target, gpu, Verdict.FITS, known)
 
 
-def _fit(target: Candidate, gpu: Gpu, verdict: Verdict, reason: str, remedy: str = "") -> Fit:
+def _fit(target: TargetHardware, gpu: Gpu, verdict: Verdict, reason: str, remedy: str = "") -> Fit:
     name = _name(gpu)
     return Fit(target.name, verdict, (f"{name}: {reason}",), remedy, name, gpu.integrated is False)
 
@@ -153,7 +151,7 @@ def _name(gpu: Gpu) -> str:
     return f"{gpu.name} at {gpu.address}"
 
 
-def _unfit(target: Candidate, gpu: Gpu) -> str:
+def _unfit(target: TargetHardware, gpu: Gpu) -> str:
     """Return why no repair would make this GPU serve the target, or ""."""
     if gpu.family is None and gpu.compute_capability is None:
         return "" if not gpu.device_id else f"device id {gpu.device_id} is not in the catalog"
@@ -168,7 +166,9 @@ def _unfit(target: Candidate, gpu: Gpu) -> str:
     return ""
 
 
-def _blocks(target: Candidate, gpu: Gpu, host: Host, covered: str | None) -> list[tuple[str, str]]:
+def _blocks(
+    target: TargetHardware, gpu: Gpu, host: Host, covered: str | None
+) -> list[tuple[str, str]]:
     """Return what has to be mended before the GPU serves the target, causes first."""
     maker = _MAKERS[gpu.vendor]
     found: list[tuple[str, str]] = []
@@ -203,7 +203,7 @@ def _blocked_node(node: Node, host: Host) -> tuple[str, str]:
     )
 
 
-def _driver_blocks(target: Candidate, gpu: Gpu, host: Host) -> list[tuple[str, str]]:
+def _driver_blocks(target: TargetHardware, gpu: Gpu, host: Host) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if gpu.vendor == "intel" and host.platform == "linux-64" and "wsl" not in host.surroundings:
         if host.runtimes.compute_runtime is None:
@@ -219,24 +219,6 @@ def _driver_blocks(target: Candidate, gpu: Gpu, host: Host) -> list[tuple[str, s
     if version and wanted and not satisfies(version, wanted):
         found.append((f"driver {version} is not {wanted}", f"install a driver {wanted}"))
     return found
-
-
-def driver_version(gpu: Gpu, host: Host) -> str | None:
-    """Return the version that a spec's ``hardware.driver`` is compared with, or None.
-
-    For Intel on Linux it is compute-runtime's, as i915 and xe carry the kernel's version only.
-    """
-    if gpu.vendor == "intel" and host.platform != "win-64" and gpu.device_id:
-        return host.runtimes.compute_runtime or None
-    return gpu.driver.version if gpu.driver else None
-
-
-def satisfies(version: str, wanted: str) -> bool:
-    """Whether a driver's version lies in a range; one that is no version does not."""
-    try:
-        return SpecifierSet(wanted).contains(Version(version), prereleases=True)
-    except InvalidVersion:
-        return False
 
 
 def _advice(host: Host, fits: Sequence[Fit]) -> list[str]:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.core import filesystem as files
 from provision.core.errors import UsageError
+from provision.core.filesystem import is_tagged, read_link, remove_link, remove_tagged, swap_link
+from provision.core.locking import folder_lock
 from provision.core.project import CURRENT
-from provision.environment import manifest as record
+from provision.environment.manifest import (
+    current_generation,
+    read_generation,
+    unfinished_generations,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +51,7 @@ def rollback(project: Project, target: str) -> RolledBack:
     """
     home = project.environments(target)
     now = _current(home, target)
-    with files.folder_lock(home, lambda: None):
+    with folder_lock(home, lambda: None):
         older = [g for g in finished(home) if g.record.built < now.record.built]
         if not older:
             raise UsageError(
@@ -54,7 +59,7 @@ def rollback(project: Project, target: str) -> RolledBack:
                 cause=f"{now.folder.name} is the oldest that is left",
                 remedy=f"check out the lock you want, then `provision build {target}`",
             )
-        files.swap_link(home / CURRENT, older[0].folder)
+        swap_link(home / CURRENT, older[0].folder)
     return RolledBack(target, now.folder.name, older[0])
 
 
@@ -70,26 +75,26 @@ def clean(project: Project, target: str, *, keep: int, everything: bool) -> Clea
     home = project.environments(target)
     if not home.is_dir():
         return Cleaned(target, (), ())
-    with files.folder_lock(home, lambda: None):
-        now = files.read_link(home / CURRENT)
+    with folder_lock(home, lambda: None):
+        now = read_link(home / CURRENT)
         generations = finished(home)
         others = [g for g in generations if g.folder != now]
         doomed = generations if everything else others[keep:]
         if everything:
-            files.remove_link(home / CURRENT)
-        for folder in [*record.unfinished(home), *(g.folder for g in doomed)]:
-            files.remove_tagged(folder)
+            remove_link(home / CURRENT)
+        for folder in [*unfinished_generations(home), *(g.folder for g in doomed)]:
+            remove_tagged(folder)
     return Cleaned(target, _sized(doomed), _sized([g for g in generations if g not in doomed]))
 
 
 def finished(home: Path) -> list[Generation]:
     """Return the finished generations below a target's folder, newest first."""
-    found = [record.read(folder) for folder in home.iterdir() if files.is_tagged(folder)]
+    found = [read_generation(folder) for folder in home.iterdir() if is_tagged(folder)]
     return sorted((g for g in found if g), key=lambda g: g.record.built, reverse=True)
 
 
 def _current(home: Path, target: str) -> Generation:
-    now = record.current(home)
+    now = current_generation(home)
     if now is None:
         raise UsageError(f"{target} is not built", remedy=f"`provision build {target}`")
     return now

@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.catalog import snapshot as catalog
+from provision.catalog.snapshot import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
-from provision.core.filesystem import sha256_bytes, write_atomic
-from provision.lockfile import pip as lockfile
-from provision.lockfile.diff import Change, changes
+from provision.core.filesystem import write_atomic
+from provision.core.hashing import sha256_bytes
+from provision.lockfile.diff import ArtifactChange, diff_artifacts
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, parse_lock, read_lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ class LockResult:
 
     target: str
     packages: int = 0
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ArtifactChange, ...] = ()
     differs: bool = False
     error: ProvisionError | None = None
 
@@ -66,7 +67,7 @@ class Confirmation:
     """
 
     target: str
-    differences: tuple[Change, ...]
+    differences: tuple[ArtifactChange, ...]
 
 
 def lock(
@@ -95,17 +96,19 @@ def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> L
     old = _previous(folder)
     before = old.artifacts if old else ()
     pip, conda = resolver.layers(target, before)
-    path = folder / lockfile.PIP_LAYER
+    path = folder / PIP_LAYER
     same = old and path.read_bytes() == pip.encode() and old.conda == conda
     if write and not same:
         _write(folder, pip, conda)
-    after = lockfile.parse(folder, pip, conda).artifacts
-    return LockResult(target.name, len(after), tuple(changes(before, after)), differs=not same)
+    after = parse_lock(folder, pip, conda).artifacts
+    return LockResult(
+        target.name, len(after), tuple(diff_artifacts(before, after)), differs=not same
+    )
 
 
 def _previous(folder: Path) -> Lock | None:
     try:
-        return lockfile.read(folder)
+        return read_lock(folder)
     except SpecError:
         return None  # absent, or not readable any more: the new one replaces it
 
@@ -113,37 +116,37 @@ def _previous(folder: Path) -> Lock | None:
 def _write(folder: Path, pip: str, conda: str | None) -> None:
     # The pip layer names the conda layer's digest and goes last: cut short, the lock reads stale.
     if conda is None:
-        (folder / lockfile.CONDA_LAYER).unlink(missing_ok=True)
+        (folder / CONDA_LAYER).unlink(missing_ok=True)
     else:
-        write_atomic(folder / lockfile.CONDA_LAYER, conda)
-    write_atomic(folder / lockfile.PIP_LAYER, pip)
+        write_atomic(folder / CONDA_LAYER, conda)
+    write_atomic(folder / PIP_LAYER, pip)
 
 
-def check(targets: Sequence[Target], project: Project) -> list[Freshness]:
+def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshness]:
     """Tell which locks answer their specs, by digests: no network, no process, milliseconds."""
 
     def stale(target: Target) -> str | None:
         try:
-            return staleness(target, project.catalog, lockfile.read(project.lock(target.name)))
+            return staleness(target, project.catalog, read_lock(project.lock(target.name)))
         except SpecError as error:
             return error.what
 
     return [Freshness(target.name, stale(target)) for target in targets]
 
 
-def confirm(target: Target, project: Project, resolver: Resolver) -> Confirmation:
+def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver) -> Confirmation:
     """Ask pip-tools to resolve a target anew while it must keep to the locked versions.
 
     Raises:
         SpecError: There is no lock, or pip-tools finds that its versions clash.
         UsageError: pip-tools cannot resolve this target on this machine.
     """
-    locked = lockfile.read(project.lock(target.name)).versions
+    locked = read_lock(project.lock(target.name)).versions
     found = resolver.second_opinion(target, locked)
     return Confirmation(
         target.name,
         tuple(
-            Change(name, locked.get(name), *found.get(name, (None, ())))
+            ArtifactChange(name, locked.get(name), *found.get(name, (None, ())))
             for name in sorted(locked.keys() | found.keys())
             if name not in found or found[name][0] != locked.get(name)
         ),
@@ -163,8 +166,8 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
     """
     if lock.header.get("spec") != target.digest():
         return f"envs/{target.name}.toml changed since it was locked"
-    if lock.header.get("catalog") != catalog.digest(folder, target):
+    if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"
     if lock.header.get("conda") != (sha256_bytes(lock.conda.encode()) if lock.conda else None):
-        return f"{lockfile.CONDA_LAYER} is not the one that was locked with it"
+        return f"{CONDA_LAYER} is not the one that was locked with it"
     return None

@@ -11,18 +11,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from provision.commands.build import build
-from provision.core import filesystem as files
-from provision.environment import manifest as record
-from provision.installer import uv as uv_install
+from provision.core.filesystem import remove_tagged
+from provision.core.locking import folder_lock
+from provision.environment.manifest import current_generation
+from provision.installer import uv
 
 if TYPE_CHECKING:
-    from provision.commands.build import Built, Order
+    from provision.commands.build import BuildRequest, BuildResult
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.environment.verify import Verification
 
 
-def repair(found: Verification, order: Order, run: Run, progress: Progress) -> Built:
+def repair(found: Verification, order: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """Replace a target's current generation by one that equals its lock.
 
     Args:
@@ -35,13 +36,13 @@ def repair(found: Verification, order: Order, run: Run, progress: Progress) -> B
         ToolError: An artifact cannot be had again; the drifted generation stays as it was.
     """
     home = order.project.environments(order.target.name)
-    drifted = record.current(home)
+    drifted = current_generation(home)
     locked = [name for name in found.drifted if name in order.lock.versions]
     if locked:
         progress.step(f"dropping from uv's cache: {', '.join(locked)}")
-        uv_install.forget(locked, run)
+        uv.clean_cache(locked, run)
     built = build(replace(order, fresh=True), run, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
-        with files.folder_lock(home, lambda: None):
-            files.remove_tagged(drifted.folder)
+        with folder_lock(home, lambda: None):
+            remove_tagged(drifted.folder)
     return built

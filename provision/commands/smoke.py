@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provision.core import filesystem as files
 from provision.core.errors import ToolError, UsageError
+from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment, describe_exit, environment_python
-from provision.report import model as report
+from provision.report.model import complete_report, read_report
 
 if TYPE_CHECKING:
     from provision.core.process import Run
@@ -47,12 +47,12 @@ class Subject:
     lock: str | None
 
 
-def built(prefix: Path, lock: Lock) -> Subject:
+def from_generation(prefix: Path, lock: Lock) -> Subject:
     """Return an environment that Provision built, which must be what is locked."""
     return Subject(prefix, environment_python(prefix), lock.versions, lock.digest)
 
 
-def foreign(python: Path, run: Run) -> Subject:
+def from_interpreter(python: Path, run: Run) -> Subject:
     """Return somebody else's environment, taken as it is.
 
     Raises:
@@ -107,7 +107,7 @@ def smoke(
         project: Where the suite lies and the reports go.
         target: What the environment promises.
         subject: The environment.
-        stack: Layers of this host; see :func:`provision.host.model.stack`.
+        stack: Layers of this host; see :func:`provision.host.model.host_layers`.
         run: The door.
         full: All checks, not only the quick ones.
         junit: Where to write JUnit XML as well.
@@ -138,8 +138,8 @@ def smoke(
         if junit:
             shutil.copyfile(xml, junit)
         path = _kept(project, target.name, suite) if subject.lock else Path(folder, "foreign.json")
-        files.write_atomic(path, report.complete(written, stack, subject.lock))
-        return report.read(path)
+        write_atomic(path, complete_report(written, stack, subject.lock))
+        return read_report(path)
 
 
 def _kept(project: Project, target: str, suite: str) -> Path:
@@ -155,14 +155,14 @@ def history(project: Project, target: str) -> list[Path]:
 def last_report(project: Project, target: str) -> Report | None:
     """Return the newest report of a target on this host, or None."""
     kept = history(project, target)
-    return report.read(kept[-1]) if kept else None
+    return read_report(kept[-1]) if kept else None
 
 
 def baseline(project: Project, target: str, before: Report) -> Report | None:
     """Return the last good report of the same suite that is older than a report, or None."""
     for path in reversed(history(project, target)):
         if path.stem.endswith(before.suite):
-            found = report.read(path)
+            found = read_report(path)
             if found.started < before.started and not found.failed:
                 return found
     return None

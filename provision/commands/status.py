@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from provision.commands import lock, smoke
 from provision.core.errors import ProvisionError
-from provision.environment import manifest as record
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.environment.manifest import current_generation
+from provision.lockfile.pip import PIP_LAYER, read_lock
+from provision.spec.reader import load_spec, target_names
 
 if TYPE_CHECKING:
     from provision.core.project import Project
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TargetStatus:
     """One target; every field but the name is words for a person."""
 
     name: str
@@ -33,21 +33,21 @@ class Row:
 class Overview:
     """All targets of a project."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TargetStatus, ...]
 
 
-def targets(project: Project) -> Overview:
+def target_statuses(project: Project) -> Overview:
     """Return the state of every target.
 
     Raises:
         SpecError: A spec has faults.
     """
-    wished = [spec.load(project.specs / f"{name}.toml") for name in spec.names(project.specs)]
+    wished = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
     return Overview(tuple(_row(project, target) for target in wished))
 
 
-def _row(project: Project, target: Target) -> Row:
-    return Row(
+def _row(project: Project, target: Target) -> TargetStatus:
+    return TargetStatus(
         name=target.name,
         platform=target.platform,
         status=target.status,
@@ -59,10 +59,10 @@ def _row(project: Project, target: Target) -> Row:
 
 
 def _lock(project: Project, target: Target) -> str:
-    if not (project.lock(target.name) / lockfile.PIP_LAYER).is_file():
+    if not (project.lock(target.name) / PIP_LAYER).is_file():
         return "none"
     try:
-        found = lockfile.read(project.lock(target.name))
+        found = read_lock(project.lock(target.name))
         return "stale" if lock.staleness(target, project.catalog, found) else "fresh"
     except ProvisionError:
         return "unreadable"
@@ -70,7 +70,7 @@ def _lock(project: Project, target: Target) -> str:
 
 def _built(project: Project, target: Target) -> str:
     try:
-        now = record.current(project.environments(target.name))
+        now = current_generation(project.environments(target.name))
     except ProvisionError:
         return "unreadable"
     return now.record.proof if now else "no"

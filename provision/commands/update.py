@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
 
-from provision.artifacts.resumable_download import fetch
+from provision.artifacts.resumable_download import download
 from provision.catalog import simple_index
-from provision.catalog import snapshot as catalog
-from provision.catalog.snapshot_update import Ledger, Refreshed, Reupload
-from provision.core import http as web
+from provision.catalog.snapshot import (
+    Wheel,
+    is_channel,
+    load_channel,
+    load_index,
+    render_snapshot,
+    snapshot_names,
+)
+from provision.catalog.snapshot_update import RefreshResult, Reupload, SnapshotUpdate
+from provision.core import network
 from provision.core.errors import ProvisionError, ToolError
-from provision.core.filesystem import sha256_file, write_atomic
+from provision.core.filesystem import write_atomic
+from provision.core.hashing import sha256_file
 from provision.resolver import conda_lock
-from provision.spec.model import faults_of
+from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from requests import Session
 
     from provision.artifacts.resumable_download import OnBytes
-    from provision.catalog.snapshot import Channel, Index, Package, Wheel
+    from provision.catalog.snapshot import Channel, ChannelPackage, Index
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
@@ -42,7 +50,7 @@ def update(
     on_bytes: OnBytes,
     run: Run,
     only: Sequence[str] = (),
-) -> list[Refreshed]:
+) -> list[RefreshResult]:
     """Refresh snapshots of wheel indexes and conda channels.
 
     Args:
@@ -59,7 +67,7 @@ def update(
         SpecError: A snapshot is missing or has faults.
     """
     updater = Updater(project.catalog, targets, downloads, progress, on_bytes, run)
-    return [updater.refresh(name) for name in only or catalog.names(project.catalog)]
+    return [updater.refresh(name) for name in only or snapshot_names(project.catalog)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +90,19 @@ class Updater:
     on_bytes: OnBytes
     run: Run
 
-    def refresh(self, name: str) -> Refreshed:
+    def refresh(self, name: str) -> RefreshResult:
         """Refresh one snapshot, and write it if something was learned.
 
         Raises:
             SpecError: The snapshot cannot be read.
         """
-        if catalog.is_channel(self.folder, name):
+        if is_channel(self.folder, name):
             return self._refresh_channel(name)
         return self._refresh_index(name)
 
-    def _refresh_channel(self, name: str) -> Refreshed:
-        old = catalog.load_channel(self.folder, name)
-        ledger = Ledger({package.filename: package for package in old.packages})
+    def _refresh_channel(self, name: str) -> RefreshResult:
+        old = load_channel(self.folder, name)
+        ledger = SnapshotUpdate({package.filename: package for package in old.packages})
         for wish in _distinct(self.targets, name):
             self.progress.step(f"{name}: {wish.name}")
             try:
@@ -107,13 +115,13 @@ class Updater:
             self._write(name, old.model_copy(update={"packages": tuple(files)}))
         return ledger.result(name)
 
-    def _refresh_index(self, index: str) -> Refreshed:
-        old = catalog.load(self.folder, index)
+    def _refresh_index(self, index: str) -> RefreshResult:
+        old = load_index(self.folder, index)
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
-        ledger = Ledger({wheel.filename: wheel for wheel in old.files})
+        ledger = SnapshotUpdate({wheel.filename: wheel for wheel in old.files})
         try:
-            with web.session() as session:
+            with network.session() as session:
                 for name in sorted(names):
                     self.progress.step(f"{index}: {name}")
                     self._name(session, old, name, ledger)
@@ -123,9 +131,9 @@ class Updater:
                 self._write(index, old.model_copy(update={"files": tuple(files)}))
         return ledger.result(index)
 
-    def _name(self, session: Session, old: Index, name: str, ledger: Ledger[Wheel]) -> None:
+    def _name(self, session: Session, old: Index, name: str, ledger: SnapshotUpdate[Wheel]) -> None:
         try:
-            packages = simple_index.listing(session, old.url, name)
+            packages = simple_index.list_wheels(session, old.url, name)
         except ProvisionError as error:
             ledger.errors.append(error)
             return
@@ -134,7 +142,7 @@ class Updater:
         platforms = {(target.platform, target.python) for target in self.targets}
         for package in packages:
             before = ledger.files.get(package.filename)
-            if before or simple_index.wanted(package.filename, platforms, oldest):
+            if before or simple_index.is_wanted(package.filename, platforms, oldest):
                 try:
                     ledger.note(package.filename, self._learn(session, package, before))
                 except ProvisionError as error:
@@ -155,23 +163,23 @@ class Updater:
         if offered:
             facts |= {"sha256": offered, "confirmed": True}
         if "requires_dist" not in facts and (
-            needs := simple_index.published_needs(session, package)
+            needs := simple_index.published_metadata(session, package)
         ):
             facts |= _told(needs, "METADATA beside the wheel on its index")
         if "sha256" not in facts or "requires_dist" not in facts:
             facts |= self._read_whole(session, package, offered)
         try:
-            return catalog.Wheel.model_validate(facts)
+            return Wheel.model_validate(facts)
         except ValidationError as error:
             raise ToolError(
                 f"{package.filename} has faults that a catalog must not hold",
-                evidence="\n".join(faults_of(error)),
+                evidence="\n".join(faults_of(error, Wheel)),
             ) from error
 
     def _read_whole(
         self, session: Session, package: DistributionPackage, offered: str | None
     ) -> dict[str, object]:
-        path = fetch(session, package.url, self.downloads, package.filename, self.on_bytes)
+        path = download(session, package.url, self.downloads, package.filename, self.on_bytes)
         try:
             found = sha256_file(path)
             if offered and found != offered:
@@ -180,14 +188,14 @@ class Updater:
                     evidence=f"sha256 {found}, promised {offered}",
                     remedy="try again; if it stays so, tell the vendor",
                 )
-            needs = simple_index.wheel_needs(path)
+            needs = simple_index.embedded_metadata(path)
             told = _told(needs, "the wheel's own METADATA")
             return told | {"sha256": found, "size": path.stat().st_size, "confirmed": True}
         finally:
             path.unlink()
 
     def _write(self, name: str, snapshot: Index | Channel) -> None:
-        write_atomic(self.folder / f"{name}.json", catalog.render(snapshot))
+        write_atomic(self.folder / f"{name}.json", render_snapshot(snapshot))
 
 
 def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
@@ -196,7 +204,9 @@ def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
     return list({(t.platform, t.conda): t for t in wishing}.values())
 
 
-def _unchanged(known: Mapping[str, Package], now: Package) -> Package | Reupload:
+def _unchanged(
+    known: Mapping[str, ChannelPackage], now: ChannelPackage
+) -> ChannelPackage | Reupload:
     before = known.get(now.filename)
     if before is None:
         return now
@@ -205,7 +215,7 @@ def _unchanged(known: Mapping[str, Package], now: Package) -> Package | Reupload
     return before
 
 
-def _told(needs: simple_index.Needs, basis: str) -> dict[str, object]:
+def _told(needs: simple_index.CoreMetadata, basis: str) -> dict[str, object]:
     python = {"requires_python": needs.requires_python} if needs.requires_python else {}
     return {"requires_dist": needs.requires_dist, "basis": basis, **python}
 

@@ -9,8 +9,8 @@ from packaging.utils import canonicalize_name
 
 from provision.core.errors import UsageError
 from provision.core.filesystem import write_atomic
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_spec
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -56,7 +56,7 @@ def upgrade(
         UsageError: The lock has no such distribution.
     """
     name = str(canonicalize_name(package)) if package else None
-    if name and name not in lockfile.read(project.lock(target.name)).versions:
+    if name and name not in read_lock(project.lock(target.name)).versions:
         raise UsageError(
             f"{target.name} has no package {package} to upgrade",
             remedy=f"add it to the requirements in envs/{target.name}.toml",
@@ -71,7 +71,7 @@ def upgrade(
     text = path.read_text(encoding="utf-8")
     write_atomic(path, upgraded(text, name, day))
     try:
-        yield spec.load(path)
+        yield load_spec(path)
     except BaseException:
         write_atomic(path, text)
         raise

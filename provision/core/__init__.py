@@ -1,1 +1,1 @@
-"""What every other package stands on: errors, findings, the doors to disk, processes and network."""
+"""The base of all packages: errors, findings, and access to disk, processes and network."""

@@ -1,93 +1,20 @@
-"""The door to the disk: atomic writes, hashes, folder locks, tagged removal, link swaps."""
+"""Access to the disk: atomic writes, removal of tagged folders only, swapping of links."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import os
 import shutil
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-_WORTH_PROCESSES = 16_000_000  # bytes; below that starting processes costs more than it gains
-_POLL = 0.1  # seconds between two tries for a lock
 _TAG = "provision.tag"  # not CACHEDIR.TAG: uv writes its own into every environment
 _NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
 _MAKING = ".making-"  # so is a folder called until it carries the tag
 _TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
-
-
-def sha256_bytes(data: bytes) -> str:
-    """Return the SHA-256 of some bytes in hexadecimal."""
-    return hashlib.sha256(data).hexdigest()
-
-
-def sha256_file(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
-    """Return the SHA-256 of many files below a folder, hashed on all cores.
-
-    Processes, not threads, and plain strings, not paths: a PyTorch environment has some 20,000
-    small files, for which the interpreter costs more than the hashing (measured: threads gain
-    nothing, two processes halve the time).
-
-    Args:
-        folder: Where they lie.
-        sizes: Bytes of each, by its path below the folder.
-    """
-    names = sorted(sizes, key=sizes.__getitem__, reverse=True)
-    workers = os.cpu_count() or 1
-    if workers == 1 or sum(sizes.values()) < _WORTH_PROCESSES:
-        return _sha256_share(str(folder), names)
-    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - slow to import
-
-    # Dealt out by size, so that every worker gets its part of the gigabyte libraries.
-    shares = [names[start :: workers * 8] for start in range(workers * 8)]
-    found: dict[str, str] = {}
-    with ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool:
-        for part in pool.map(_sha256_share, [str(folder)] * len(shares), shares):
-            found |= part
-    return found
-
-
-def _end_with_parent() -> None:
-    """Let a worker die when its parent is killed: it would wait for work for ever.
-
-    And it inherited the folder's lock, so that every later build would wait for it.
-    """
-    threading.Thread(target=_wait_for_parent, daemon=True).start()
-
-
-def _wait_for_parent() -> None:
-    from multiprocessing import connection, parent_process  # noqa: PLC0415 - slow to import
-
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-
-def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:
-    found = {}
-    for name in names:
-        path = extended(f"{folder}/{name}")
-        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - hot
-            found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
 
 
 def extended(path: str | Path) -> str:
@@ -125,55 +52,6 @@ def write_atomic(path: Path, text: str) -> None:
             evidence=str(error),
             remedy="check its folder and the free space",
         ) from error
-
-
-@contextlib.contextmanager
-def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
-    """Hold the one lock of a folder; the system drops it when its holders die, however they die.
-
-    Yields the lock's file descriptor. A child that inherits it (``pass_fds`` of
-    :func:`provision.core.process.run`) holds the lock too: if this process is killed, nobody else starts
-    before the child, which may still be writing, has ended. (Not on Windows.)
-
-    Args:
-        folder: The folder to work in; made if it is absent.
-        on_wait: Called once if another process holds the lock.
-
-    Raises:
-        ToolError: The folder cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise ToolError(
-            f"cannot work in {folder}", evidence=str(error), remedy="check its owner and its rights"
-        ) from error
-    try:
-        if not _try_lock(handle):
-            on_wait()
-            while not _try_lock(handle):
-                time.sleep(_POLL)
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415 - Windows only
-
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl  # noqa: PLC0415 - absent on Windows
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in {errno.EACCES, errno.EAGAIN, errno.EDEADLK}:
-            return False
-        raise
-    return True
 
 
 def make_tagged(folder: Path) -> None:

@@ -146,7 +146,9 @@ def run(
     return Completed(words, process.returncode, stdout, stderr or "", time.monotonic() - started)
 
 
-def attach(argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path | None = None) -> int:
+def run_foreground(
+    argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path | None = None
+) -> int:
     """Run a command on the caller's terminal and return its exit code; Ctrl-C is the command's."""
     words = [str(word) for word in argv]
     log.info("+ %s", shlex.join(words))
@@ -211,7 +213,7 @@ def clean_environment(
     return kept | dict(extra or {})
 
 
-def left_behind(base: Mapping[str, str] | None = None) -> list[str]:
+def dropped_variables(base: Mapping[str, str] | None = None) -> list[str]:
     """Return the names in an environment that a clean one drops and that would have mattered."""
     base = os.environ if base is None else base
     return sorted(n for n in base if n.upper().startswith(_POLLUTANTS) and not _is_kept(n))

@@ -46,7 +46,7 @@ class Project:
         return self.root / ".envs" / target
 
 
-def find(start: Path) -> Project:
+def find_project(start: Path) -> Project:
     """Return the project that a folder lies in, or else the checkout of this very module.
 
     Raises:

@@ -20,10 +20,10 @@ __all__ = ["diagnose_environment", "diagnose_log", "diagnose_machine"]
 def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     """Return what keeps programs of any environment from this machine's GPUs, worst first."""
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
-    from provision.doctor.context import Facts  # noqa: PLC0415
+    from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import Environment  # noqa: PLC0415 - a log needs none
     from provision.doctor.rules import MACHINE, judge  # noqa: PLC0415
-    from provision.host.model import stack  # noqa: PLC0415
+    from provision.host.model import host_layers  # noqa: PLC0415
 
     usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
     meant = [name for name, vendor in (("cuda", "nvidia"), ("xpu", "intel")) if vendor in usable]
@@ -31,9 +31,11 @@ def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     found = [
         finding
         for name in meant or ["cpu"]
-        for finding in judge(Facts(nothing, host, devices, assumed=name), MACHINE)
+        for finding in judge(DoctorContext(nothing, host, devices, assumed=name), MACHINE)
     ]
-    return Diagnosis("this machine", tuple(worst_first(list(dict.fromkeys(found)))), stack(host))
+    return Diagnosis(
+        "this machine", tuple(worst_first(list(dict.fromkeys(found)))), host_layers(host)
+    )
 
 
 def diagnose_environment(
@@ -61,12 +63,12 @@ def diagnose_environment(
         UsageError: There is no Python environment at that path.
     """
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
-    from provision.doctor.collect import gather  # noqa: PLC0415
+    from provision.doctor.collect import collect_context  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415 - a log needs none
     from provision.doctor.rules import judge  # noqa: PLC0415
 
     env = read_environment(python, home=home)
-    facts = gather(env, host, devices, target=target, home=home, root=root)
+    facts = collect_context(env, host, devices, target=target, home=home, root=root)
     findings = judge(facts)
     if lock is not None:
         from provision.environment.verify import verify  # noqa: PLC0415

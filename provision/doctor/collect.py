@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provision.doctor.caches import driver_changed, read_caches
-from provision.doctor.context import Facts
+from provision.doctor.context import DoctorContext
 from provision.doctor.distributions import distributions_in
 from provision.doctor.libraries import missing_libraries
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 
-def gather(
+def collect_context(
     env: Environment,
     host: Host,
     devices: Devices,
@@ -26,9 +26,9 @@ def gather(
     target: Target | None,
     home: Path | None,
     root: Path,
-) -> Facts:
+) -> DoctorContext:
     """Return all that the rules judge; see :func:`provision.doctor.diagnose_environment`."""
-    return Facts(
+    return DoctorContext(
         env=env,
         host=host,
         devices=devices,

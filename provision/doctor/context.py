@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from provision.host.model import stack
+from provision.host.model import host_layers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from provision.catalog.devices import Devices
     from provision.doctor.caches import Cache
     from provision.doctor.environment import Environment
-    from provision.doctor.libraries import Missing
+    from provision.doctor.libraries import MissingLibrary
     from provision.host.model import Gpu, Host
     from provision.spec.model import Target
 
@@ -24,7 +24,7 @@ _TELLING = ("intel-extension-for-pytorch", "ipex-llm", "torchvision",
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class DoctorContext:
     """What is known before any rule is asked.
 
     Attributes:
@@ -45,7 +45,7 @@ class Facts:
     devices: Devices
     target: Target | None = None
     assumed: str | None = None
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingLibrary, ...] = ()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     caches: tuple[Cache, ...] = ()
     driver_changed: float | None = None
@@ -77,5 +77,5 @@ class Facts:
             "torch": built,
             **others,
             "distributions": str(len(env.distributions)),
-            **stack(self.host),
+            **host_layers(self.host),
         }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.environment import installed as inventory
+from provision.environment.installed import InstalledDistribution, installed_distributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,7 +79,7 @@ def distributions(sites: Sequence[Path]) -> dict[str, tuple[Distribution, ...]]:
 
 def _distributions(site: Path) -> dict[str, tuple[Distribution, ...]]:
     found: dict[str, list[Distribution]] = {}
-    for installed in inventory.distributions(site):
+    for installed in installed_distributions(site):
         name = installed.name or name_of(installed.folder.name)
         found.setdefault(name, []).append(_distribution(installed, name, site))
     for path in site.glob("*.egg-info"):
@@ -113,7 +113,7 @@ def _minors(files: Iterable[str]) -> frozenset[str]:
     return frozenset(f"3.{match[1]}" for path in files if (match := _COMPILED.search(path)))
 
 
-def _distribution(installed: inventory.Installed, name: str, site: Path) -> Distribution:
+def _distribution(installed: InstalledDistribution, name: str, site: Path) -> Distribution:
     fields = _fields(read_text(installed.folder / "METADATA"))
     wheel = read_text(installed.folder / "WHEEL")
     origin = re.search(r'"url": *"([^"]+)"', read_text(installed.folder / "direct_url.json"))
@@ -133,7 +133,7 @@ def _distribution(installed: inventory.Installed, name: str, site: Path) -> Dist
 
 
 def _gone(
-    installed: inventory.Installed, files: Sequence[str], site: Path
+    installed: InstalledDistribution, files: Sequence[str], site: Path
 ) -> tuple[str, ...] | None:
     if not (installed.folder / "METADATA").is_file():
         return None

@@ -50,7 +50,7 @@ _MOST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingLibrary:
     """A library that is imported and not found.
 
     Attributes:
@@ -70,7 +70,9 @@ class Imports:
     folders: tuple[str, ...] = ()
 
 
-def missing_libraries(env: Environment, host: Host, *, root: Path = Path("/")) -> list[Missing]:
+def missing_libraries(
+    env: Environment, host: Host, *, root: Path = Path("/")
+) -> list[MissingLibrary]:
     """Return the libraries that torch and its companions import and the loader would not find.
 
     Args:
@@ -94,7 +96,7 @@ def missing_libraries(env: Environment, host: Host, *, root: Path = Path("/")) -
             elif found not in seen and env.prefix in found.parents:
                 seen.add(found)
                 queue.append(found)
-    return [Missing(name, wanted) for name, wanted in sorted(missing.items())]
+    return [MissingLibrary(name, wanted) for name, wanted in sorted(missing.items())]
 
 
 def _own_libraries(env: Environment) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from provision.core.findings import Finding, Level
 from provision.doctor.failures import last_failure
 from provision.doctor.matcher import Search
-from provision.doctor.normalize import plain
+from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import CONDITIONS
 from provision.doctor.sampling import sample
 
@@ -82,7 +82,7 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
         ``not-environment``; a log that shows no failure gives nothing, or notes on its noise.
     """
     raw = sample(source)
-    lines = plain(raw)
+    lines = normalize_log(raw)
     warned = {line.number for line in raw if _WARNED.search(line.text)}
     failure = last_failure(lines)
     matched = _matched(Search(lines))

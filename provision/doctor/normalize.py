@@ -45,7 +45,7 @@ _CONSOLES = (80, 120)
 _MOST_PARTS = 50  # more lines of one width are data
 
 
-def plain(lines: Sequence[Line]) -> list[Line]:
+def normalize_log(lines: Sequence[Line]) -> list[Line]:
     """Return lines without what chats, loggers, containers and consoles did to them."""
     bare = [
         Line(line.number, _bare(text.translate(_SIGNS)))

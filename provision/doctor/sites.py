@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from provision.doctor.distributions import read_text
-from provision.environment import installed as inventory
+from provision.environment.installed import site_packages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,5 +63,5 @@ def _folders(prefix: Path, minor: str) -> list[Path]:
         prefix / "lib" / "python3" / "dist-packages",
     )
     found = [folder for folder in known if folder.is_dir()]
-    other = None if found else inventory.site_packages(prefix)
+    other = None if found else site_packages(prefix)
     return found or ([other] if other else [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from provision.core.errors import SpecError
-from provision.environment.installed import Recorded
+from provision.environment.installed import RecordEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ FOLDER = "conda-meta"
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class InstalledCondaPackage:
     """One conda package as its file in ``conda-meta`` tells it.
 
     Attributes:
@@ -36,15 +36,15 @@ class Brought:
     version: str
     sha256: str
     folder: Path
-    lines: list[Recorded]
+    lines: list[RecordEntry]
     shipped: dict[str, str]
 
-    def files(self) -> list[Recorded]:
+    def files(self) -> list[RecordEntry]:
         """Return its files."""
         return self.lines
 
 
-def packages(prefix: Path, site: Path) -> list[Brought]:
+def installed_conda_packages(prefix: Path, site: Path) -> list[InstalledCondaPackage]:
     """Return every package of a prefix's conda layer; none where it has no such layer.
 
     Raises:
@@ -53,14 +53,14 @@ def packages(prefix: Path, site: Path) -> list[Brought]:
     return [_package(path, prefix, site) for path in sorted((prefix / FOLDER).glob("*.json"))]
 
 
-def _package(path: Path, prefix: Path, site: Path) -> Brought:
+def _package(path: Path, prefix: Path, site: Path) -> InstalledCondaPackage:
     try:
         told = json.loads(path.read_bytes())
         entries = told["paths_data"]["paths"]
         inside = site.relative_to(prefix).as_posix()
         places = [_relative(entry["_path"], inside) for entry in entries]
         pairs = list(zip(places, entries, strict=True))
-        return Brought(
+        return InstalledCondaPackage(
             name=told["name"],
             version=told["version"],
             sha256=told.get("sha256", ""),
@@ -88,13 +88,13 @@ def _relative(path: str, site: str) -> str:
     return up + path[len(site) + 1 if site else 0 :]
 
 
-def _recorded(place: str, entry: dict[str, Any]) -> Recorded:
+def _recorded(place: str, entry: dict[str, Any]) -> RecordEntry:
     if entry["path_type"] in {"softlink", "directory"}:
-        return Recorded(place, "", "")  # it has to be there; what it leads to is recorded itself
+        return RecordEntry(place, "", "")  # it has to be there; what it leads to is recorded itself
     digest = entry.get("sha256_in_prefix") or entry.get("sha256") or ""
     # Writing the prefix into a file changes its size, which is told as it was before.
     length = "" if entry.get("prefix_placeholder") else str(entry.get("size_in_bytes", ""))
-    return Recorded(place, _hash(digest), length)
+    return RecordEntry(place, _hash(digest), length)
 
 
 def _hash(digest: str) -> str:
@@ -102,7 +102,7 @@ def _hash(digest: str) -> str:
     return f"sha256={encoded}" if digest else ""
 
 
-def dist_infos(brought: Iterable[Brought]) -> set[str]:
+def conda_dist_infos(brought: Iterable[InstalledCondaPackage]) -> set[str]:
     """Return the names of the ``.dist-info`` folders that conda packages brought."""
     places = (line.path.split("/") for package in brought for line in package.lines)
     return {parts[0] for parts in places if len(parts) == 2 and parts[0].endswith(".dist-info")}

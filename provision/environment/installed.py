@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Recorded(NamedTuple):
+class RecordEntry(NamedTuple):
     """One line of a RECORD; an environment has some 20,000, so it is a tuple, decoded when asked.
 
     Attributes:
@@ -45,7 +45,7 @@ class Recorded(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledDistribution:
     """One distribution as its ``.dist-info`` folder tells it.
 
     Attributes:
@@ -58,11 +58,11 @@ class Installed:
     version: str
     folder: Path
 
-    def files(self) -> list[Recorded] | None:
+    def files(self) -> list[RecordEntry] | None:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
             with (self.folder / "RECORD").open(encoding="utf-8", newline="") as stream:
-                return [Recorded(*(*row, "", "")[:3]) for row in csv.reader(stream) if row]
+                return [RecordEntry(*(*row, "", "")[:3]) for row in csv.reader(stream) if row]
         except (OSError, UnicodeDecodeError, csv.Error):
             return None
 
@@ -109,7 +109,7 @@ def site_packages(prefix: Path) -> Path | None:
     return next(iter(sorted(prefix.glob("lib/python3.*/site-packages"))), None)
 
 
-def distributions(site: Path) -> list[Installed]:
+def installed_distributions(site: Path) -> list[InstalledDistribution]:
     """Return every distribution that has a ``.dist-info`` folder, sorted by name."""
     return sorted(map(_installed, site.glob("*.dist-info")), key=lambda d: (d.name, d.folder.name))
 
@@ -119,10 +119,10 @@ def dist_info_names(site: Path) -> set[str]:
     return {path.name for path in site.glob("*.dist-info")}
 
 
-def _installed(folder: Path) -> Installed:
+def _installed(folder: Path) -> InstalledDistribution:
     fields: dict[str, str] = {}
     for key, value in _headers(folder):
         fields.setdefault(key, value)
         if {"Name", "Version"} <= fields.keys():
             break
-    return Installed(name_of(fields.get("Name", "")), fields.get("Version", ""), folder)
+    return InstalledDistribution(name_of(fields.get("Name", "")), fields.get("Version", ""), folder)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.text import plural
-from provision.environment import installed as inventory
+from provision.environment.installed import installed_distributions, site_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ _LIFT = (
 )
 
 
-def check(prefix: Path, progress: Progress) -> None:
+def check_path_lengths(prefix: Path, progress: Progress) -> None:
     """Stop where Windows would not let a program open what is installed.
 
     Files that nobody opens, those of ``.dist-info`` folders (torch's licences lie deep), only
@@ -39,15 +39,15 @@ def check(prefix: Path, progress: Progress) -> None:
     Raises:
         ToolError: Code lies beyond the limit; it names the longest path and by how much.
     """
-    site = inventory.site_packages(prefix)
+    site = site_packages(prefix)
     if site is None or not is_limited():
         return
-    lines = (dist.files() or [] for dist in inventory.distributions(site))
-    judge(str(site), (line.path for record in lines for line in record), progress)
+    lines = (dist.files() or [] for dist in installed_distributions(site))
+    judge_path_lengths(str(site), (line.path for record in lines for line in record), progress)
 
 
-def judge(site: str, names: Iterable[str], progress: Progress) -> None:
-    """Do as :func:`check` for files of a ``site-packages`` folder, by their RECORD's names."""
+def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> None:
+    """Check the paths that a RECORD names; see :func:`check_path_lengths`."""
     paths = (os.path.normpath(f"{site}/{name}") for name in names)
     beyond = sorted((path for path in paths if len(path) > _LONGEST), key=len)
     code = [path for path in beyond if ".dist-info" not in path[len(site) :]]

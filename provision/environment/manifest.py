@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
-from provision.core import filesystem as files
 from provision.core.errors import SpecError
+from provision.core.filesystem import is_tagged, read_link, write_atomic
 from provision.core.project import CURRENT, RECORD
-from provision.spec.model import Table, faults_of
+from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,22 +60,22 @@ class Generation:
     record: Record
 
 
-def write(folder: Path, record: Record) -> Generation:
+def write_record(folder: Path, record: Record) -> Generation:
     """Write the record, which is what makes a generation finished."""
     text = json.dumps(record.model_dump(mode="json"), indent=2) + "\n"
-    files.write_atomic(folder / RECORD, text)
+    write_atomic(folder / RECORD, text)
     return Generation(folder, record)
 
 
-def prove(generation: Generation) -> Generation:
+def mark_verified(generation: Generation) -> Generation:
     """Write down that the checks passed in a generation, if that is news."""
     if generation.record.proof == "proven":
         return generation
     proven = {"proof": "proven", "reason": ""}
-    return write(generation.folder, generation.record.model_copy(update=proven))
+    return write_record(generation.folder, generation.record.model_copy(update=proven))
 
 
-def read(folder: Path) -> Generation | None:
+def read_generation(folder: Path) -> Generation | None:
     """Return the generation in a folder, or None where it is absent or unfinished.
 
     Raises:
@@ -87,7 +87,7 @@ def read(folder: Path) -> Generation | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValidationError) as error:
-        faults = faults_of(error) if isinstance(error, ValidationError) else [str(error)]
+        faults = faults_of(error, Record) if isinstance(error, ValidationError) else [str(error)]
         raise SpecError(
             f"cannot read {path}",
             evidence="\n".join(faults),
@@ -96,13 +96,13 @@ def read(folder: Path) -> Generation | None:
         ) from error
 
 
-def current(environments: Path) -> Generation | None:
+def current_generation(environments: Path) -> Generation | None:
     """Return the generation in use below a target's folder, or None."""
-    folder = files.read_link(environments / CURRENT)
-    return read(folder) if folder else None
+    folder = read_link(environments / CURRENT)
+    return read_generation(folder) if folder else None
 
 
-def unfinished(environments: Path) -> list[Path]:
+def unfinished_generations(environments: Path) -> list[Path]:
     """Return the folders below a target's folder that a build left without a record."""
-    tagged = filter(files.is_tagged, sorted(environments.iterdir()))
+    tagged = filter(is_tagged, sorted(environments.iterdir()))
     return [folder for folder in tagged if not (folder / RECORD).is_file()]

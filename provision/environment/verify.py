@@ -8,22 +8,23 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.core import filesystem as files
 from provision.core.errors import ToolError
+from provision.core.filesystem import extended
 from provision.core.findings import Finding, Level
+from provision.core.hashing import sha256_below, sha256_bytes
 from provision.core.text import plural
-from provision.environment import conda_meta as condameta
-from provision.environment import installed as inventory
+from provision.environment.conda_meta import conda_dist_infos, installed_conda_packages
+from provision.environment.installed import installed_distributions, name_of, site_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from provision.environment.conda_meta import Brought
-    from provision.environment.installed import Installed, Recorded
+    from provision.environment.conda_meta import InstalledCondaPackage
+    from provision.environment.installed import InstalledDistribution, RecordEntry
     from provision.lockfile.pip import Lock
     from provision.spec.forbidden import Forbidden
-    from provision.spec.model import Reasoned
+    from provision.spec.model import ForbiddenDistribution
 
 # What an installer writes about itself; it differs between machines and says nothing of the code.
 _NOISE = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
@@ -53,7 +54,7 @@ class Verification:
 
 
 def verify(
-    prefix: Path, lock: Lock, forbid: Iterable[Forbidden | Reasoned], *, deep: bool
+    prefix: Path, lock: Lock, forbid: Iterable[Forbidden | ForbiddenDistribution], *, deep: bool
 ) -> Verification:
     """Compare an environment with its lock.
 
@@ -66,16 +67,16 @@ def verify(
     Raises:
         ToolError: There is no environment at ``prefix``.
     """
-    site = inventory.site_packages(prefix)
+    site = site_packages(prefix)
     if site is None:
         raise ToolError(
             f"{prefix} is no Python environment", remedy=f"build {lock.folder.name} again"
         )
-    brought = condameta.packages(prefix, site)
-    of_conda = condameta.dist_infos(brought)
-    found = inventory.distributions(site)
+    brought = installed_conda_packages(prefix, site)
+    of_conda = conda_dist_infos(brought)
+    found = installed_distributions(site)
     installed = [dist for dist in found if dist.folder.name not in of_conda]
-    every: list[Installed | Brought] = [*installed, *brought]
+    every: list[InstalledDistribution | InstalledCondaPackage] = [*installed, *brought]
     records = {dist.folder: dist.files() or [] for dist in every}
     # Of a conda prefix the standard library is looked through as well: it is not the system's.
     on_disk = dict(_walk(site.parent, above=f"{site.name}/") if brought else _walk(site))
@@ -115,7 +116,7 @@ def _walk(top: Path, above: str = "") -> Iterator[tuple[str, int]]:
 
 
 def _walk_plain(top: Path) -> Iterator[tuple[str, int]]:
-    folders = [(files.extended(top), "")]
+    folders = [(extended(top), "")]
     while folders:
         folder, base = folders.pop()
         with os.scandir(folder) as entries:
@@ -127,7 +128,7 @@ def _walk_plain(top: Path) -> Iterator[tuple[str, int]]:
                     yield base + entry.name, entry.stat().st_size
 
 
-def _against_lock(installed: list[Installed], lock: Lock) -> Iterator[Finding]:
+def _against_lock(installed: list[InstalledDistribution], lock: Lock) -> Iterator[Finding]:
     here = {dist.name: dist for dist in installed}
     strangers = [here[name] for name in sorted(here.keys() - lock.versions.keys())]
     for name, version in lock.versions.items():
@@ -150,23 +151,25 @@ def _against_lock(installed: list[Installed], lock: Lock) -> Iterator[Finding]:
             yield _differs(lock, "half-installed-package", symptom, cause, str(other.folder))
 
 
-def _culprit(found: Installed, strangers: list[Installed]) -> tuple[str, str]:
+def _culprit(
+    found: InstalledDistribution, strangers: list[InstalledDistribution]
+) -> tuple[str, str]:
     """Return who replaced a package, as cause and evidence."""
     for stranger in strangers:
         for line in stranger.requires():
-            if inventory.name_of(line) == found.name:
+            if name_of(line) == found.name:
                 cause = f"`{found.installer} install {stranger.name}` did it"
                 return cause, f"{stranger.name} {stranger.version} requires {line}"
     return f"{found.installer} replaced it after the build", str(found.folder)
 
 
-def _conda_against_lock(brought: list[Brought], lock: Lock) -> Iterator[Finding]:
+def _conda_against_lock(brought: list[InstalledCondaPackage], lock: Lock) -> Iterator[Finding]:
     if lock.conda is None and not brought:
         return
-    from provision.lockfile import conda as condalock  # noqa: PLC0415 - slow, and most locks have no conda layer
+    from provision.lockfile.conda import conda_packages  # noqa: PLC0415 - slow, and most locks have no conda layer
 
     here = {package.name: package for package in brought}
-    wanted = {package.name: package for package in condalock.packages(lock)}
+    wanted = {package.name: package for package in conda_packages(lock)}
     cause = "conda, mamba or another tool changed the conda layer after the build"
     for name in sorted(wanted.keys() | here.keys()):
         found, package = here.get(name), wanted.get(name)
@@ -185,7 +188,7 @@ def _differs(lock: Lock, code: str, symptom: str, cause: str, evidence: str) -> 
 
 
 def _forbidden(
-    installed: list[Installed], forbid: Iterable[Forbidden | Reasoned]
+    installed: list[InstalledDistribution], forbid: Iterable[Forbidden | ForbiddenDistribution]
 ) -> Iterator[Finding]:
     here = {dist.name: dist for dist in installed}
     for entry in forbid:
@@ -200,7 +203,7 @@ def _forbidden(
             )
 
 
-def _unrecorded(on_disk: dict[str, int], records: Iterable[list[Recorded]]) -> Iterator[Finding]:
+def _unrecorded(on_disk: dict[str, int], records: Iterable[list[RecordEntry]]) -> Iterator[Finding]:
     known = {line.path for record in records for line in record}
     if strangers := sorted(on_disk.keys() - known):
         yield Finding(
@@ -215,7 +218,7 @@ def _unrecorded(on_disk: dict[str, int], records: Iterable[list[Recorded]]) -> I
 
 
 def _hash_all(
-    site: Path, records: dict[Path, list[Recorded]], on_disk: dict[str, int]
+    site: Path, records: dict[Path, list[RecordEntry]], on_disk: dict[str, int]
 ) -> dict[str, str]:
     sizes: dict[str, int] = {}
     for record in records.values():
@@ -224,13 +227,13 @@ def _hash_all(
                 sizes[line.path] = on_disk[line.path]
             elif line.path.startswith("../") and (site / line.path).is_file():
                 sizes[line.path] = (site / line.path).stat().st_size
-    return files.sha256_below(site, sizes)
+    return sha256_below(site, sizes)
 
 
 def _damaged(
-    dist: Installed | Brought,
+    dist: InstalledDistribution | InstalledCondaPackage,
     site: Path,
-    record: list[Recorded],
+    record: list[RecordEntry],
     on_disk: dict[str, int],
     hashes: dict[str, str],
 ) -> Iterator[Finding]:
@@ -260,7 +263,7 @@ def _damaged(
 
 
 def _has_changed(
-    line: Recorded, site: Path, on_disk: dict[str, int], hashes: dict[str, str]
+    line: RecordEntry, site: Path, on_disk: dict[str, int], hashes: dict[str, str]
 ) -> bool:
     if not line.hash and not line.length:  # a link, or RECORD itself: it has to be there
         return not os.path.lexists(site / line.path)
@@ -278,7 +281,9 @@ def _shortened(paths: list[str]) -> tuple[str, ...]:
     return (*paths[:_SHOWN], *([f"… and {rest} more"] if rest > 0 else []))
 
 
-def _tree_digest(prefix: Path, site: Path, hashes: dict[str, str], brought: list[Brought]) -> str:
+def _tree_digest(
+    prefix: Path, site: Path, hashes: dict[str, str], brought: list[InstalledCondaPackage]
+) -> str:
     total = hashlib.sha256()
     shipped = {path: digest for package in brought for path, digest in package.shipped.items()}
     for path, digest in sorted((hashes | shipped).items()):
@@ -286,6 +291,6 @@ def _tree_digest(prefix: Path, site: Path, hashes: dict[str, str], brought: list
             continue
         if path.startswith("../") and path not in shipped:  # a script's first line holds the prefix
             content = (site / path).read_bytes().replace(str(prefix).encode(), b"{prefix}")
-            digest = files.sha256_bytes(content)  # noqa: PLW2901
+            digest = sha256_bytes(content)  # noqa: PLW2901
         total.update(f"{path} {digest}\n".encode())
     return total.hexdigest()

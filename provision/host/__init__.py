@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.process import run
-from provision.host import intel, nvidia, windows
-from provision.host import permissions as access
-from provision.host import sysfs as pci
-from provision.host import virtualization as surroundings
+from provision.host import intel, nvidia, permissions, sysfs, virtualization, windows
 from provision.host.model import Host, Runtimes
 from provision.host.root import Tree
 
@@ -82,8 +79,8 @@ def _read_linux(
     environ: Mapping[str, str],
     user: User | None,
 ) -> Host:
-    groups = access.group_names(tree)
-    user = user or access.this_user(groups)
+    groups = permissions.group_names(tree)
+    user = user or permissions.this_user(groups)
     names = intel.libraries(tree)
     runtimes = Runtimes(
         level_zero=intel.loader_version(names),
@@ -96,7 +93,7 @@ def _read_linux(
         platform=this_platform(),
         kernel=tree.text("proc/sys/kernel/osrelease"),
         firmware=tree.text("sys/class/dmi/id/bios_version"),
-        surroundings=surroundings.probe(tree, environ),
+        surroundings=virtualization.probe(tree, environ),
         gpus=tuple(gpus),
         runtimes=runtimes,
         user=user,
@@ -106,7 +103,7 @@ def _read_linux(
 
 
 def _linux_gpus(tree: Tree, devices: Devices, user: User, groups: dict[int, str]) -> list[Gpu]:
-    entries = pci.probe(tree)
+    entries = sysfs.probe(tree)
     nvidia_index = 0
     gpus = []
     for entry in entries:
@@ -114,8 +111,8 @@ def _linux_gpus(tree: Tree, devices: Devices, user: User, groups: dict[int, str]
         if entry.driver == "nvidia":
             paths = ["/dev/nvidiactl", f"/dev/nvidia{nvidia_index}"]
             nvidia_index += 1
-        gpus.append(pci.parse(entry, devices, access.nodes(tree, paths, user, groups)))
-    if surroundings.is_wsl(tree):
+        gpus.append(sysfs.parse(entry, devices, permissions.nodes(tree, paths, user, groups)))
+    if virtualization.is_wsl(tree):
         gpus = [gpu for gpu in gpus if gpu.vendor != "other"] + intel.behind_wsl(tree)
     return nvidia.merge(gpus, _nvidia_cards(tree, gpus))
 

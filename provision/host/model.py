@@ -137,7 +137,7 @@ class Host:
     remarks: tuple[str, ...] = ()
 
 
-def stack(host: Host) -> dict[str, str]:
+def host_layers(host: Host) -> dict[str, str]:
     """Return what an upgrade can change on a machine: layer to version, comparable as it is.
 
     Layers are the kernel, the machine's firmware, each GPU with its driver, and the runtime

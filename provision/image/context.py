@@ -14,23 +14,24 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 
 from provision import __version__
-from provision.artifacts import parallel_fetch as fetch
-from provision.artifacts import wheelhouse
+from provision.artifacts.parallel_fetch import wanted_archive
+from provision.artifacts.wheelhouse import find_artifacts
 from provision.commands.smoke import expectation
-from provision.core import filesystem as files
 from provision.core.errors import UsageError
+from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
+from provision.core.hashing import sha256_file
 from provision.core.text import plural
 from provision.image.in_container import PREFIX
-from provision.installer import uv as uv_install
-from provision.lockfile import conda as condalock
+from provision.installer import uv
 from provision.lockfile import sbom
+from provision.lockfile.conda import conda_packages
 
 if TYPE_CHECKING:
-    from provision.artifacts.wheelhouse import Item
+    from provision.artifacts.wheelhouse import NamedArtifact
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
-    from provision.installer.install import Supply
+    from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
@@ -45,7 +46,7 @@ SBOM = _HOME / "sbom.cdx.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ImageRequest:
     """Which image to build.
 
     Attributes:
@@ -57,7 +58,7 @@ class Order:
     project: Project
     target: Target
     lock: Lock
-    supply: Supply
+    supply: ArtifactSources
     base_image: str | None = None
     dev: bool = False
 
@@ -83,7 +84,7 @@ class Order:
         return int(midnight.timestamp())
 
 
-def prepare(order: Order, run: Run, progress: Progress) -> None:
+def prepare_context(order: ImageRequest, run: Run, progress: Progress) -> None:
     """Make the folder that an image is built in, from nothing but spec and lock.
 
     Raises:
@@ -99,17 +100,17 @@ def prepare(order: Order, run: Run, progress: Progress) -> None:
         )
     progress.step(f"preparing {order.context}")
     tools = _tools(order, run)
-    if files.is_tagged(order.context):
-        files.remove_tagged(order.context)
-    files.make_tagged(order.context)
-    files.write_atomic(order.context / "Dockerfile", dockerfile(order))
+    if is_tagged(order.context):
+        remove_tagged(order.context)
+    make_tagged(order.context)
+    write_atomic(order.context / "Dockerfile", dockerfile(order))
     _copy_artifacts(order, progress)
     _copy_system(order)
     _copy_toolkit(order, tools)
     _copy_suite(order)
 
 
-def dockerfile(order: Order) -> str:
+def dockerfile(order: ImageRequest) -> str:
     """Return the Dockerfile with the target's variables and labels added to its last stage."""
     lines = [(_CHECKOUT / "docker" / "Dockerfile").read_text(encoding="utf-8")]
     for key, value in order.target.variables(PREFIX).items():
@@ -123,7 +124,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("$", "\\$")
 
 
-def labels(order: Order) -> dict[str, str]:
+def labels(order: ImageRequest) -> dict[str, str]:
     """Return the image's labels; https://specs.opencontainers.org/image-spec/annotations/."""
     versions = order.lock.versions
     named = sorted({Requirement(text).name for text in order.target.pip.requirements})
@@ -142,17 +143,17 @@ def labels(order: Order) -> dict[str, str]:
     }
 
 
-def _tools(order: Order, run: Run) -> Path:
+def _tools(order: ImageRequest, run: Run) -> Path:
     """Return a folder with the toolkit's own packages as the image's Python takes them."""
     lock = _CHECKOUT / "lockfiles" / "tools" / "requirements.txt"
-    name = f"tools-{files.sha256_file(lock)[:12]}-{order.target.python}"
+    name = f"tools-{sha256_file(lock)[:12]}-{order.target.python}"
     folder = order.context.parent / name
     if folder.is_dir():
         return folder
     order.context.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch, name)
-        argv = [uv_install.program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
+        argv = [uv.uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
                 "--require-hashes", "--no-build", "--target", str(made),
                 "--python-platform", _MACHINE, "--python-version", order.target.python,
                 "--requirements", str(lock)]  # fmt: skip
@@ -163,11 +164,11 @@ def _tools(order: Order, run: Run) -> Path:
     return folder
 
 
-def _copy_artifacts(order: Order, progress: Progress) -> None:
+def _copy_artifacts(order: ImageRequest, progress: Progress) -> None:
     """Link wheels and conda packages of the lock that are here into the context."""
-    archives = map(fetch.archive, condalock.packages(order.lock))
-    items: list[Item] = [*order.lock.artifacts, *archives]
-    found = wheelhouse.find(items, (*order.supply.wheelhouses, order.project.archives))
+    archives = map(wanted_archive, conda_packages(order.lock))
+    items: list[NamedArtifact] = [*order.lock.artifacts, *archives]
+    found = find_artifacts(items, (*order.supply.wheelhouses, order.project.archives))
     missing = [item.filename for item in items if item not in found]
     if order.supply.offline and missing:
         raise UsageError(
@@ -191,7 +192,7 @@ def _link(source: str | Path, target: str | Path) -> None:
         shutil.copy2(source, target)
 
 
-def _copy_system(order: Order) -> None:
+def _copy_system(order: ImageRequest) -> None:
     python = f"python{order.target.python}"
     packages = {python, *_PACKAGES, *(order.target.docker.apt if order.target.docker else ())}
     if order.dev:
@@ -203,7 +204,7 @@ def _copy_system(order: Order) -> None:
     (folder / "packages.txt").write_text(lines, encoding="utf-8")
 
 
-def _copy_toolkit(order: Order, tools: Path) -> None:
+def _copy_toolkit(order: ImageRequest, tools: Path) -> None:
     """Copy what runs inside of the build: the toolkit, and of the project what makes the target."""
     top, name = order.context / "toolkit", order.target.name
     bare = shutil.ignore_patterns("__pycache__")
@@ -223,7 +224,7 @@ def _copy_toolkit(order: Order, tools: Path) -> None:
         shutil.copy2(_CHECKOUT / "docker" / script, top / "docker")
 
 
-def _copy_suite(order: Order) -> None:
+def _copy_suite(order: ImageRequest) -> None:
     """Copy what lies in the image beside the environment: the checks and what starts them."""
     home = order.context / "root" / _HOME
     bare = shutil.ignore_patterns("__pycache__")
@@ -233,5 +234,5 @@ def _copy_suite(order: Order) -> None:
     expected = expectation(order.target, order.lock.versions) | {
         "environment": order.target.variables(PREFIX)
     }
-    files.write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
-    files.write_atomic(order.context / "root" / SBOM, sbom.sbom(order.target, order.lock))
+    write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
+    write_atomic(order.context / "root" / SBOM, sbom.sbom(order.target, order.lock))

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.process import clean_environment
-from provision.image import oci
-from provision.image.context import SBOM, prepare
+from provision.image.context import SBOM, prepare_context
+from provision.image.oci import write_layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.image.context import Order
+    from provision.image.context import ImageRequest
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class BuiltImage:
     """What was built.
 
     Attributes:
@@ -47,7 +47,9 @@ class Image:
     digest: str | None = None
 
 
-def docker(order: Order, run: Run, progress: Progress, *, layout: Path | None = None) -> Image:
+def build_image(
+    order: ImageRequest, run: Run, progress: Progress, *, layout: Path | None = None
+) -> BuiltImage:
     """Build the image of a target, and write it as an OCI layout where that is wished.
 
     Raises:
@@ -55,7 +57,7 @@ def docker(order: Order, run: Run, progress: Progress, *, layout: Path | None = 
         ToolError: There is no engine with BuildKit, or the build failed.
     """
     engine = find_engine(run)
-    prepare(order, run, progress)
+    prepare_context(order, run, progress)
     progress.step(f"building {order.tag}")
     argv = build_argv(order, engine, os.environ)
     built = run(argv, env=_environment(), to_terminal=True)
@@ -68,7 +70,7 @@ def docker(order: Order, run: Run, progress: Progress, *, layout: Path | None = 
     if layout:
         progress.step(f"writing {layout}")
         digest = _export(engine, order, layout, run)
-    return Image(
+    return BuiltImage(
         target=order.target.name,
         tag=order.tag,
         id=image,
@@ -124,7 +126,7 @@ def _environment() -> dict[str, str]:
     return clean_environment(extra=own | {"DOCKER_BUILDKIT": "1"})
 
 
-def build_argv(order: Order, engine: str, env: Mapping[str, str]) -> list[str]:
+def build_argv(order: ImageRequest, engine: str, env: Mapping[str, str]) -> list[str]:
     """Return the command that builds an image in its prepared context.
 
     What only the network needs, a mirror with its password and a private certificate authority,
@@ -159,10 +161,10 @@ def _inspect(engine: str, tag: str, run: Run) -> tuple[str, int]:
     return told[0], int(told[1])
 
 
-def _export(engine: str, order: Order, layout: Path, run: Run) -> str:
+def _export(engine: str, order: ImageRequest, layout: Path, run: Run) -> str:
     layout.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=layout.parent, prefix=".provision-") as scratch:
         saved = Path(scratch, "saved.tar")
         argv = [engine, "image", "save", "--output", str(saved), order.tag]
         run(argv, env=_environment()).require(f"could not save {order.tag}")
-        return oci.write_layout(saved, layout, tag=order.tag, epoch=order.epoch)
+        return write_layout(saved, layout, tag=order.tag, epoch=order.epoch)

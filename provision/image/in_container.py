@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision.artifacts import pip_config as sources
-from provision.catalog import snapshot as catalog
+from provision.artifacts.pip_config import read_pip_config
+from provision.catalog.snapshot import index_address
 from provision.commands import build
-from provision.core import filesystem as files
 from provision.core.errors import ProvisionError, ToolError
+from provision.core.filesystem import make_tagged, write_atomic
 from provision.core.process import environment_python, run
 from provision.core.project import Project
-from provision.environment import conda_meta as condameta
-from provision.environment import installed as inventory
-from provision.environment import manifest as record
+from provision.environment.conda_meta import FOLDER
+from provision.environment.installed import installed_distributions, site_packages
+from provision.environment.manifest import write_record
 from provision.environment.verify import verify
-from provision.installer.install import Supply
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ class _Lines:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the environment of a target in :data:`PREFIX`, then move it below ``--out``."""
-    parser = argparse.ArgumentParser(prog="provision.image")
+    parser = argparse.ArgumentParser(prog="provision.image.in_container")
     parser.add_argument("target")
     parser.add_argument("--project", type=Path, required=True)
     parser.add_argument("--wheelhouse", type=Path, required=True)
@@ -83,34 +83,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def order_of(project: Project, name: str, wheelhouse: Path, *, offline: bool) -> build.Order:
+def order_of(project: Project, name: str, wheelhouse: Path, *, offline: bool) -> build.BuildRequest:
     """Return what to build, from the part of a project that lies in the build's context."""
-    target = spec.load_named(project.specs, name)
-    indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}
-    supply = Supply(
+    target = load_target(project.specs, name)
+    indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
+    supply = ArtifactSources(
         wheelhouses=(wheelhouse,),
-        indexes={"default": sources.read().index_url, **indexes},
+        indexes={"default": read_pip_config().index_url, **indexes},
         offline=offline,
     )
-    lock = lockfile.read(project.lock(name))
-    return build.Order(project, target, lock, supply, smoke=False, absent="", stack=dict)
+    lock = read_lock(project.lock(name))
+    return build.BuildRequest(project, target, lock, supply, smoke=False, absent="", stack=dict)
 
 
-def make(order: build.Order, prefix: Path, epoch: int, run: Run) -> None:
+def make(order: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> None:
     """Fill a prefix, compare it with the lock, then make it small and the same each time.
 
     Raises:
         ToolError: An artifact cannot be had, or what was installed is not what is locked.
     """
     progress = _Lines()
-    files.make_tagged(prefix)
-    built = build.fill(prefix, order, run, progress)
-    site = inventory.site_packages(prefix)
+    make_tagged(prefix)
+    built = build.populate_prefix(prefix, order, run, progress)
+    site = site_packages(prefix)
     assert built.generation is not None  # noqa: S101 - no checks were asked for
     assert site is not None  # noqa: S101 - it was just filled
     progress.step("leaving out what no program uses")
     gone = leave_out(site, _patterns(order.project.root / "docker"))
-    files.write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in gone))
+    write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in gone))
     progress.step("compiling what programs import")
     compile_imported(prefix, order.target, order.project.root / "docker" / "bytecode.py", run)
     _forget_the_cache(prefix)
@@ -130,7 +130,7 @@ def leave_out(site: Path, patterns: Iterable[str]) -> list[str]:
     """
     gone: list[str] = []
     chosen = list(patterns)
-    for dist in inventory.distributions(site):
+    for dist in installed_distributions(site):
         table = dist.folder / "RECORD"
         with table.open(encoding="utf-8", newline="") as stream:
             rows = [row for row in csv.reader(stream) if row]
@@ -175,7 +175,7 @@ def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> No
         list(pool.map(compile_share, range(_SHARES)))
 
 
-def _settle(generation: Generation, order: build.Order, epoch: int) -> None:
+def _settle(generation: Generation, order: build.BuildRequest, epoch: int) -> None:
     """Look again, and write the record again: what is left, and the one time instead of now.
 
     Raises:
@@ -190,16 +190,16 @@ def _settle(generation: Generation, order: build.Order, epoch: int) -> None:
         )
     moment = dt.datetime.fromtimestamp(epoch, dt.UTC).isoformat(timespec="seconds")
     facts = {"files": left.files, "size": left.size, "built": moment}
-    record.write(generation.folder, generation.record.model_copy(update=facts))
+    write_record(generation.folder, generation.record.model_copy(update=facts))
 
 
 def _forget_the_cache(prefix: Path) -> None:
     """Drop from conda's records where each package was unpacked: that folder is gone."""
-    for path in (prefix / condameta.FOLDER).glob("*.json"):
+    for path in (prefix / FOLDER).glob("*.json"):
         document = json.loads(path.read_text(encoding="utf-8"))
         for key in ("extracted_package_dir", "link"):
             document.pop(key, None)
-        files.write_atomic(path, json.dumps(document, indent=2) + "\n")
+        write_atomic(path, json.dumps(document, indent=2) + "\n")
 
 
 def set_times(folder: Path, epoch: int) -> None:

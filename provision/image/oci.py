@@ -67,7 +67,7 @@ class _Layout:
 
     def write(self, tag: str) -> str:
         (told,) = json.load(self._open("manifest.json"))
-        config = settled(json.load(self._open(told["Config"])), self._epoch)
+        config = normalized_config(json.load(self._open(told["Config"])), self._epoch)
         layers = [self._layer(name) for name in told["Layers"]]
         described = self._blob(_compact(config), "config.v1+json")
         manifest = {
@@ -119,7 +119,7 @@ class _Layout:
         self._target.addfile(entry, content)
 
 
-def settled(config: dict[str, Any], epoch: int) -> dict[str, Any]:
+def normalized_config(config: dict[str, Any], epoch: int) -> dict[str, Any]:
     """Return an image's configuration with every time set and without its engine's noise."""
     moment = dt.datetime.fromtimestamp(epoch, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kept = {key: value for key, value in config.items() if key not in _NOISE}

@@ -8,30 +8,30 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.artifacts import parallel_fetch as fetch
+from provision.artifacts.parallel_fetch import fetch_all, wanted_archive
 from provision.core.errors import ToolError
 from provision.core.text import plural
-from provision.environment import conda_meta as condameta
+from provision.environment.conda_meta import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.lockfile.conda import Package
+    from provision.lockfile.conda import CondaPackage
 
 _WORKER = Path(__file__).with_name("conda_worker.py")
 
 
 def python_version(prefix: Path) -> str:
     """Return the version of the Python that a conda layer brought into a prefix, or ""."""
-    names = (path.stem.split("-") for path in (prefix / condameta.FOLDER).glob("python-*.json"))
+    names = (path.stem.split("-") for path in (prefix / FOLDER).glob("python-*.json"))
     return next((parts[1] for parts in names if len(parts) == 3), "")
 
 
 def make_prefix(
     prefix: Path,
-    packages: Sequence[Package],
+    packages: Sequence[CondaPackage],
     archives: Path,
     run: Run,
     progress: Progress,
@@ -57,8 +57,8 @@ def make_prefix(
     Raises:
         ToolError: An archive cannot be had, or rattler failed.
     """
-    wanted = [fetch.archive(package) for package in packages]
-    if missing := fetch.fetch(wanted, archives, wheelhouses, progress, offline=offline):
+    wanted = [wanted_archive(package) for package in packages]
+    if missing := fetch_all(wanted, archives, wheelhouses, progress, offline=offline):
         raise ToolError(
             f"could not get {plural(len(missing), 'package')} of the conda layer",
             evidence="\n".join(map(str, missing)),
@@ -77,7 +77,7 @@ def make_prefix(
 
 
 def _plan(
-    prefix: Path, packages: Sequence[Package], archives: Path, folder: str
+    prefix: Path, packages: Sequence[CondaPackage], archives: Path, folder: str
 ) -> dict[str, object]:
     return {
         "prefix": str(prefix.resolve()),

@@ -6,12 +6,12 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from provision.artifacts import parallel_fetch as fetch
-from provision.artifacts import wheelhouse
+from provision.artifacts.parallel_fetch import WantedFile, wanted_archive
+from provision.artifacts.wheelhouse import damaged_folders, find_artifacts, size_on_disk
 from provision.core.errors import ToolError
 from provision.core.text import plural, size
-from provision.installer import uv as uv_install
-from provision.lockfile import conda as condalock
+from provision.installer import uv
+from provision.lockfile.conda import conda_packages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Supply:
+class ArtifactSources:
     """Where artifacts may come from; none of it can change what is installed.
 
     Attributes:
@@ -38,7 +38,7 @@ class Supply:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class InstallPlan:
     """What an installation is about to do.
 
     Attributes:
@@ -63,18 +63,18 @@ class Plan:
         )
 
 
-def plan(lock: Lock, supply: Supply) -> Plan:
+def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:
     """Return what an installation of a lock will take."""
-    archives = map(fetch.archive, condalock.packages(lock))
-    items: list[Artifact | fetch.Wanted] = [*lock.artifacts, *archives]
-    found = wheelhouse.find(items, supply.wheelhouses)
+    archives = map(wanted_archive, conda_packages(lock))
+    items: list[Artifact | WantedFile] = [*lock.artifacts, *archives]
+    found = find_artifacts(items, supply.wheelhouses)
     rest = [item for item in items if item not in found]
-    return Plan(
+    return InstallPlan(
         packages=len(items),
         local=len(found),
         fetch=sum(item.size or 0 for item in rest),
         unsized=sum(item.size is None for item in rest),
-        disk=wheelhouse.size_on_disk(items, found),
+        disk=size_on_disk(items, found),
     )
 
 
@@ -99,12 +99,12 @@ class _Group:
     index: str
     artifacts: tuple[Artifact, ...]
     found: dict[Artifact, Path]
-    supply: Supply
+    supply: ArtifactSources
 
     @classmethod
-    def of(cls, index: str, artifacts: Sequence[Artifact], supply: Supply) -> _Group:
+    def of(cls, index: str, artifacts: Sequence[Artifact], supply: ArtifactSources) -> _Group:
         """Look into the wheelhouses for some artifacts of an index."""
-        found = wheelhouse.find(artifacts, supply.wheelhouses)
+        found = find_artifacts(artifacts, supply.wheelhouses)
         return cls(index, tuple(artifacts), found, supply)
 
     def without(self, damaged: Sequence[Path]) -> _Group:
@@ -114,7 +114,9 @@ class _Group:
         return _Group.of(self.index, self.artifacts, replace(self.supply, wheelhouses=good))
 
 
-def install(python: Path, lock: Lock, supply: Supply, run: Run, progress: Progress) -> None:
+def install_pip_layer(
+    python: Path, lock: Lock, supply: ArtifactSources, run: Run, progress: Progress
+) -> None:
     """Install every artifact of a lock.
 
     Raises:
@@ -128,7 +130,7 @@ def install(python: Path, lock: Lock, supply: Supply, run: Run, progress: Progre
 
 def _install_group(python: Path, group: _Group, run: Run, progress: Progress) -> None:
     finished = _call(python, group, run)
-    if finished.returncode and (damaged := wheelhouse.damaged(group.found)):
+    if finished.returncode and (damaged := damaged_folders(group.found)):
         for path in damaged:
             progress.note(f"left aside {path}: its sha256 is not the lock's")
         group = group.without(damaged)
@@ -142,7 +144,7 @@ def _install_group(python: Path, group: _Group, run: Run, progress: Progress) ->
 
 def _call(python: Path, group: _Group, run: Run) -> Completed:
     used = {path.parent for path in group.found.values()}
-    return uv_install.install(
+    return uv.install_wheels(
         python,
         group.artifacts,
         run,

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from provision.lockfile.pip import Artifact
 
 
-def program() -> str:
+def uv_program() -> str:
     """Return the uv that is installed beside this very module."""
     import uv  # noqa: PLC0415 - only its place is wanted
 
     return str(uv.find_uv_bin())
 
 
-def version() -> str:
+def uv_version() -> str:
     """Return uv's version."""
     return importlib.metadata.version("uv")
 
@@ -77,7 +77,7 @@ def install_argv(
     return [*argv, *(["--offline"] if offline else [])]
 
 
-def requirements(artifacts: Sequence[Artifact]) -> str:
+def render_hashed_requirements(artifacts: Sequence[Artifact]) -> str:
     """Return the requirements file of some artifacts: exact versions, one hash each."""
     return "".join(f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts)
 
@@ -88,7 +88,7 @@ def make_venv(prefix: Path, python: str, run: Run) -> None:
     Raises:
         ToolError: uv finds no such Python, or cannot write.
     """
-    run(venv_argv(program(), prefix, interpreter(python))).require(
+    run(venv_argv(uv_program(), prefix, interpreter(python))).require(
         f"could not make an environment with Python {python}",
         remedy=f"install Python {python}, or check the network from which uv takes one",
     )
@@ -101,7 +101,7 @@ def python_version(prefix: Path) -> str:
     return settings.get("version_info", settings.get("version", ""))
 
 
-def install(
+def install_wheels(
     python: Path,
     artifacts: Sequence[Artifact],
     run: Run,
@@ -113,22 +113,22 @@ def install(
 ) -> Completed:
     """Install locked wheels into an environment; the caller judges how it ended."""
     argv = install_argv(
-        program(),
+        uv_program(),
         python,
         index_url=index_url,
         wheelhouses=wheelhouses,
         offline=offline,
         complete=complete,
     )
-    return run(argv, stdin=requirements(artifacts), to_terminal=True)
+    return run(argv, stdin=render_hashed_requirements(artifacts), to_terminal=True)
 
 
-def forget(names: Sequence[str], run: Run) -> None:
+def clean_cache(names: Sequence[str], run: Run) -> None:
     """Drop what uv's cache holds of some distributions.
 
     Raises:
         ToolError: The cache cannot be written, or another uv holds it for too long.
     """
-    run([program(), "cache", "clean", "--no-config", *names], timeout=300).require(
+    run([uv_program(), "cache", "clean", "--no-config", *names], timeout=300).require(
         "could not clean uv's cache", remedy="end other uv processes and try again"
     )

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field, ValidationError
 
 from provision.core.errors import SpecError
-from provision.spec.model import Table, faults_of
+from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
     from provision.lockfile.pip import Lock
@@ -32,7 +32,7 @@ class Hashes(Table):
     md5: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
 
 
-class Package(Table):
+class CondaPackage(Table):
     """One archive that the lock names; its build string is a part of the file's name."""
 
     name: str
@@ -72,10 +72,10 @@ class Package(Table):
 class _Document(Table):
     version: Literal[1]
     metadata: dict[str, Any]
-    package: tuple[Package, ...]
+    package: tuple[CondaPackage, ...]
 
 
-def packages(lock: Lock) -> tuple[Package, ...]:
+def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
     """Return the packages of a lock's conda layer for its platform; none where it has no layer.
 
     Raises:
@@ -92,7 +92,7 @@ def packages(lock: Lock) -> tuple[Package, ...]:
         # Strict mode takes YAML's sequences for tuples only when they come as JSON.
         document = _Document.model_validate_json(json.dumps(data))
     except (yaml.YAMLError, ValidationError) as error:
-        faults = faults_of(error) if isinstance(error, ValidationError) else [str(error)]
+        faults = faults_of(error, _Document) if isinstance(error, ValidationError) else [str(error)]
         raise SpecError(
             f"cannot read the conda layer of {lock.folder.name}",
             evidence="\n".join(faults),

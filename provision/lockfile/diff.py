@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ArtifactChange:
     """What locking did to one distribution.
 
     Attributes:
@@ -39,7 +39,7 @@ class Change:
         return "up" if Version(self.after) > Version(self.before) else "down"
 
 
-def changes(before: Sequence[Artifact], after: Sequence[Artifact]) -> list[Change]:
+def diff_artifacts(before: Sequence[Artifact], after: Sequence[Artifact]) -> list[ArtifactChange]:
     """Return what differs between two locks, by name."""
     old, new = ({artifact.name: artifact for artifact in side} for side in (before, after))
     differing = [
@@ -48,7 +48,7 @@ def changes(before: Sequence[Artifact], after: Sequence[Artifact]) -> list[Chang
         if name not in old or name not in new or old[name].sha256 != new[name].sha256
     ]
     return [
-        Change(
+        ArtifactChange(
             name,
             before=old[name].version if name in old else None,
             after=new[name].version if name in new else None,

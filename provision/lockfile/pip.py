@@ -85,7 +85,7 @@ class Lock:
         return {artifact.name: artifact.version for artifact in self.artifacts}
 
 
-def read(folder: Path) -> Lock:
+def read_lock(folder: Path) -> Lock:
     """Read the lock in a target's folder.
 
     Raises:
@@ -94,7 +94,9 @@ def read(folder: Path) -> Lock:
     conda = folder / CONDA_LAYER
     try:
         pip = (folder / PIP_LAYER).read_text(encoding="utf-8")
-        return parse(folder, pip, conda.read_text(encoding="utf-8") if conda.is_file() else None)
+        return parse_lock(
+            folder, pip, conda.read_text(encoding="utf-8") if conda.is_file() else None
+        )
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(
             f"no lock for {folder.name}",
@@ -103,7 +105,7 @@ def read(folder: Path) -> Lock:
         ) from error
 
 
-def parse(folder: Path, pip: str, conda: str | None) -> Lock:
+def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
     """Return the lock that two texts make up.
 
     Args:
@@ -168,8 +170,8 @@ def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
     )
 
 
-def render(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:
-    """Return the text of the pip layer's file, which :func:`read` reads back."""
+def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:
+    """Return the text of the pip layer's file, which :func:`read_lock` reads back."""
     lines = [f"# {key}: {value}" for key, value in ({"schema": SCHEMA} | dict(header)).items()]
     for artifact in sorted(artifacts, key=lambda artifact: artifact.name):
         lines += ["", *_lines(artifact)]

@@ -13,10 +13,10 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
-from provision.lockfile import conda as condalock
+from provision.lockfile.conda import conda_packages
 
 if TYPE_CHECKING:
-    from provision.lockfile.conda import Package
+    from provision.lockfile.conda import CondaPackage
     from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
 
@@ -38,7 +38,7 @@ def sbom(target: Target, lock: Lock) -> str:
         properties=[Property(name="provision:lock", value=lock.digest)],
     )
     components = {artifact.name: _component(artifact) for artifact in lock.artifacts}
-    native = [_native(package) for package in condalock.packages(lock)]
+    native = [_native(package) for package in conda_packages(lock)]
     bom = Bom(
         components=[*components.values(), *native],
         serial_number=uuid.uuid5(_NAMESPACE, f"{target.name} {lock.digest}"),
@@ -72,7 +72,7 @@ def _component(artifact: Artifact) -> Component:
     )
 
 
-def _native(package: Package) -> Component:
+def _native(package: CondaPackage) -> Component:
     """Return one package of the conda layer."""
     where = {
         "build": package.build,

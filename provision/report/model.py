@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from provision.core.errors import ToolError
-from provision.spec.model import faults_of
+from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Number(_Part):
+class Measurement(_Part):
     """One measured value with its unit; ``spread`` is in the same unit."""
 
     value: float
@@ -27,7 +27,7 @@ class Number(_Part):
     spread: float | None = None
 
 
-class Problem(_Part):
+class ReportedFinding(_Part):
     """A finding as the suite writes it; see :class:`provision.core.findings.Finding`."""
 
     code: str
@@ -54,8 +54,8 @@ class Check(_Part):
     title: str
     stands_for: str
     seconds: float
-    numbers: dict[str, Number]
-    finding: Problem | None
+    numbers: dict[str, Measurement]
+    finding: ReportedFinding | None
 
     @property
     def blocked(self) -> bool:
@@ -72,7 +72,7 @@ class Report(_Part):
         device: What the environment's torch says about the device.
         started: ISO 8601, UTC.
         seconds: Duration of the whole run.
-        stack: Layers of the host and their versions; see :func:`provision.host.model.stack`.
+        stack: Layers of the host and their versions; see :func:`provision.host.model.host_layers`.
         lock: Digest of the lock that the environment was built from; None for a foreign one.
     """
 
@@ -94,18 +94,18 @@ class Report(_Part):
         return tuple(check for check in self.checks if check.outcome == "failed")
 
 
-def complete(path: Path, stack: dict[str, str], lock: str | None) -> str:
+def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
     """Return the text of a report that the suite wrote, with what only the toolkit knows.
 
     Raises:
         ToolError: The suite's file is no report.
     """
-    read(path)
+    read_report(path)
     document = json.loads(path.read_text(encoding="utf-8"))
     return json.dumps(document | {"stack": stack, "lock": lock}, indent=1) + "\n"
 
 
-def read(path: Path) -> Report:
+def read_report(path: Path) -> Report:
     """Read a report.
 
     Raises:
@@ -115,7 +115,7 @@ def read(path: Path) -> Report:
         data = json.loads(path.read_text(encoding="utf-8"))
         return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
     except (OSError, ValueError, AttributeError) as error:
-        faults = faults_of(error) if isinstance(error, ValidationError) else [str(error)]
+        faults = faults_of(error, Report) if isinstance(error, ValidationError) else [str(error)]
         raise ToolError(
             f"no usable smoke report at {path}",
             evidence="\n".join(faults),

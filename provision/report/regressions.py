@@ -10,7 +10,7 @@ from provision.core.findings import Finding, Level, worst_first
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.report.model import Check, Number, Report
+    from provision.report.model import Check, Measurement, Report
 
 # A rate counts as slower when it fell by more than the noise of both runs, and by more than this
 # part of itself. CPU against CPU, in one process, was seen between 0.56 and 1.13 of itself.
@@ -19,7 +19,7 @@ _TOLERANCE = {"cpu": 0.55, "gpu": 0.25}
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class LayerChange:
     """A layer of the host, or the lock, that is another than it was; None where it is absent."""
 
     layer: str
@@ -43,7 +43,7 @@ class Comparison:
 
     target: str
     since: str
-    moves: tuple[Move, ...]
+    moves: tuple[LayerChange, ...]
     findings: tuple[Finding, ...]
 
     @property
@@ -53,7 +53,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Smoked:
+class SmokeResult:
     """A run of the checks, beside its baseline where there is one."""
 
     report: Report
@@ -61,7 +61,7 @@ class Smoked:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class SmokeSkipped:
     """Nothing was run, because nothing changed since the last report."""
 
     target: str
@@ -69,21 +69,23 @@ class Unchanged:
     failed: int
 
 
-def moves(before: Report, stack: dict[str, str], lock: str | None) -> tuple[Move, ...]:
+def changed_layers(
+    before: Report, stack: dict[str, str], lock: str | None
+) -> tuple[LayerChange, ...]:
     """Return which layers differ between a report and a machine as it is now."""
     old = before.stack | ({"lock": before.lock[:16]} if before.lock else {})
     new = stack | ({"lock": lock[:16]} if lock else {})
     layers = [*old, *(layer for layer in new if layer not in old)]
     return tuple(
-        Move(layer, old.get(layer), new.get(layer))
+        LayerChange(layer, old.get(layer), new.get(layer))
         for layer in layers
         if old.get(layer) != new.get(layer)
     )
 
 
-def compare(before: Report, after: Report) -> Comparison:
+def compare_reports(before: Report, after: Report) -> Comparison:
     """Compare a report with its baseline."""
-    moved = moves(before, after.stack, after.lock)
+    moved = changed_layers(before, after.stack, after.lock)
     cause = "; ".join(map(str, moved)) or (
         "nothing that is recorded changed on this host: look at load, heat and power limits"
     )
@@ -123,7 +125,7 @@ def _slowed(old: Check, new: Check, cause: str, tolerance: float) -> Iterator[Fi
                 yield _finding("slowed", symptom, cause, evidence)
 
 
-def _noise(then: Number, now: Number) -> float:
+def _noise(then: Measurement, now: Measurement) -> float:
     return max(then.spread or 0.0, now.spread or 0.0)
 
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from provision.catalog.snapshot import Package
+from provision.catalog.snapshot import ChannelPackage
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
-from provision.lockfile import conda as condalock
+from provision.lockfile.conda import SIZE
 from provision.resolver.conda_shim import CHANNELS, VIRTUAL
-from provision.spec.model import faults_of
+from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +110,7 @@ def _with_sizes(sizes: Mapping[str, int], text: str) -> str:
     """Add what conda-lock's file has no place for, as comments."""
 
     def add(match: re.Match[str]) -> str:
-        return condalock.SIZE.format(line=match[0], size=sizes[match[1]])
+        return SIZE.format(line=match[0], size=sizes[match[1]])
 
     return re.sub(r"^ +sha256: '?([0-9a-f]{64})'?$", add, text, flags=re.MULTILINE)
 
@@ -122,7 +122,7 @@ def _with_own_header(target: Target, text: str) -> str:
     return f"# engine: {engines}\n# command: provision lock {target.name}\n{body}"
 
 
-def newest(target: Target, channel_url: str, run: Run) -> list[Package]:
+def newest(target: Target, channel_url: str, run: Run) -> list[ChannelPackage]:
     """Return what a channel itself, asked over the network, would give to a target now.
 
     Raises:
@@ -148,13 +148,13 @@ def newest(target: Target, channel_url: str, run: Run) -> list[Package]:
     except ValidationError as error:
         raise ToolError(
             f"{channel_url} tells what a catalog must not hold",
-            evidence="\n".join(faults_of(error)),
+            evidence="\n".join(faults_of(error, ChannelPackage)),
         ) from error
 
 
-def _package(entry: dict[str, Any]) -> Package:
-    known = {key: entry[key] for key in Package.model_fields if entry.get(key) is not None}
-    return Package.model_validate_json(json.dumps(known | {"sources": ["the channel"]}))
+def _package(entry: dict[str, Any]) -> ChannelPackage:
+    known = {key: entry[key] for key in ChannelPackage.model_fields if entry.get(key) is not None}
+    return ChannelPackage.model_validate_json(json.dumps(known | {"sources": ["the channel"]}))
 
 
 def _write_virtual(folder: Path, platform: str) -> None:

@@ -97,13 +97,13 @@ async def solve(
     return sorted(found, key=lambda record: str(record.name.normalized))
 
 
-def fetch_entry(record: RepoDataRecord) -> dict[str, Any]:
+def fetch_record(record: RepoDataRecord) -> dict[str, Any]:
     """Return a record as conda's JSON tells it."""
     told: dict[str, Any] = json.loads(record.to_json())
     return told | {"url": record.url, "fn": record.file_name, "channel": record.channel}
 
 
-def answer(argv: Sequence[str]) -> tuple[int, str]:
+def respond(argv: Sequence[str]) -> tuple[int, str]:
     """Return the exit code and the text that conda would give to a command line."""
     if argv == ["--version"]:
         return 0, "conda 25.0.0"  # conda-lock only wants to see it succeed
@@ -117,12 +117,12 @@ def answer(argv: Sequence[str]) -> tuple[int, str]:
         records = asyncio.run(solve(channels, specs, subdir, folder))
     except Exception as error:  # noqa: BLE001 - whatever it is, conda-lock must get it as JSON
         return 1, json.dumps({"error": type(error).__name__, "message": str(error)})
-    return 0, json.dumps({"actions": {"FETCH": [fetch_entry(r) for r in records], "LINK": []}})
+    return 0, json.dumps({"actions": {"FETCH": [fetch_record(r) for r in records], "LINK": []}})
 
 
 def main() -> None:
     """Answer the command line of this process and end it."""
-    code, text = answer(sys.argv[1:])
+    code, text = respond(sys.argv[1:])
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
     # py-rattler 0.28 sometimes dies by a signal while the interpreter shuts down.

@@ -37,7 +37,7 @@ _LATE = re.compile(
 _NO_SOLUTION = "No solution found"
 
 
-def explain(
+def explain_conflict(
     target: Target,
     said: Completed,
     again: Callable[[Sequence[str]], Completed | None],
@@ -58,13 +58,13 @@ def explain(
             evidence="\n".join(said.stderr.strip().splitlines()[-12:]),
             remedy="check the network, or set pip's index-url to a mirror that answers",
         )
-    clashing, said = smallest(target.pip.requirements, said, again)
+    clashing, said = smallest_conflict(target.pip.requirements, said, again)
     held = [f"the catalog lists {wheel.filename}, but {wheel.lacks}"
             for wheel in unusable if any(_asks_for(text, wheel) for text in clashing)]  # fmt: skip
     error = SpecError(
         f"{target.name}: {_subject(clashing)}",
         evidence="\n".join(f"envs/{target.name}.toml asks for {line}" for line in clashing),
-        cause="\n".join([*facts(said.stderr), *held]),
+        cause="\n".join([*premises(said.stderr), *held]),
         remedy=_remedy(target, said.stderr, held),
     )
     error.__cause__ = whole  # shown with --debug
@@ -78,7 +78,7 @@ def _asks_for(text: str, wheel: Wheel) -> bool:
     )
 
 
-def smallest(
+def smallest_conflict(
     requirements: Sequence[str], said: Completed, again: Callable[[Sequence[str]], Completed | None]
 ) -> tuple[list[str], Completed]:
     """Return the fewest requirements that still clash, and what the resolver says to them alone.
@@ -94,7 +94,7 @@ def smallest(
     return left, said
 
 
-def facts(text: str) -> list[str]:
+def premises(text: str) -> list[str]:
     """Return the facts that a resolver's reasoning rests on, in its order and in plain words."""
     flat = " ".join(text.split())
     found = [fact for premise in _PREMISES.findall(flat) for fact in _in_words(premise)]

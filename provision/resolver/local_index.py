@@ -26,7 +26,7 @@ _UPLOADED = "1970-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What the index says to one request."""
 
     status: int
@@ -35,7 +35,7 @@ class Answer:
     location: str | None = None
 
 
-def metadata(wheel: Wheel) -> str:
+def core_metadata(wheel: Wheel) -> str:
     """Return the core metadata of a wheel as far as a resolver needs it."""
     lines = ["Metadata-Version: 2.1", f"Name: {wheel.name}", f"Version: {wheel.version}"]
     if wheel.requires_python:
@@ -44,7 +44,7 @@ def metadata(wheel: Wheel) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
+def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
     """Return the PEP 691 page of a distribution; its files lie one level above the page."""
     return {
         "meta": {"api-version": "1.1"},
@@ -65,9 +65,9 @@ def page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
     }
 
 
-def answer(
+def respond(
     indexes: Mapping[str, Sequence[Wheel]], path: str, elsewhere: str | None = None
-) -> Answer:
+) -> Response:
     """Return the answer to a request: ``/…/<index>/<name>/`` or ``/…/<index>/files/<file>``.
 
     Args:
@@ -79,19 +79,19 @@ def answer(
     if place == "files":
         return _file(indexes.get(index, ()), leaf)
     if wheels := [wheel for wheel in indexes.get(place, ()) if wheel.name == leaf]:
-        return Answer(200, _PAGE, json.dumps(page(leaf, wheels)).encode())
+        return Response(200, _PAGE, json.dumps(project_page(leaf, wheels)).encode())
     if elsewhere and place in indexes:
-        return Answer(302, location=f"{elsewhere.rstrip('/')}/{leaf}/")
-    return Answer(404)
+        return Response(302, location=f"{elsewhere.rstrip('/')}/{leaf}/")
+    return Response(404)
 
 
-def _file(wheels: Sequence[Wheel], leaf: str) -> Answer:
+def _file(wheels: Sequence[Wheel], leaf: str) -> Response:
     for wheel in wheels:
         if leaf == f"{wheel.filename}.metadata":
-            return Answer(200, "text/plain", metadata(wheel).encode())
+            return Response(200, "text/plain", core_metadata(wheel).encode())
         if leaf == wheel.filename:
-            return Answer(302, location=wheel.url)
-    return Answer(404)
+            return Response(302, location=wheel.url)
+    return Response(404)
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -120,7 +120,7 @@ def serve(
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
-            reply = answer(indexes, self.path, elsewhere)
+            reply = respond(indexes, self.path, elsewhere)
             self.send_response(reply.status)
             self.send_header("Content-Type", reply.content_type)
             self.send_header("Content-Length", str(len(reply.body)))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
-from provision.resolver import local_index as loopback
-from provision.resolver.uv import PINS, WISH, direct, parse_pins
+from provision.resolver import local_index
+from provision.resolver.uv import PINS, WISH, loopback_environment, parse_pins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def pins(
     served = {_ONE: [wheel for files in wheels.values() for wheel in files]}
     elsewhere = default_index or PYPI_SIMPLE_ENDPOINT
     with (
-        loopback.serve(served, "pip-tools", elsewhere) as urls,
+        local_index.serve(served, "pip-tools", elsewhere) as urls,
         tempfile.TemporaryDirectory(prefix="provision-") as temporary,
     ):
         folder = Path(temporary)
@@ -102,7 +102,7 @@ def pins(
 
 
 def _environment() -> dict[str, str]:
-    env = clean_environment(extra=direct(os.environ))
+    env = clean_environment(extra=loopback_environment(os.environ))
     more = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1"}
     if "SSL_CERT_FILE" in env:
         more["PIP_CERT"] = env["SSL_CERT_FILE"]

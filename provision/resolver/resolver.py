@@ -5,27 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.catalog import snapshot as catalog
-from provision.core import http as web
+from provision.catalog.snapshot import catalog_digest, load_channel, load_index
+from provision.core import network
 from provision.core.errors import SpecError
-from provision.core.filesystem import sha256_bytes
-from provision.lockfile import pip as lockfile
-from provision.resolver import conda_lock
-from provision.resolver import conflicts as clash
-from provision.resolver import local_index as loopback
-from provision.resolver import pip_tools as piptools
-from provision.resolver import uv as uv_lock
+from provision.core.hashing import sha256_bytes
+from provision.lockfile.pip import Artifact, render_requirements
+from provision.resolver import conda_lock, local_index, pip_tools, uv
+from provision.resolver.conflicts import explain_conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from provision.artifacts.pip_config import Sources
+    from provision.artifacts.pip_config import PipConfig
     from provision.catalog.snapshot import Wheel
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
-    from provision.lockfile.pip import Artifact
-    from provision.resolver.uv import Pick, Pins
+    from provision.resolver.uv import Pins, ResolvedWheel
     from provision.spec.model import Target
 
 
@@ -42,7 +38,7 @@ class Resolver:
     """
 
     folder: Path
-    sources: Sources
+    sources: PipConfig
     run: Run
     progress: Progress
     engine: str = "uv"
@@ -64,20 +60,20 @@ class Resolver:
 
     def _pip(self, target: Target, known: Mapping[str, int], conda: str | None) -> str:
         wheels = offered(target, self.folder)
-        digest = catalog.digest(self.folder, target)
+        digest = catalog_digest(self.folder, target)
         self.progress.step(f"{target.name}: resolving")
-        with loopback.serve(wheels, digest) as indexes:
-            desk = uv_lock.Desk(indexes, self.sources.index_url, self.run)
+        with local_index.serve(wheels, digest) as indexes:
+            desk = uv.UvResolver(indexes, self.sources.index_url, self.run)
             pins = self._pins(target, wheels, desk)
             picks = desk.files(target, pins)
         self.progress.step(f"{target.name}: sizes of files")
         listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
         sizes = self._sizes(picks, dict(known) | listed)
         artifacts = [_artifact(target, pick, sizes[pick.sha256]) for pick in picks]
-        return lockfile.render(header(target, digest, conda, self.engine), artifacts)
+        return render_requirements(header(target, digest, conda, self.engine), artifacts)
 
     def _sizes(
-        self, picks: Sequence[Pick], known: Mapping[str, int | None]
+        self, picks: Sequence[ResolvedWheel], known: Mapping[str, int | None]
     ) -> dict[str, int | None]:
         """Return the size of each file by its SHA-256.
 
@@ -85,14 +81,14 @@ class Resolver:
         """
         sizes = {p.sha256: known.get(p.sha256, p.size) for p in picks}
         unknown = {p.sha256: p.url for p in picks if p.sha256 not in known and not p.size}
-        asked = web.sizes(unknown.values(), self.sources.index_url)
+        asked = network.content_lengths(unknown.values(), self.sources.index_url)
         return sizes | {sha256: asked[url] for sha256, url in unknown.items()}
 
     def _pins(
-        self, target: Target, wheels: Mapping[str, Sequence[Wheel]], desk: uv_lock.Desk
+        self, target: Target, wheels: Mapping[str, Sequence[Wheel]], desk: uv.UvResolver
     ) -> Pins:
         if self.engine == "pip-tools":
-            return piptools.pins(target, wheels, self.sources.index_url, self.run)
+            return pip_tools.pins(target, wheels, self.sources.index_url, self.run)
         found = desk.pins(target)
         if isinstance(found, dict):
             return found
@@ -103,23 +99,23 @@ class Resolver:
             said = desk.pins(target.model_copy(update={"pip": part}))
             return None if isinstance(said, dict) else said
 
-        raise clash.explain(target, found, again, self._unusable(target))
+        raise explain_conflict(target, found, again, self._unusable(target))
 
     def _unusable(self, target: Target) -> list[Wheel]:
-        snapshots = [catalog.load(self.folder, index) for index in target.pip.index]
+        snapshots = [load_index(self.folder, index) for index in target.pip.index]
         return [wheel for snapshot in snapshots for wheel in snapshot.files if wheel.lacks]
 
     def second_opinion(self, target: Target, locked: Mapping[str, str]) -> Pins:
         """Return what pip-tools installs when it must keep to the locked versions."""
         self.progress.step(f"{target.name}: asking pip-tools")
         wheels = offered(target, self.folder)
-        return piptools.pins(target, wheels, self.sources.index_url, self.run, given=locked)
+        return pip_tools.pins(target, wheels, self.sources.index_url, self.run, given=locked)
 
     def _conda(self, target: Target) -> str | None:
         if not target.conda:
             return None
         self.progress.step(f"{target.name}: conda layer")
-        channels = {name: catalog.load_channel(self.folder, name) for name in target.conda.channels}
+        channels = {name: load_channel(self.folder, name) for name in target.conda.channels}
         return conda_lock.resolve(target, channels, self.run)
 
 
@@ -132,7 +128,7 @@ def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
     """
     found = {}
     for index, names in target.pip.index.items():
-        snapshot = catalog.load(folder, index)
+        snapshot = load_index(folder, index)
         lists = [_usable(target, index, name, snapshot.of(name)) for name in names]
         found[index] = tuple(wheel for wheels in lists for wheel in wheels)
     return found
@@ -164,15 +160,15 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
         "catalog": digest,
         **layer,
         "cutoff": target.pip.cutoff.isoformat(),
-        "engine": piptools.version() if engine == "pip-tools" else uv_lock.version(),
+        "engine": pip_tools.version() if engine == "pip-tools" else uv.version(),
         "platform": target.platform,
         "python": target.python,
         "command": f"provision lock {target.name}",
     }
 
 
-def _artifact(target: Target, pick: Pick, size: int | None) -> Artifact:
-    return lockfile.Artifact(
+def _artifact(target: Target, pick: ResolvedWheel, size: int | None) -> Artifact:
+    return Artifact(
         name=pick.name,
         version=pick.version,
         filename=pick.filename,

@@ -32,7 +32,7 @@ WISH, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class ResolvedWheel:
     """One distribution of a resolution, with the wheel that the platform takes.
 
     Attributes:
@@ -100,7 +100,7 @@ def _asker(text: str) -> str:
     return "the spec" if WISH in text or OVERRIDES in text else text
 
 
-def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[Pick]:
+def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[ResolvedWheel]:
     """Return the one wheel of each distribution in a PEP 751 lock.
 
     Raises:
@@ -112,7 +112,9 @@ def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[Pick
     ]
 
 
-def _pick(package: dict[str, object], via: tuple[str, ...], platform: str, python: str) -> Pick:
+def _pick(
+    package: dict[str, object], via: tuple[str, ...], platform: str, python: str
+) -> ResolvedWheel:
     name, release = str(package["name"]), str(package["version"])
     wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}  # type: ignore[attr-defined]
     if not (filename := best_wheel(wheels, platform, python)):
@@ -127,7 +129,7 @@ def _pick(package: dict[str, object], via: tuple[str, ...], platform: str, pytho
             f"the index gives no SHA-256 for {filename}",
             remedy="use an index that does, or add the file to a catalog",
         )
-    return Pick(name, release, via, filename, sha256, wheel.get("size"), wheel["url"])
+    return ResolvedWheel(name, release, via, filename, sha256, wheel.get("size"), wheel["url"])
 
 
 def _filename(wheel: dict[str, str]) -> str:
@@ -135,7 +137,7 @@ def _filename(wheel: dict[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class UvResolver:
     """uv, set up to answer questions about one target.
 
     Attributes:
@@ -159,7 +161,7 @@ class Desk:
         )
         return done if done.returncode else parse_pins(done.stdout)
 
-    def files(self, target: Target, pins: Pins) -> list[Pick]:
+    def files(self, target: Target, pins: Pins) -> list[ResolvedWheel]:
         """Look up the wheels of a resolution.
 
         Raises:
@@ -181,7 +183,7 @@ class Desk:
 
         # A mirror's address may hold a password, and commands are echoed: not on the command line.
         mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
-        env = clean_environment(extra=mirror | direct(os.environ))
+        env = clean_environment(extra=mirror | loopback_environment(os.environ))
         with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
             for name, lines in files.items():
                 write_atomic(Path(temporary) / name, "".join(f"{line}\n" for line in lines))
@@ -189,7 +191,7 @@ class Desk:
             return self.run(argv, env=env, cwd=Path(temporary))
 
 
-def direct(env: Mapping[str, str]) -> dict[str, str]:
+def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that keep a proxy out of the way to this machine's own index."""
     hosts = next((value for name, value in env.items() if name.upper() == "NO_PROXY"), "")
     return {"NO_PROXY": ",".join(filter(None, [hosts, "127.0.0.1"]))}

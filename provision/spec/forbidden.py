@@ -20,7 +20,7 @@ class Forbidden:
     reason: str
 
 
-def read(folder: Path, target: str) -> tuple[Forbidden, ...]:
+def read_forbidden(folder: Path, target: str) -> tuple[Forbidden, ...]:
     """Return what a target's spec forbids; `lock` and `build` validate the whole of it.
 
     Raises:
@@ -32,7 +32,7 @@ def read(folder: Path, target: str) -> tuple[Forbidden, ...]:
         rows = data["pip"].get("forbid", [])
         return tuple(Forbidden(str(canonicalize_name(r["name"])), r["reason"]) for r in rows)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        from provision.spec import model as spec  # noqa: PLC0415 - slow, and needed for its words only
+        from provision.spec.reader import load_target  # noqa: PLC0415 - slow, and needed for its words only
 
-        found = spec.load_named(folder, target).pip.forbid
+        found = load_target(folder, target).pip.forbid
         return tuple(Forbidden(entry.name, entry.reason) for entry in found)

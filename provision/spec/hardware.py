@@ -23,7 +23,7 @@ _STATUSES = ("supported", "legacy")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class TargetHardware:
     """A target's hardware, as its spec names it; see :class:`provision.spec.model.Target`."""
 
     name: str
@@ -35,10 +35,10 @@ class Candidate:
     compute_capability: str | None = None
 
 
-def of(target: Target) -> Candidate:
+def from_target(target: Target) -> TargetHardware:
     """Return what a whole spec says of its hardware."""
     hardware = target.hardware
-    return Candidate(
+    return TargetHardware(
         target.name,
         target.accelerator,
         target.platform,
@@ -49,7 +49,7 @@ def of(target: Target) -> Candidate:
     )
 
 
-def read(folder: Path) -> list[Candidate]:
+def read_hardware(folder: Path) -> list[TargetHardware]:
     """Read the specs of a folder, sorted by name; only what is asked for is validated.
 
     Raises:
@@ -58,23 +58,23 @@ def read(folder: Path) -> list[Candidate]:
     return [_read(path) for path in sorted(folder.glob("*.toml"))]
 
 
-def _read(path: Path) -> Candidate:
+def _read(path: Path) -> TargetHardware:
     try:
         return _candidate(path.stem, tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        from provision.spec import model as spec  # noqa: PLC0415 - slow, and needed for its words only
+        from provision.spec.reader import load_spec  # noqa: PLC0415 - slow, and needed for its words only
 
-        return of(spec.load(path))
+        return from_target(load_spec(path))
 
 
-def _candidate(name: str, data: dict[str, Any]) -> Candidate:
+def _candidate(name: str, data: dict[str, Any]) -> TargetHardware:
     hardware = data.get("hardware", {})
     families = hardware.get("families", [])
     if not isinstance(families, list):
         raise TypeError(families)
     for wanted in ("driver", "compute_capability"):
         SpecifierSet(hardware.get(wanted, ""))
-    return Candidate(
+    return TargetHardware(
         name,
         _one_of(_ACCELERATORS, data["accelerator"]),
         _one_of(_PLATFORMS, data["platform"]),

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import hashlib
 import json
 import re
-import tomllib
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from provision.core.errors import SpecError, UsageError
+from provision.spec.tables import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def parse_requirement(text: str) -> Requirement:
@@ -67,13 +63,6 @@ Specifier = Annotated[str, AfterValidator(_specifier)]
 Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(text)))]
 
 
-class Table(BaseModel):
-    """A table of a file that a person or a tool wrote: frozen, unknown keys refused."""
-
-    # Built when first used: a verb that reads one model need not wait for the others.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
-
-
 class Hardware(Table):
     """Which devices and drivers the target is for."""
 
@@ -96,7 +85,7 @@ class Conda(Table):
     dependencies: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class Reasoned(Table):
+class ForbiddenDistribution(Table):
     """A distribution that is treated specially, and why."""
 
     name: Distribution
@@ -123,7 +112,8 @@ class Pip(Table):
     requirements: Annotated[Requirements, Field(min_length=1)]
     overrides: tuple[Override, ...] = ()
     forbid: Annotated[
-        tuple[Reasoned, ...], Field(description="Distributions that must not be installed.")
+        tuple[ForbiddenDistribution, ...],
+        Field(description="Distributions that must not be installed."),
     ] = ()
     index: Annotated[
         dict[str, tuple[Distribution, ...]],
@@ -210,102 +200,7 @@ class Target(Table):
         }
 
 
-def load(path: Path) -> Target:
-    """Read one spec.
-
-    Raises:
-        SpecError: All faults of the file at once, each with its key and what is allowed.
-    """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SpecError(
-            f"cannot read {path}", evidence=str(error), remedy="mend the file"
-        ) from error
-    if not NAME.fullmatch(path.stem):
-        raise SpecError(
-            f"{path}: the file's name becomes the target's name",
-            remedy="use lower-case words joined by '-', such as cuda-linux.toml",
-        )
-    try:
-        # TOML's arrays are JSON's: strict mode takes them for tuples only when they come as JSON.
-        return Target.model_validate_json(json.dumps({"name": path.stem} | data, default=str))
-    except ValidationError as error:
-        faults = faults_of(error)
-        raise SpecError(
-            f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}",
-            evidence="\n".join(faults),
-            remedy="mend each of them; `provision schema` prints all that is allowed",
-        ) from error
-
-
-def faults_of(error: ValidationError) -> list[str]:
-    """Return a line per fault: its place, what is wrong and what is allowed."""
-    entries = error.errors(include_url=False)
-    places = [entry["loc"] for entry in entries]
-    # A container whose items are at fault is reported too, as too short: a symptom, not a fault.
-    return [
-        _fault(entry)
-        for entry in entries
-        if not any(
-            len(p) > len(entry["loc"]) and p[: len(entry["loc"])] == entry["loc"] for p in places
-        )
-        or entry["type"] != "too_short"
-    ]
-
-
-def _fault(entry: Any) -> str:  # noqa: ANN401 - pydantic's error dictionary
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
-    message = entry["msg"].removeprefix("Value error, ").splitlines()[0]
-    if entry["type"] == "extra_forbidden":
-        message = "unknown key" + _suggestion(entry["loc"])
-    elif entry["type"] == "missing":
-        message = "is missing"
-    elif entry["type"] != "value_error":
-        message += f" (is {entry['input']!r})"
-    return f"{place.lstrip('.') or 'the whole file'}: {message}"
-
-
-def _suggestion(place: tuple[int | str, ...]) -> str:
-    tables: dict[str, type[Table]] = {
-        "hardware": Hardware,
-        "conda": Conda,
-        "pip": Pip,
-        "smoke": Smoke,
-        "docker": Docker,
-        "forbid": Reasoned,
-        "overrides": Override,
-    }
-    inner = [tables[str(part)] for part in place[:-1] if str(part) in tables]
-    table = inner[-1] if inner else Target
-    allowed = [key for key in table.model_fields if key != "name"]
-    close = difflib.get_close_matches(str(place[-1]), allowed, 1)
-    return f", did you mean `{close[0]}`?" if close else f"; allowed are {', '.join(allowed)}"
-
-
-def names(folder: Path) -> list[str]:
-    """Return the names of all targets that have a spec in a folder, sorted; reads no file."""
-    return sorted(path.stem for path in folder.glob("*.toml"))
-
-
-def load_named(folder: Path, name: str) -> Target:
-    """Read the spec of one target.
-
-    Raises:
-        UsageError: There is no such target; the nearest names are suggested.
-        SpecError: The file has faults.
-    """
-    if name not in (known := names(folder)):
-        close = difflib.get_close_matches(name, known, 1)
-        raise UsageError(
-            f"there is no target {name!r}",
-            cause=f"{folder} holds: {', '.join(known) or 'no specs'}",
-            remedy=f"did you mean `{close[0]}`?" if close else "`provision targets` lists them",
-        )
-    return load(folder / f"{name}.toml")
-
-
-def schema() -> dict[str, Any]:
+def spec_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file (draft 2020-12); the file's name gives ``name``."""
     document = Target.model_json_schema()
     document["properties"].pop("name")

@@ -108,20 +108,20 @@ class Console:
 
 def print_json(verb: str, result: object) -> None:
     """Print a result on stdout: ``{"schema": 1, "verb": …, "result": …}``."""
-    document = {"schema": SCHEMA, "verb": verb, "result": plain(result)}
+    document = {"schema": SCHEMA, "verb": verb, "result": to_jsonable(result)}
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
+def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
     """Return a result as JSON knows it."""
     if isinstance(value, ProvisionError):
         return {name: getattr(value, name) for name in ("what", "evidence", "cause", "remedy")}
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: to_jsonable(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_jsonable(item) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
-        return [plain(item) for item in value]
+        return [to_jsonable(item) for item in value]
     return str(value) if isinstance(value, Path) else value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from provision.report.regressions import compare
+from provision.report.regressions import compare_reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ svg .moved { stroke: var(--soft); stroke-dasharray: 3 3; } svg .at { fill: var(-
 """
 
 
-def render(reports: Sequence[Report]) -> str:
+def render_page(reports: Sequence[Report]) -> str:
     """Return the page of some reports of one target.
 
     Args:
@@ -84,7 +84,7 @@ def _comparison(reports: Sequence[Report]) -> Iterator[str]:
     good = [r for r in reports[:-1] if r.suite == last.suite and not r.failed]
     if not good:
         return
-    found: Comparison = compare(good[-1], last)
+    found: Comparison = compare_reports(good[-1], last)
     yield f"<section><h2>Since the last good report ({escape(found.since)})</h2>"
     if not found.moves and not found.findings:
         yield "<p class=soft>Nothing changed.</p>"

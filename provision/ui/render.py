@@ -17,8 +17,8 @@ from provision.core.text import plural, size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from provision.catalog.snapshot_update import Refreshed
-    from provision.commands.build import Built
+    from provision.catalog.snapshot_update import RefreshResult
+    from provision.commands.build import BuildResult
     from provision.commands.bundle import Bundle
     from provision.commands.detect import Detection
     from provision.commands.generations import Cleaned, RolledBack
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from provision.commands.status import Overview
     from provision.core.findings import Diagnosis
     from provision.environment.verify import Verification
-    from provision.image.docker import Image
-    from provision.lockfile.diff import Change
+    from provision.image.docker import BuiltImage
+    from provision.lockfile.diff import ArtifactChange
     from provision.report.model import Check, Report
-    from provision.report.regressions import Comparison, Smoked, Unchanged
+    from provision.report.regressions import Comparison, SmokeResult, SmokeSkipped
     from provision.ui.console import Console
 
 _VIEWS: dict[str, Callable[[Any, Console], None]] = {}
@@ -51,7 +51,7 @@ def _view(name: str) -> Callable[[Callable[[Any, Console], None]], Callable[[Any
 
 
 @_view("Built")
-def _built(result: Built, console: Console) -> None:
+def _built(result: BuildResult, console: Console) -> None:
     if result.report:
         show(result.report, console)
     if result.generation is None:
@@ -78,11 +78,11 @@ def _built(result: Built, console: Console) -> None:
         console.line(f"  or activate it: {activation}")
 
 
-def _verb(console: Console, verb: str, result: Built) -> str:
+def _verb(console: Console, verb: str, result: BuildResult) -> str:
     return f"{console.program} {verb} {result.target}"
 
 
-def _activation(result: Built) -> str:
+def _activation(result: BuildResult) -> str:
     """Return the line that activates an environment; a conda prefix has no script for it."""
     assert result.generation is not None  # noqa: S101 - the caller has looked
     current = result.generation.folder.parent / "current"
@@ -147,7 +147,7 @@ def _mark(check: Check) -> tuple[str, str]:
 
 
 @_view("Smoked")
-def _smoked(result: Smoked, console: Console) -> None:
+def _smoked(result: SmokeResult, console: Console) -> None:
     show(result.report, console)
     if result.comparison:
         show(result.comparison, console)
@@ -164,7 +164,7 @@ def _comparison(result: Comparison, console: Console) -> None:
 
 
 @_view("Unchanged")
-def _unchanged(result: Unchanged, console: Console) -> None:
+def _unchanged(result: SmokeSkipped, console: Console) -> None:
     verdict = f"{plural(result.failed, 'check')} failed" if result.failed else "all passed"
     when = f"no driver, kernel, runtime or lock changed since {result.since}"
     style = "bold red" if result.failed else "green"
@@ -214,7 +214,7 @@ def _locked(result: LockResult, console: Console) -> None:
     _changes(result.changes, console)
 
 
-def _changes(changes: Iterable[Change], console: Console) -> None:
+def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:
     for change in changes:
         versions = f"{change.before or ''} -> {change.after or ''}".strip()
         console.line(f"  {change.kind:<8}{change.name} {versions} (via {', '.join(change.via)})")
@@ -236,7 +236,7 @@ def _freshness(result: Freshness, console: Console) -> None:
 
 
 @_view("Refreshed")
-def _refreshed(result: Refreshed, console: Console) -> None:
+def _refreshed(result: RefreshResult, console: Console) -> None:
     console.line(f"{result.name}: {len(result.added)} added, {len(result.completed)} completed")
     for name in (*result.added, *result.completed):
         console.line(f"  {name}")
@@ -276,7 +276,7 @@ def _cleaned(result: Cleaned, console: Console) -> None:
 
 
 @_view("Image")
-def _image(result: Image, console: Console) -> None:
+def _image(result: BuiltImage, console: Console) -> None:
     console.line(
         f"{result.tag} is built: {size(result.size)}, in {result.seconds:.1f} s", "bold green"
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from provision.artifacts import pip_config as sources
+from provision.artifacts import pip_config
+from provision.artifacts.pip_config import PipConfig, config_files, read_pip_config
 from provision.core.errors import UsageError
 
 linux = pytest.mark.skipif(sys.platform == "win32", reason="pip.conf lies elsewhere on Windows")
@@ -27,9 +28,9 @@ def configure(path: Path, text: str) -> Path:
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine's own /etc/pip.conf must not decide a test."""
-    real = sources.config_files
+    real = config_files
     monkeypatch.setattr(
-        sources,
+        pip_config,
         "config_files",
         lambda env: [path for path in real(env) if path != Path("/etc/pip.conf")],
     )
@@ -49,9 +50,9 @@ def test_variables_win_over_files_and_later_files_over_earlier(
     )
     configure(tmp_path / "x.conf", "[install]\nindex-url = https://mirror.example/simple\n")
     env["PIP_CONFIG_FILE"] = str(tmp_path / "x.conf")
-    assert sources.read(env) == sources.Sources("https://mirror.example/simple", (house,))
+    assert read_pip_config(env) == PipConfig("https://mirror.example/simple", (house,))
     env["PIP_FIND_LINKS"] = f"https://example.org/wheels {own.as_uri()} {tmp_path / 'gone'}"
-    assert sources.read(env).wheelhouses == (own,)
+    assert read_pip_config(env).wheelhouses == (own,)
 
 
 @linux
@@ -61,11 +62,11 @@ def test_an_extra_index_is_not_a_source(tmp_path: Path, env: dict[str, str]) -> 
         tmp_path / ".pip" / "pip.conf", "[global]\nextra-index-url = https://evil.example/simple\n"
     )
     env |= {"PIP_EXTRA_INDEX_URL": "https://evil.example/simple"}
-    assert sources.read(env) == sources.Sources()
+    assert read_pip_config(env) == PipConfig()
 
 
 def test_a_null_configuration_means_none(env: dict[str, str]) -> None:
-    assert sources.config_files(env | {"PIP_CONFIG_FILE": os.devnull}) == []
+    assert config_files(env | {"PIP_CONFIG_FILE": os.devnull}) == []
 
 
 @linux
@@ -73,4 +74,4 @@ def test_a_null_configuration_means_none(env: dict[str, str]) -> None:
 def test_a_broken_configuration_is_named(tmp_path: Path, env: dict[str, str]) -> None:
     path = configure(tmp_path / ".pip" / "pip.conf", "index-url = https://x\n")
     with pytest.raises(UsageError, match=str(path)):
-        sources.read(env)
+        read_pip_config(env)

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from provision.catalog import snapshot as catalog
+from provision.catalog.snapshot import (
+    Channel,
+    Index,
+    catalog_digest,
+    load_channel,
+    load_index,
+    render_snapshot,
+    snapshot_schema,
+)
 from provision.core.errors import SpecError
 from provision.spec.model import Conda, Pip, Target
 
@@ -40,14 +48,14 @@ def write(folder: Path, *files: dict[str, Any], url: str = "https://example.org/
 
 
 def test_a_wheel_knows_its_name_and_version(tmp_path: Path) -> None:
-    (wheel,) = catalog.load(write(tmp_path, TORCH), "vendor").of("torch")
+    (wheel,) = load_index(write(tmp_path, TORCH), "vendor").of("torch")
     assert (wheel.name, wheel.version, wheel.lacks) == ("torch", "2.13.0+cpu", "")
 
 
 def test_all_faults_are_told_at_once_with_their_place(tmp_path: Path) -> None:
     faulty = TORCH | {"sha256": "beef", "requires_dist": ["torch =="], "colour": 1}
     with pytest.raises(SpecError) as caught:
-        catalog.load(write(tmp_path, faulty, url="https://me:secret@example.org/"), "vendor")
+        load_index(write(tmp_path, faulty, url="https://me:secret@example.org/"), "vendor")
     for fault in ("url: holds a user name", "files[0].sha256", "files[0].requires_dist[0]",
                   "files[0].colour: unknown key"):  # fmt: skip
         assert fault in caught.value.evidence
@@ -56,7 +64,7 @@ def test_all_faults_are_told_at_once_with_their_place(tmp_path: Path) -> None:
 
 def test_an_unknown_index_names_the_known(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
-        catalog.load(write(tmp_path), "vendro")
+        load_index(write(tmp_path), "vendro")
     assert "vendor" in caught.value.cause
 
 
@@ -73,23 +81,23 @@ def test_an_unknown_index_names_the_known(tmp_path: Path) -> None:
 def test_only_what_decides_a_lock_counts_in_the_digest(
     tmp_path: Path, change: dict[str, Any], *, counts: bool
 ) -> None:
-    before = catalog.digest(write(tmp_path, TORCH), target("torch"))
-    after = catalog.digest(write(tmp_path, TORCH | change), target("torch"))
+    before = catalog_digest(write(tmp_path, TORCH), target("torch"))
+    after = catalog_digest(write(tmp_path, TORCH | change), target("torch"))
     assert (before != after) is counts
 
 
 def test_names_of_other_targets_do_not_count_in_the_digest(tmp_path: Path) -> None:
     other = TORCH | {"filename": "triton_xpu-3.7.1-cp311-cp311-win_amd64.whl"}
-    before = catalog.digest(write(tmp_path, TORCH), target("torch"))
+    before = catalog_digest(write(tmp_path, TORCH), target("torch"))
     write(tmp_path, TORCH, other)
-    assert catalog.digest(tmp_path, target("torch")) == before
-    assert catalog.digest(tmp_path, target("torch", "triton-xpu")) != before
+    assert catalog_digest(tmp_path, target("torch")) == before
+    assert catalog_digest(tmp_path, target("torch", "triton-xpu")) != before
 
 
 def test_a_broken_snapshot_is_told_when_only_its_digest_is_wanted(tmp_path: Path) -> None:
     (write(tmp_path) / "vendor.json").write_text("{")
     with pytest.raises(SpecError, match=r"vendor\.json"):
-        catalog.digest(tmp_path, target("torch"))
+        catalog_digest(tmp_path, target("torch"))
 
 
 def test_records_of_another_platform_do_not_count_in_the_digest(tmp_path: Path) -> None:
@@ -98,10 +106,10 @@ def test_records_of_another_platform_do_not_count_in_the_digest(tmp_path: Path) 
     for subdir in ("linux-64", "noarch", "win-64"):
         text = json.dumps({"packages": [{"name": "zlib", "subdir": subdir}]})
         (tmp_path / "forge.json").write_text(text)
-        digests.add(catalog.digest(tmp_path, wish))
+        digests.add(catalog_digest(tmp_path, wish))
     (tmp_path / "forge.json").write_text('{"packages": []}')
     assert len(digests) == 3
-    assert catalog.digest(tmp_path, wish) in digests
+    assert catalog_digest(tmp_path, wish) in digests
 
 
 SNAPSHOTS = sorted(path for path in COMMITTED.glob("*.json") if "." not in path.stem)
@@ -110,16 +118,16 @@ SNAPSHOTS = sorted(path for path in COMMITTED.glob("*.json") if "." not in path.
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.stem)
 def test_a_committed_snapshot_is_sound_and_written_as_update_writes_it(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    load = catalog.load if '"files"' in text else catalog.load_channel
+    load = load_index if '"files"' in text else load_channel
     snapshot = load(COMMITTED, path.stem)
     names = re.findall(r'"filename": "(.+)"|"url": "(.+(?:bz2|conda))"', text)
     assert len(names) == len(set(names)) > 0
-    assert catalog.render(snapshot) == text
+    assert render_snapshot(snapshot) == text
 
 
-@pytest.mark.parametrize("model", [catalog.Index, catalog.Channel])
+@pytest.mark.parametrize("model", [Index, Channel])
 def test_the_committed_schema_is_that_of_the_model(
-    model: type[catalog.Index | catalog.Channel],
+    model: type[Index | Channel],
 ) -> None:
     schema = COMMITTED / f"{model.__name__.lower()}.schema.json"
-    assert json.loads(schema.read_text()) == catalog.schema(model)
+    assert json.loads(schema.read_text()) == snapshot_schema(model)

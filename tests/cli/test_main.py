@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.cli import main as cli
+from provision.cli import main
 from provision.core.errors import Exit
 from provision.host.model import Gpu, Host
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
@@ -32,13 +32,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def call(*words: str) -> int:
-    return cli.main(words)
+    return main.main(words)
 
 
 @pytest.mark.machine
 def test_help_loads_neither_pydantic_nor_rich() -> None:
     code = (
-        "import sys; from provision import cli\n"
+        "import sys; from provision.cli import main as cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
         "print([m for m in ('pydantic', 'rich', 'requests', 'torch') if m in sys.modules])"
@@ -116,7 +116,7 @@ def test_an_error_in_json(project: Project, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_debug_shows_the_traceback(project: Project) -> None:
-    with pytest.raises(cli.UsageError):
+    with pytest.raises(main.UsageError):
         call("verify", TARGET, "--debug")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.errors import ToolError
-from provision.lockfile import pip as lockfile
+from provision.lockfile.pip import read_lock
 from tests.lab import Lab, Silent
 from tests.small import TARGET, Index
 
@@ -31,7 +31,7 @@ def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:
     built = lab.build()
     assert built.generation is not None
     assert built.plan is not None
-    digest = lockfile.read(lab.project.lock(TARGET)).digest
+    digest = read_lock(lab.project.lock(TARGET)).digest
     assert lab.left() == [digest[:16], "current"]
     assert lab.says("import alpha, beta; print(alpha.version, beta.version)") == "1.0 1.0"
     made = built.generation.record
@@ -127,7 +127,7 @@ def test_an_index_that_fails_leaves_the_old_current(lab: Lab, fault: int | str) 
     with pytest.raises(ToolError, match="could not install from the default index") as caught:
         lab.build()
     assert "alpha-2.0-py3-none-any.whl" in caught.value.evidence
-    assert lockfile.read(lab.project.lock(TARGET)).artifacts[0].sha256 in caught.value.evidence
+    assert read_lock(lab.project.lock(TARGET)).artifacts[0].sha256 in caught.value.evidence
     assert "--wheelhouse" in caught.value.remedy
     assert lab.left() == before
     assert lab.says("import alpha; print(alpha.version)") == "1.0"

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from provision.artifacts import tools as toolset
-from provision.cli import main as cli
+from provision.artifacts.tools import LOCKS, read_tools
+from provision.cli import main
 from provision.commands.bundle import Bundle, bundle
 from provision.core.errors import UsageError
-from provision.installer.install import Supply
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import CONDA_LAYER, read_lock
+from provision.spec.reader import load_target
 from tests.condapkg import File, lock_text, make_package
 from tests.lab import Lab, without_a_route
 from tests.small import TARGET, make_wheel
@@ -40,7 +40,7 @@ def clone(lab: Lab) -> Lab:
     tool = make_wheel(lab.index.root / "default", "tool", "1.0", {"tool.py": ""})
     line = f"tool==1.0 \\\n    --hash=sha256:{sha256(tool)} \\\n    --hash=sha256:{'0' * 64}\n"
     lab.project.lock("tools").mkdir()
-    for name in toolset.LOCKS:
+    for name in LOCKS:
         (lab.project.lock("tools") / name).write_text(f"# a comment\n{line}    # via nothing\n")
     return lab
 
@@ -51,9 +51,9 @@ def make(lab: Lab, folder: Path, *wheelhouses: Path) -> Bundle:
     }
     return bundle(
         lab.project,
-        spec.load_named(lab.project.specs, TARGET),
-        lockfile.read(lab.project.lock(TARGET)),
-        supply=Supply(wheelhouses, indexes, offline=False),
+        load_target(lab.project.specs, TARGET),
+        read_lock(lab.project.lock(TARGET)),
+        supply=ArtifactSources(wheelhouses, indexes, offline=False),
         folder=folder,
         progress=lab.listener,
     )
@@ -160,7 +160,7 @@ def test_packages_of_the_conda_layer_come_from_their_channel(clone: Lab, tmp_pat
     channel = clone.index.root / "channel"
     archive = make_package(channel, "library", "1.0", {"lib/it.so": File(b"it")})
     text = lock_text(f"{clone.index.url}/channel", [archive])
-    (clone.project.lock(TARGET) / lockfile.CONDA_LAYER).write_text(text)
+    (clone.project.lock(TARGET) / CONDA_LAYER).write_text(text)
     assert make(clone, tmp_path / "out").missing == ()
     assert sha256(tmp_path / "out" / "artifacts" / archive.name) == sha256(archive)
 
@@ -181,10 +181,10 @@ def test_the_command_exits_with_1_until_it_is_complete(
     monkeypatch.setenv("PIP_INDEX_URL", f"{clone.index.url}/default/")
     argv = ["bundle", TARGET, "-o", str(tmp_path / "out"), "--project", str(clone.project.root)]
     clone.index.fault = 403
-    assert cli.main(argv) == 1
+    assert main.main(argv) == 1
     assert "missing: alpha-1.0-py3-none-any.whl  sha256 " in capsys.readouterr().err
     clone.index.fault = None
-    assert cli.main([*argv, "--json"]) == 0
+    assert main.main([*argv, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["result"]["missing"] == []
 
 
@@ -198,18 +198,18 @@ def test_tools_are_chosen_by_platform_and_for_every_patch_version(tmp_path: Path
         "future==1 ; python_version >= '3.14'",
     ]
     text = "".join(f"{line} \\\n    --hash=sha256:{digest}\n" for line in lines)
-    for name in toolset.LOCKS:
+    for name in LOCKS:
         (tmp_path / name).write_text(f"# made by\n{text}    # via it\n")
-    linux = [(tool.name, tool.version) for tool in toolset.read(tmp_path, "linux-64", "3.11")]
+    linux = [(tool.name, tool.version) for tool in read_tools(tmp_path, "linux-64", "3.11")]
     assert linux == [("everywhere", "1"), ("old", "1"), ("old", "2")]
-    windows = toolset.read(tmp_path, "win-64", "3.11")
+    windows = read_tools(tmp_path, "win-64", "3.11")
     assert ("windows-only", "1") in [(tool.name, tool.version) for tool in windows]
     assert windows[0].sha256s == {digest}
 
 
 @pytest.mark.parametrize("platform", ["linux-64", "win-64"])
 def test_the_project_s_own_tools_are_all_read(platform: str) -> None:
-    names = {tool.name for tool in toolset.read(CLONE / "lockfiles" / "tools", platform, "3.11")}
+    names = {tool.name for tool in read_tools(CLONE / "lockfiles" / "tools", platform, "3.11")}
     assert {"uv", "nox", "pydantic", "py-rattler"} <= names
     assert ("colorama" in names) is (platform == "win-64")
 
@@ -232,4 +232,4 @@ def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
     )
     assert built.returncode == 0, built.stderr
     record = json.loads(next(out.glob("toolkit/.envs/cpu-linux/*/provision.json")).read_text())
-    assert record["lock"] == lockfile.read(CLONE / "lockfiles" / "cpu-linux").digest
+    assert record["lock"] == read_lock(CLONE / "lockfiles" / "cpu-linux").digest

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.commands.generations import clean, rollback
-from provision.core import filesystem as files
 from provision.core.errors import UsageError
+from provision.core.filesystem import make_tagged, read_link, swap_link
 from provision.core.project import CURRENT, Project
-from provision.environment import manifest as record
+from provision.environment.manifest import write_record
 from tests.environment.test_manifest import ENTRY
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ def home(tmp_path: Path) -> Path:
     """Three generations, ``b`` in use, one unfinished, and a folder of somebody else."""
     made = Project(tmp_path).environments("t")
     for name in "abc":
-        files.make_tagged(made / name)
+        make_tagged(made / name)
         built = f"2026-01-0{ord(name) - 96}T00:00:00.000+00:00"
-        record.write(made / name, ENTRY.model_copy(update={"built": built}))
-    files.make_tagged(made / "unfinished")
+        write_record(made / name, ENTRY.model_copy(update={"built": built}))
+    make_tagged(made / "unfinished")
     (made / "foreign").mkdir()
-    files.swap_link(made / CURRENT, made / "b")
+    swap_link(made / CURRENT, made / "b")
     return made
 
 
@@ -38,14 +38,14 @@ def left(home: Path) -> set[str]:
 def test_rollback_takes_the_one_before_the_current(home: Path, tmp_path: Path) -> None:
     result = rollback(Project(tmp_path), "t")
     assert (result.before, result.now.folder.name) == ("b", "a")
-    assert files.read_link(home / CURRENT) == home / "a"
+    assert read_link(home / CURRENT) == home / "a"
 
 
 def test_rollback_of_the_oldest_is_refused(home: Path, tmp_path: Path) -> None:
-    files.swap_link(home / CURRENT, home / "a")
+    swap_link(home / CURRENT, home / "a")
     with pytest.raises(UsageError, match="no earlier generation"):
         rollback(Project(tmp_path), "t")
-    assert files.read_link(home / CURRENT) == home / "a"
+    assert read_link(home / CURRENT) == home / "a"
 
 
 def test_rollback_of_nothing_is_refused(tmp_path: Path) -> None:

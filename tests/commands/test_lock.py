@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.artifacts.pip_config import Sources
-from provision.catalog import snapshot as catalog
-from provision.catalog.snapshot import Wheel
+from provision.artifacts.pip_config import PipConfig
+from provision.catalog.snapshot import Wheel, catalog_digest
 from provision.commands import lock, upgrade
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import run
 from provision.core.project import Project
-from provision.lockfile import diff as changes
-from provision.lockfile import pip as lockfile
-from provision.resolver import local_index as loopback
-from provision.resolver import resolver as resolve
+from provision.lockfile.diff import diff_artifacts
+from provision.lockfile.pip import PIP_LAYER, Artifact, parse_lock, read_lock, render_requirements
+from provision.resolver import local_index, resolver
+from provision.resolver.resolver import Resolver
 from provision.spec.model import Conda, Pip, Target
 
 if TYPE_CHECKING:
@@ -81,19 +80,19 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def sources() -> Iterator[Sources]:
-    with loopback.serve({"simple": DEFAULT}, "0" * 64) as urls:
-        yield Sources(index_url=urls["simple"])
+def sources() -> Iterator[PipConfig]:
+    with local_index.serve({"simple": DEFAULT}, "0" * 64) as urls:
+        yield PipConfig(index_url=urls["simple"])
 
 
-def resolver(project: Project, sources: Sources, engine: str = "uv") -> resolve.Resolver:
-    return resolve.Resolver(project.catalog, sources, run, Silent(), engine)
+def make_resolver(project: Project, sources: PipConfig, engine: str = "uv") -> Resolver:
+    return Resolver(project.catalog, sources, run, Silent(), engine)
 
 
 def make(
-    target: Target, project: Project, sources: Sources, *, write: bool = True
+    target: Target, project: Project, sources: PipConfig, *, write: bool = True
 ) -> lock.LockResult:
-    (result,) = lock.lock([target], project, resolver(project, sources), write=write)
+    (result,) = lock.lock([target], project, make_resolver(project, sources), write=write)
     if result.error:
         raise result.error
     return result
@@ -101,10 +100,10 @@ def make(
 
 @pytest.mark.machine
 def test_a_lock_holds_one_hashed_wheel_of_the_platform_each(
-    project: Project, sources: Sources
+    project: Project, sources: PipConfig
 ) -> None:
     make(target(), project, sources)
-    artifacts = {a.name: a for a in lockfile.read(project.lock("thing")).artifacts}
+    artifacts = {a.name: a for a in read_lock(project.lock("thing")).artifacts}
     assert set(artifacts) == {"torch", "filelock", "helper", "numpy"}
     assert artifacts["numpy"].filename == "numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     assert artifacts["numpy"].via == ("helper",)
@@ -113,54 +112,56 @@ def test_a_lock_holds_one_hashed_wheel_of_the_platform_each(
 
 
 @pytest.mark.machine
-def test_windows_is_locked_for_windows(project: Project, sources: Sources) -> None:
+def test_windows_is_locked_for_windows(project: Project, sources: PipConfig) -> None:
     make(target(platform="win-64"), project, sources)
-    artifacts = {a.name: a for a in lockfile.read(project.lock("thing")).artifacts}
+    artifacts = {a.name: a for a in read_lock(project.lock("thing")).artifacts}
     assert artifacts["colorama"].via == ("helper",)
     assert artifacts["torch"].filename == "torch-2.0+xpu-cp311-cp311-win_amd64.whl"
 
 
 @pytest.mark.machine
-def test_a_higher_version_elsewhere_is_never_looked_at(project: Project, sources: Sources) -> None:
+def test_a_higher_version_elsewhere_is_never_looked_at(
+    project: Project, sources: PipConfig
+) -> None:
     make(target(), project, sources)
-    (torch,) = [a for a in lockfile.read(project.lock("thing")).artifacts if a.name == "torch"]
+    (torch,) = [a for a in read_lock(project.lock("thing")).artifacts if a.name == "torch"]
     assert torch.version == "2.0+xpu"
 
 
 @pytest.mark.machine
 def test_the_callers_extra_indexes_are_never_contacted(
-    project: Project, sources: Sources, monkeypatch: pytest.MonkeyPatch
+    project: Project, sources: PipConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(target(), project, sources)
-    expected = (project.lock("thing") / lockfile.PIP_LAYER).read_bytes()
+    expected = (project.lock("thing") / PIP_LAYER).read_bytes()
     asked: list[str] = []
-    real = loopback.answer
+    real = local_index.respond
 
     def answer(
         indexes: Mapping[str, Sequence[Wheel]], path: str, elsewhere: str | None
-    ) -> loopback.Answer:
+    ) -> local_index.Response:
         asked.append(path)
         return real(indexes, path, elsewhere)
 
-    monkeypatch.setattr(loopback, "answer", answer)
+    monkeypatch.setattr(local_index, "answer", answer)
     decoy = (wheel("torch-99.0+xpu-py3-none-any.whl"), wheel("nunpy-9-py3-none-any.whl"))
-    with loopback.serve({"decoy": decoy}, "d" * 64) as urls:
+    with local_index.serve({"decoy": decoy}, "d" * 64) as urls:
         for name in ("PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX",
                      "PIP_INDEX_URL", "UV_FIND_LINKS"):  # fmt: skip
             monkeypatch.setenv(name, urls["decoy"])
         result = make(target(), project, sources)
     assert not result.differs
-    assert (project.lock("thing") / lockfile.PIP_LAYER).read_bytes() == expected
+    assert (project.lock("thing") / PIP_LAYER).read_bytes() == expected
     assert asked
     assert not [path for path in asked if "decoy" in path]
 
 
 @pytest.mark.machine
 def test_the_same_wish_gives_the_same_bytes_anywhere(
-    project: Project, sources: Sources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    project: Project, sources: PipConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     make(target(), project, sources)
-    path = project.lock("thing") / lockfile.PIP_LAYER
+    path = project.lock("thing") / PIP_LAYER
     expected = path.read_bytes()
     path.unlink()
     for name, value in {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"),
@@ -176,17 +177,17 @@ def test_the_same_wish_gives_the_same_bytes_anywhere(
 SCRIPT = """
 import datetime, json, pathlib, sys
 from provision.commands import lock
-from provision.artifacts import pip_config as sources
-from provision.resolver import resolver as resolve
-from provision.spec import model as spec
+from provision.artifacts.pip_config import PipConfig
+from provision.resolver.resolver import Resolver
+from provision.spec.model import Target
 from provision.core.project import Project
 from provision.core.process import run
 class Silent:
     def step(self, text): pass
     def note(self, text): pass
-target = spec.Target.model_validate_json(sys.argv[1])
+target = Target.model_validate_json(sys.argv[1])
 project = Project(pathlib.Path(sys.argv[2]))
-resolver = resolve.Resolver(project.catalog, sources.Sources(sys.argv[3]), run, Silent())
+resolver = Resolver(project.catalog, PipConfig(sys.argv[3]), run, Silent())
 (result,) = lock.lock([target], project, resolver, write=False)
 assert result.error is None, (result.error.what, result.error.evidence)
 sys.exit(5 if result.differs else 0)
@@ -196,7 +197,7 @@ sys.exit(5 if result.differs else 0)
 @pytest.mark.machine
 @pytest.mark.parametrize(("seed", "zone"), [("1", "Pacific/Kiritimati"), ("2", "Etc/GMT+12")])
 def test_another_process_with_another_hash_seed_gives_the_same_bytes(
-    project: Project, sources: Sources, tmp_path: Path, seed: str, zone: str
+    project: Project, sources: PipConfig, tmp_path: Path, seed: str, zone: str
 ) -> None:
     wish = target()
     make(wish, project, sources)
@@ -210,7 +211,7 @@ def test_another_process_with_another_hash_seed_gives_the_same_bytes(
 
 @pytest.mark.machine
 def test_a_proxy_does_not_come_between(
-    project: Project, sources: Sources, monkeypatch: pytest.MonkeyPatch
+    project: Project, sources: PipConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     assert make(target(), project, sources).packages == 4
@@ -218,7 +219,7 @@ def test_a_proxy_does_not_come_between(
 
 @pytest.mark.machine
 def test_a_clash_is_told_in_the_specs_words_and_writes_nothing(
-    project: Project, sources: Sources
+    project: Project, sources: PipConfig
 ) -> None:
     with pytest.raises(SpecError) as caught:
         make(target("torch", "numpy>=2", "helper", "picky"), project, sources)
@@ -232,7 +233,7 @@ def test_a_clash_is_told_in_the_specs_words_and_writes_nothing(
 
 @pytest.mark.machine
 def test_a_version_that_its_catalog_cannot_serve_is_told(
-    project: Project, sources: Sources
+    project: Project, sources: PipConfig
 ) -> None:
     with pytest.raises(SpecError) as caught:
         make(target("torch==2.1+xpu", "numpy"), project, sources)
@@ -244,12 +245,12 @@ def test_a_version_that_its_catalog_cannot_serve_is_told(
 @pytest.mark.machine
 def test_a_source_only_package_is_told_by_name(project: Project) -> None:
     sdist = wheel("old-1.0-py3-none-any.whl")
-    with loopback.serve({"simple": (sdist,)}, "5" * 64) as urls:
-        real = loopback.page
+    with local_index.serve({"simple": (sdist,)}, "5" * 64) as urls:
+        real = local_index.project_page
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loopback, "page", lambda name, wheels: as_sdist(real(name, wheels)))
+            patch.setattr(local_index, "page", lambda name, wheels: as_sdist(real(name, wheels)))
             with pytest.raises(SpecError) as caught:
-                make(target("old", index={}), project, Sources(index_url=urls["simple"]))
+                make(target("old", index={}), project, PipConfig(index_url=urls["simple"]))
     assert caught.value.what == "thing: old cannot be had"
     assert "source" in caught.value.cause
 
@@ -260,18 +261,18 @@ def as_sdist(page: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.machine
-def test_one_targets_failure_leaves_the_others(project: Project, sources: Sources) -> None:
+def test_one_targets_failure_leaves_the_others(project: Project, sources: PipConfig) -> None:
     good, bad = target(), target("nowhere").model_copy(update={"name": "other"})
-    results = lock.lock([bad, good], project, resolver(project, sources))
+    results = lock.lock([bad, good], project, make_resolver(project, sources))
     assert [bool(result.error) for result in results] == [True, False]
     assert project.lock("thing").is_dir()
     assert not project.lock("other").exists()
 
 
 @pytest.mark.machine
-def test_without_writing_it_tells_what_would_change(project: Project, sources: Sources) -> None:
+def test_without_writing_it_tells_what_would_change(project: Project, sources: PipConfig) -> None:
     make(target(), project, sources)
-    path = project.lock("thing") / lockfile.PIP_LAYER
+    path = project.lock("thing") / PIP_LAYER
     before = path.read_bytes()
     result = make(target("torch", "numpy"), project, sources, write=False)
     assert result.differs
@@ -282,7 +283,7 @@ def test_without_writing_it_tells_what_would_change(project: Project, sources: S
 
 
 @pytest.mark.machine
-def test_a_failed_upgrade_leaves_the_spec_as_it_was(project: Project, sources: Sources) -> None:
+def test_a_failed_upgrade_leaves_the_spec_as_it_was(project: Project, sources: PipConfig) -> None:
     make(target(), project, sources)
     path = project.specs / "thing.toml"
     path.write_text(SPEC)
@@ -318,34 +319,34 @@ vendor = ["torch"]
 
 @pytest.mark.machine
 def test_pip_tools_accepts_the_lock_and_notices_a_wrong_one(
-    project: Project, sources: Sources
+    project: Project, sources: PipConfig
 ) -> None:
     pytest.importorskip("piptools", reason="the group pip-tools is not installed")
     wish = target("torch", "filelock")
     make(wish, project, sources)
-    asked = resolver(project, sources)
-    assert lock.confirm(wish, project, asked).differences == ()
-    path = project.lock("thing") / lockfile.PIP_LAYER
+    asked = make_resolver(project, sources)
+    assert lock.confirm_with_pip_tools(wish, project, asked).differences == ()
+    path = project.lock("thing") / PIP_LAYER
     kept = path.read_text()
     path.write_text(kept[: kept.index("filelock==")] + kept[kept.index("torch==") :])
-    (change,) = lock.confirm(wish, project, asked).differences
+    (change,) = lock.confirm_with_pip_tools(wish, project, asked).differences
     assert (change.name, change.before, change.after) == ("filelock", None, "3.0")
     path.write_text(kept.replace("torch==2.0+xpu", "torch==99.0"))
     with pytest.raises(SpecError, match="no solution"):
-        lock.confirm(wish, project, asked)
+        lock.confirm_with_pip_tools(wish, project, asked)
 
 
 @pytest.mark.machine
 def test_pip_tools_locks_the_same_wish_to_the_same_versions(
-    project: Project, sources: Sources
+    project: Project, sources: PipConfig
 ) -> None:
     pytest.importorskip("piptools", reason="the group pip-tools is not installed")
     wish = target("torch", "filelock")
     make(wish, project, sources)
-    with_uv = lockfile.read(project.lock("thing"))
-    (result,) = lock.lock([wish], project, resolver(project, sources, "pip-tools"))
+    with_uv = read_lock(project.lock("thing"))
+    (result,) = lock.lock([wish], project, make_resolver(project, sources, "pip-tools"))
     assert result.error is None
-    with_piptools = lockfile.read(project.lock("thing"))
+    with_piptools = read_lock(project.lock("thing"))
     assert with_piptools.digest == with_uv.digest
     assert with_piptools.header["engine"].startswith("pip-tools ")
 
@@ -356,7 +357,7 @@ def test_pip_tools_says_what_it_cannot_do(project: Project) -> None:
         target(platform="win-64"),
         target(overrides=({"requirement": "torch==2", "reason": "because"},)),
     ):
-        (result,) = lock.lock([wish], project, resolver(project, Sources(), "pip-tools"))
+        (result,) = lock.lock([wish], project, make_resolver(project, PipConfig(), "pip-tools"))
         assert isinstance(result.error, UsageError)
 
 
@@ -365,12 +366,12 @@ def test_a_name_that_its_catalog_cannot_serve_is_refused_before_resolving(
 ) -> None:
     wish = target(index={"vendor": ("torch", "pytorch-triton-xpu")})
     with pytest.raises(SpecError, match="no usable file of pytorch-triton-xpu"):
-        resolve.offered(wish, project.catalog)
+        resolver.offered(wish, project.catalog)
 
 
-def artifact(name: str, version: str, sha256: str = "a" * 64) -> lockfile.Artifact:
+def artifact(name: str, version: str, sha256: str = "a" * 64) -> Artifact:
     filename = f"{name}-{version}-py3-none-any.whl"
-    return lockfile.Artifact(name, version, filename, sha256, 1, "default", ("the spec",))
+    return Artifact(name, version, filename, sha256, 1, "default", ("the spec",))
 
 
 def test_changes_are_told_by_kind_and_asker() -> None:
@@ -379,20 +380,20 @@ def test_changes_are_told_by_kind_and_asker() -> None:
              artifact("e", "1", "b" * 64)]  # fmt: skip
     after = [a if a.name != "b" else artifact("b", "1.10", "c" * 64) for a in after]
     after = [a if a.name != "c" else artifact("c", "1.0", "c" * 64) for a in after]
-    found = {change.name: change.kind for change in changes.changes(before, after)}
+    found = {change.name: change.kind for change in diff_artifacts(before, after)}
     assert found == {"a": "removed", "b": "up", "c": "down", "d": "added", "e": "file"}
 
 
 def test_a_lock_is_stale_when_its_wish_or_its_catalog_changed(project: Project) -> None:
     wish = target()
-    text = lockfile.render(
-        resolve.header(wish, catalog.digest(project.catalog, wish), None, "uv"),
+    text = render_requirements(
+        resolver.header(wish, catalog_digest(project.catalog, wish), None, "uv"),
         [artifact("torch", "2.0+xpu")],
     )
     folder = project.lock("thing")
     folder.mkdir(parents=True)
-    (folder / lockfile.PIP_LAYER).write_text(text)
-    fixed = lockfile.read(folder)
+    (folder / PIP_LAYER).write_text(text)
+    fixed = read_lock(folder)
     assert lock.staleness(wish, project.catalog, fixed) is None
     assert "thing.toml" in str(lock.staleness(target("torch"), project.catalog, fixed))
     path = project.catalog / "vendor.json"
@@ -404,15 +405,15 @@ def test_a_lock_is_stale_when_its_wish_or_its_catalog_changed(project: Project) 
 def test_a_conda_layer_that_is_not_the_locked_one_is_stale(project: Project, text: str) -> None:
     (project.catalog / "forge.json").write_text('{"url": "https://example.org/", "packages": []}')
     wish = target().model_copy(update={"conda": Conda(channels=("forge",), dependencies=("x",))})
-    header = resolve.header(wish, catalog.digest(project.catalog, wish), "the conda layer", "uv")
-    pip = lockfile.render(header, [artifact("torch", "2.0+xpu")])
+    header = resolver.header(wish, catalog_digest(project.catalog, wish), "the conda layer", "uv")
+    pip = render_requirements(header, [artifact("torch", "2.0+xpu")])
     folder = project.lock("thing")
-    fresh = lockfile.parse(folder, pip, "the conda layer")
+    fresh = parse_lock(folder, pip, "the conda layer")
     assert lock.staleness(wish, project.catalog, fresh) is None
-    edited = lockfile.parse(folder, pip, text or None)
+    edited = parse_lock(folder, pip, text or None)
     assert "conda-lock.yml" in str(lock.staleness(wish, project.catalog, edited))
 
 
 def test_an_absent_lock_is_stale_and_nothing_runs(project: Project) -> None:
-    (freshness,) = lock.check([target()], project)
+    (freshness,) = lock.check_freshness([target()], project)
     assert "no lock for thing" in str(freshness.stale)

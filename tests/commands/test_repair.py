@@ -10,7 +10,7 @@ from provision.commands.repair import repair
 from provision.core.errors import ToolError
 from provision.core.process import run
 from provision.environment.verify import Verification, verify
-from provision.lockfile import pip as lockfile
+from provision.lockfile.pip import read_lock
 from tests.small import TARGET
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.machine
 
 
 def look(lab: Lab) -> Verification:
-    locked = lockfile.read(lab.project.lock(TARGET))
+    locked = read_lock(lab.project.lock(TARGET))
     return verify(lab.home / "current", locked, (), deep=True)
 
 

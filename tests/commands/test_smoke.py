@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.cli import main as cli
+from provision.cli import main
 from provision.commands import smoke
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
-from provision.spec import model as spec
+from provision.spec.reader import load_target
 from tests.small import TARGET
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.machine
 
 
 def call(lab: Lab, *words: str) -> int:
-    return cli.main(["smoke", TARGET, "--project", str(lab.project.root), *words])
+    return main.main(["smoke", TARGET, "--project", str(lab.project.root), *words])
 
 
 def test_a_report_tells_its_host_and_its_lock(lab: Lab) -> None:
@@ -87,7 +87,7 @@ def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "python").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "python").chmod(0o755)
     with pytest.raises(UsageError, match="no Python that runs"):
-        smoke.foreign(tmp_path / "python", run)
+        smoke.from_interpreter(tmp_path / "python", run)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_suite_that_dies_is_an_error_and_changes_nothing(lab: Lab, suite: str,
 
 
 def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) -> None:
-    target = spec.load_named(lab.project.specs, TARGET)
+    target = load_target(lab.project.specs, TARGET)
     expected = smoke.expectation(target, {"alpha": "1.0"})
     assert expected["packages"] == {"alpha": "1.0"}
     assert (expected["schema"], expected["accelerator"]) == (1, "cpu")
@@ -117,5 +117,5 @@ def test_the_page_is_made_from_the_history(lab: Lab, tmp_path: Path) -> None:
     lab.build()
     out = tmp_path / "page.html"
     words = ["report", TARGET, "--project", str(lab.project.root), "-o", str(out)]
-    assert cli.main(words) == Exit.OK
+    assert main.main(words) == Exit.OK
     assert "tiny.check" in out.read_text()

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.catalog import snapshot as catalog
-from provision.catalog import snapshot_update as ledger
+from provision.catalog import snapshot_update
+from provision.catalog.snapshot import Wheel, load_channel, load_index
 from provision.commands import update
-from provision.core import http as web
+from provision.core import network
 from provision.core.process import run
 from provision.core.project import Project
 from provision.spec.model import Conda, Pip, Target
@@ -161,7 +161,7 @@ class Desk:
         document = {"$schema": "index.schema.json", "url": f"{vendor.url}/simple/", "files": files}
         self.path.write_text(json.dumps(document, indent=1))
 
-    def update(self, *dependencies: str) -> ledger.Refreshed:
+    def update(self, *dependencies: str) -> snapshot_update.RefreshResult:
         pip = Pip(
             cutoff=dt.date(2026, 11, 1), requirements=("alpha",), index={"vendor": ("alpha",)}
         )
@@ -184,10 +184,8 @@ class Desk:
         )
         return result
 
-    def wheels(self) -> dict[str, catalog.Wheel]:
-        return {
-            wheel.filename: wheel for wheel in catalog.load(self.project.catalog, "vendor").files
-        }
+    def wheels(self) -> dict[str, Wheel]:
+        return {wheel.filename: wheel for wheel in load_index(self.project.catalog, "vendor").files}
 
 
 @pytest.fixture
@@ -256,7 +254,7 @@ def test_a_file_that_changed_under_its_name_is_refused_and_told(
     digest = vendor.offer(wheel)
     result = desk.update()
     assert result.bad
-    assert result.reuploads == (ledger.Reupload(wheel.name, "a" * 64, digest),)
+    assert result.reuploads == (snapshot_update.Reupload(wheel.name, "a" * 64, digest),)
     assert desk.path.read_bytes() == before
 
 
@@ -329,7 +327,7 @@ def test_a_silent_index_is_given_up(
     vendor: Vendor, desk: Desk, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(update.simple_index, "TIMEOUT", (0.1, 0.1))
-    monkeypatch.setattr(web, "_RETRIES", 0)
+    monkeypatch.setattr(network, "_RETRIES", 0)
     desk.snapshot(vendor)
     vendor.offer(wheel)
     vendor.slow["/simple/alpha/"] = 0.5
@@ -445,7 +443,7 @@ def test_a_channels_newer_package_is_added_and_the_old_kept(vendor: Vendor, desk
     channel(vendor, desk, record("1.2"), record("1.3"))
     result = desk.update("zlib")
     assert (result.added, result.bad) == (("zlib-1.3-h0_0.conda",), False)
-    found = catalog.load_channel(desk.project.catalog, "vendor").packages
+    found = load_channel(desk.project.catalog, "vendor").packages
     assert [package.version for package in found] == ["1.2", "1.3"]
     assert found[1].url == f"{vendor.url}/forge/win-64/zlib-1.3-h0_0.conda"
 

@@ -13,13 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from provision.core import filesystem as files
 from provision.core.errors import ToolError
+from provision.core.filesystem import (
+    is_tagged,
+    make_tagged,
+    read_link,
+    remove_tagged,
+    swap_link,
+    write_atomic,
+)
+from provision.core.hashing import sha256_below
+from provision.core.locking import folder_lock
 
 
 def test_an_atomic_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
-    files.write_atomic(tmp_path / "new" / "a", "one\n")
-    files.write_atomic(tmp_path / "new" / "a", "two\n")
+    write_atomic(tmp_path / "new" / "a", "one\n")
+    write_atomic(tmp_path / "new" / "a", "two\n")
     assert (tmp_path / "new" / "a").read_bytes() == b"two\n"
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["a"]
 
@@ -27,14 +36,14 @@ def test_an_atomic_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> Non
 def test_a_write_that_fails_keeps_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files.write_atomic(tmp_path / "a", "old")
+    write_atomic(tmp_path / "a", "old")
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ToolError, match="cannot write") as caught:
-        files.write_atomic(tmp_path / "a", "new")
+        write_atomic(tmp_path / "a", "new")
     assert "No space left" in caught.value.evidence
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_text() == "old"
@@ -48,21 +57,21 @@ def test_many_files_are_hashed(tmp_path: Path, size: int) -> None:
         (tmp_path / name).write_bytes(content)
     sizes = {name: len(content) for name, content in contents.items()}
     expected = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    assert files.sha256_below(tmp_path, sizes) == expected
+    assert sha256_below(tmp_path, sizes) == expected
 
 
 def test_only_a_tagged_folder_is_removed(tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     with pytest.raises(ToolError, match="will not remove"):
-        files.remove_tagged(foreign)
+        remove_tagged(foreign)
     assert foreign.is_dir()
 
 
 def test_a_folder_that_was_killed_before_its_tag_can_be_removed(tmp_path: Path) -> None:
     (tmp_path / ".making-1-ours").mkdir()
-    assert files.is_tagged(tmp_path / ".making-1-ours")
-    files.remove_tagged(tmp_path / ".making-1-ours")
+    assert is_tagged(tmp_path / ".making-1-ours")
+    remove_tagged(tmp_path / ".making-1-ours")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -70,7 +79,7 @@ def test_a_folder_is_never_made_where_one_is(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "file").touch()
     with pytest.raises(ToolError, match="cannot make"):
-        files.make_tagged(tmp_path / "theirs")
+        make_tagged(tmp_path / "theirs")
     assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["file"]
 
 
@@ -79,33 +88,33 @@ def test_removal_takes_links_but_not_what_they_point_to(tmp_path: Path) -> None:
     precious.mkdir()
     (precious / "file").touch()
     ours = tmp_path / "ours"
-    files.make_tagged(ours)
+    make_tagged(ours)
     (ours / "link").symlink_to(precious)
     (ours / "folder").mkdir()
-    files.remove_tagged(ours)
+    remove_tagged(ours)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "precious"]
 
 
 def test_a_link_to_a_tagged_folder_is_not_tagged(tmp_path: Path) -> None:
-    files.make_tagged(tmp_path / "ours")
+    make_tagged(tmp_path / "ours")
     (tmp_path / "link").symlink_to("ours")
-    assert not files.is_tagged(tmp_path / "link")
+    assert not is_tagged(tmp_path / "link")
 
 
 def test_a_link_is_swapped_in_one_step(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        files.swap_link(tmp_path / "current", tmp_path / name)
-        assert files.read_link(tmp_path / "current") == tmp_path / name
+        swap_link(tmp_path / "current", tmp_path / name)
+        assert read_link(tmp_path / "current") == tmp_path / name
     assert sorted(p.name for p in tmp_path.iterdir()) == ["current", "one", "two"]
 
 
 def test_no_link_reads_as_none(tmp_path: Path) -> None:
-    assert files.read_link(tmp_path / "current") is None
+    assert read_link(tmp_path / "current") is None
 
 
 def _hold(folder: Path, ready: Path) -> None:
-    with files.folder_lock(folder, lambda: None):
+    with folder_lock(folder, lambda: None):
         ready.touch()
         time.sleep(60)
 
@@ -123,7 +132,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
         waited.append(True)
         os.kill(holder.pid or 0, signal.SIGKILL)
 
-    with files.folder_lock(tmp_path, kill):
+    with folder_lock(tmp_path, kill):
         assert waited == [True]
     holder.join()
 
@@ -133,9 +142,9 @@ def _hash_while_locked(folder: Path, ready: Path) -> None:
     for name, size in sizes.items():
         with (folder / name).open("wb") as stream:
             stream.truncate(size)  # sparse: it takes no disk, but time to hash
-    with files.folder_lock(folder, lambda: None):
+    with folder_lock(folder, lambda: None):
         ready.touch()
-        files.sha256_below(folder, sizes)
+        sha256_below(folder, sizes)
 
 
 @pytest.mark.machine
@@ -152,5 +161,5 @@ def test_the_workers_of_a_killed_process_let_go_of_its_lock(tmp_path: Path) -> N
     holder.kill()
     holder.wait()
     started = time.monotonic()
-    with files.folder_lock(tmp_path, lambda: None):
+    with folder_lock(tmp_path, lambda: None):
         assert time.monotonic() - started < 10

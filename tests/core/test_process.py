@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from provision.core.errors import ToolError
-from provision.core.process import clean_environment, describe_exit, left_behind, run
+from provision.core.process import clean_environment, describe_exit, dropped_variables, run
 
 POLLUTANTS = {
     "PYTHONPATH": "/elsewhere", "PYTHONHOME": "/elsewhere", "PYTHONUSERBASE": "/elsewhere",
@@ -28,13 +28,13 @@ POLLUTANTS = {
 def test_a_pollutant_is_left_behind_and_named(name: str) -> None:
     base = {"HOME": "/home/u", "PATH": "/usr/bin", name: POLLUTANTS[name]}
     assert clean_environment(base) == {"HOME": "/home/u", "PATH": "/usr/bin"}
-    assert left_behind(base) == [name]
+    assert dropped_variables(base) == [name]
 
 
 def test_network_and_device_settings_are_kept_on_purpose() -> None:
     base = {"https_proxy": "http://proxy:3128", "SSL_CERT_FILE": "/ca", "CUDA_VISIBLE_DEVICES": "1"}
     assert base.items() <= clean_environment(base).items()
-    assert left_behind(base) == []
+    assert dropped_variables(base) == []
 
 
 def test_pip_s_ca_bundle_reaches_uv() -> None:

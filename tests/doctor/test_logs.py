@@ -17,7 +17,7 @@ from provision.core.findings import Level
 from provision.doctor import diagnose_log
 from provision.doctor.logs import rules, texts
 from provision.doctor.matcher import Search, needles
-from provision.doctor.normalize import plain
+from provision.doctor.normalize import normalize_log
 from provision.doctor.sampling import sample
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def test_pip_lists_that_only_offer_newer_versions_mean_an_old_pin() -> None:
 
 
 def test_needles_are_long_enough_and_in_every_match() -> None:
-    lines = [line for text in EVERYTHING for line in plain(sample(text))]
+    lines = [line for text in EVERYTHING for line in normalize_log(sample(text))]
     search = Search(lines)
     patterns = {p for rule in rules() for p in (*rule.any, *rule.also, *rule.unless)}
     for pattern in sorted(patterns):

@@ -16,9 +16,9 @@ from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine
 from provision.doctor.rules import RULES
 from provision.host.model import Driver, Gpu, Host, Node, Runtimes
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
+from provision.spec.reader import load_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -634,8 +634,8 @@ def test_ipex_llm_as_its_target_builds_it_gets_a_note_only(env: Env) -> None:
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_what_our_locks_install_is_left_alone(path: Path, env: Env, windows_env: Env) -> None:
-    wish = spec.load(path)
-    lock = lockfile.read(path.parents[1] / "lockfiles" / path.stem)
+    wish = load_spec(path)
+    lock = read_lock(path.parents[1] / "lockfiles" / path.stem)
     one = windows_env if wish.platform == "win-64" else env
     one = dataclasses.replace(one, python=wish.python, target=wish)
     for name, version in lock.versions.items():
@@ -764,7 +764,7 @@ def test_sixty_distributions_take_less_than_a_second(env: Env) -> None:
 
 
 def test_drift_against_the_lock_is_told(env: Env) -> None:
-    lock = lockfile.read(Path(__file__).parents[2] / "lockfiles" / "cpu-linux")
+    lock = read_lock(Path(__file__).parents[2] / "lockfiles" / "cpu-linux")
     for name, version in lock.versions.items():
         if name not in ("numpy", "torch"):
             env.add(name, version)

@@ -6,15 +6,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.core import filesystem as files
 from provision.core.errors import SpecError
+from provision.core.filesystem import make_tagged, swap_link
 from provision.core.project import CURRENT, RECORD
-from provision.environment import manifest as record
+from provision.environment.manifest import (
+    Record,
+    current_generation,
+    mark_verified,
+    read_generation,
+    unfinished_generations,
+    write_record,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ENTRY = record.Record(
+ENTRY = Record(
     target="t", lock="1" * 64, spec="2" * 64, python="3.11.7", tools={"uv": "1"},
     distributions=("a-1.dist-info",), tree="3" * 64, files=1, size=2, proof="skipped",
     built="2026-01-01T00:00:00+00:00",
@@ -22,35 +29,35 @@ ENTRY = record.Record(
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    files.make_tagged(tmp_path / "g")
-    assert record.read(tmp_path / "g") is None
-    assert record.unfinished(tmp_path) == [tmp_path / "g"]
-    written = record.write(tmp_path / "g", ENTRY)
-    assert record.read(tmp_path / "g") == written
-    assert record.unfinished(tmp_path) == []
+    make_tagged(tmp_path / "g")
+    assert read_generation(tmp_path / "g") is None
+    assert unfinished_generations(tmp_path) == [tmp_path / "g"]
+    written = write_record(tmp_path / "g", ENTRY)
+    assert read_generation(tmp_path / "g") == written
+    assert unfinished_generations(tmp_path) == []
 
 
 def test_proof_is_written_once(tmp_path: Path) -> None:
-    files.make_tagged(tmp_path / "g")
-    proven = record.prove(record.write(tmp_path / "g", ENTRY))
+    make_tagged(tmp_path / "g")
+    proven = mark_verified(write_record(tmp_path / "g", ENTRY))
     assert proven.record.proof == "proven"
-    assert record.read(tmp_path / "g") == proven
-    assert record.prove(proven) is proven
+    assert read_generation(tmp_path / "g") == proven
+    assert mark_verified(proven) is proven
 
 
 def test_current_follows_the_link(tmp_path: Path) -> None:
-    assert record.current(tmp_path) is None
-    files.make_tagged(tmp_path / "g")
-    written = record.write(tmp_path / "g", ENTRY)
-    files.swap_link(tmp_path / CURRENT, tmp_path / "g")
-    assert record.current(tmp_path) == written
+    assert current_generation(tmp_path) is None
+    make_tagged(tmp_path / "g")
+    written = write_record(tmp_path / "g", ENTRY)
+    swap_link(tmp_path / CURRENT, tmp_path / "g")
+    assert current_generation(tmp_path) == written
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 2}'])
 def test_a_strange_record_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / RECORD).write_text(text)
     with pytest.raises(SpecError, match=RECORD) as caught:
-        record.read(tmp_path)
+        read_generation(tmp_path)
     assert "build again" in caught.value.remedy
 
 

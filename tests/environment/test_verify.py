@@ -8,8 +8,8 @@ import pytest
 
 from provision.core.errors import ToolError
 from provision.environment.verify import Verification, verify
-from provision.lockfile import pip as lockfile
-from provision.spec.model import Reasoned
+from provision.lockfile.pip import read_lock
+from provision.spec.model import ForbiddenDistribution
 from tests.small import Index, lock, make_project, make_wheel
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ def prefix(tmp_path: Path) -> Path:
     return tmp_path / "env"
 
 
-def look(prefix: Path, *, deep: bool = True, forbid: tuple[Reasoned, ...] = ()) -> Verification:
-    locked = lockfile.read(prefix.parent / "project" / "lockfiles" / "tiny")
+def look(
+    prefix: Path, *, deep: bool = True, forbid: tuple[ForbiddenDistribution, ...] = ()
+) -> Verification:
+    locked = read_lock(prefix.parent / "project" / "lockfiles" / "tiny")
     return verify(prefix, locked, forbid, deep=deep)
 
 
@@ -151,7 +153,7 @@ def test_a_stranger_and_a_forbidden_package_are_two_findings(prefix: Path) -> No
     info.mkdir()
     (info / "METADATA").write_text("Name: Triton\nVersion: 3.0\n")
     (info / "RECORD").write_text("triton-3.0.dist-info/METADATA,,\ntriton-3.0.dist-info/RECORD,,\n")
-    result = look(prefix, forbid=(Reasoned(name="triton", reason="no use on a CPU"),))
+    result = look(prefix, forbid=(ForbiddenDistribution(name="triton", reason="no use on a CPU"),))
     assert [f.code for f in result.findings] == ["unlocked-package", "forbidden-package"]
     assert "no use on a CPU" in result.findings[1].cause
 
@@ -170,6 +172,6 @@ def test_the_tree_digest_follows_the_content(prefix: Path) -> None:
 
 
 def test_no_environment_is_an_error(tmp_path: Path, prefix: Path) -> None:
-    locked = lockfile.read(prefix.parent / "project" / "lockfiles" / "tiny")
+    locked = read_lock(prefix.parent / "project" / "lockfiles" / "tiny")
     with pytest.raises(ToolError, match="no Python environment"):
         verify(tmp_path / "nothing", locked, (), deep=False)

@@ -12,11 +12,8 @@ import pytest
 
 from provision.catalog.devices import read_devices
 from provision.core.errors import SpecError
-from provision.host import intel, nvidia, read_host, windows
-from provision.host import permissions as access
-from provision.host import sysfs as pci
-from provision.host import virtualization as surroundings
-from provision.host.model import Driver, Gpu, Host, Runtimes, User, stack
+from provision.host import intel, nvidia, permissions, read_host, sysfs, virtualization, windows
+from provision.host.model import Driver, Gpu, Host, Runtimes, User, host_layers
 from provision.host.root import Tree
 
 if TYPE_CHECKING:
@@ -142,8 +139,8 @@ def test_windows_numbers_of_nvidia_drivers() -> None:
 
 def test_bars() -> None:
     lines = "0x4000000000 0x43ffffffff 0x14220c\n0x0 0x0 0x0\n0x81000000 0x81ffffff 0x40200\n"
-    assert pci.bars(lines) == (16 * 2**30, 16 * 2**20)
-    assert pci.bars("what is this\n0x1\n") == ()
+    assert sysfs.bars(lines) == (16 * 2**30, 16 * 2**20)
+    assert sysfs.bars("what is this\n0x1\n") == ()
 
 
 @pytest.mark.parametrize(
@@ -175,7 +172,7 @@ def test_bars() -> None:
 def test_surroundings(files: dict[str, str], layers: tuple[str, ...], tmp_path: Path) -> None:
     for path, text in files.items():
         write(tmp_path, path, text)
-    assert surroundings.probe(Tree(tmp_path), {}) == layers
+    assert virtualization.probe(Tree(tmp_path), {}) == layers
 
 
 def status(mode: int, uid: int, gid: int) -> os.stat_result:
@@ -194,7 +191,7 @@ def status(mode: int, uid: int, gid: int) -> os.stat_result:
     ],
 )
 def test_rights(mode: int, user: User, usable: bool) -> None:
-    assert access.may_use(status(mode, 77, 109), user) is usable
+    assert permissions.may_use(status(mode, 77, 109), user) is usable
 
 
 def test_garbage_never_raises(tmp_path: Path, devices: Devices) -> None:
@@ -243,9 +240,9 @@ def test_the_layers_that_an_upgrade_can_change(tmp_path: Path, devices: Devices)
     bios = tmp_path / "sys" / "class" / "dmi" / "id" / "bios_version"
     bios.parent.mkdir(parents=True)
     bios.write_text("F12c\n")
-    before = stack(read_host(devices, root=tmp_path, environ={}))
+    before = host_layers(read_host(devices, root=tmp_path, environ={}))
     bios.write_text("F13\n")
-    after = stack(read_host(devices, root=tmp_path, environ={}))
+    after = host_layers(read_host(devices, root=tmp_path, environ={}))
     assert {layer for layer in before if before[layer] != after[layer]} == {"firmware"}
     assert after["firmware"] == "F13"
 
@@ -253,7 +250,7 @@ def test_the_layers_that_an_upgrade_can_change(tmp_path: Path, devices: Devices)
 def test_a_gpu_s_driver_and_the_runtimes_are_layers() -> None:
     gpu = Gpu("nvidia", "2204", "RTX 3090", "0000:01:00.0", driver=Driver("nvidia", "580.65.06"))
     host = Host("linux-64", "6.1", gpus=(gpu,), runtimes=Runtimes(cuda="580.65.06"))
-    assert stack(host) == {
+    assert host_layers(host) == {
         "platform": "linux-64",
         "kernel": "6.1",
         "GPU 0000:01:00.0": "RTX 3090",

@@ -14,12 +14,12 @@ import pytest
 
 from provision.core.errors import ToolError, UsageError
 from provision.core.process import Completed
-from provision.image import docker
-from provision.image.context import Order, dockerfile, labels, prepare
+from provision.image.context import ImageRequest, dockerfile, labels, prepare_context
+from provision.image.docker import build_argv, find_engine
 from provision.image.in_container import leave_out, set_times
-from provision.installer.install import Supply
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_target
 from tests import small
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ refuse = answer(lambda words: pytest.fail(f"started {words}"))
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> Order:
+def order(tmp_path: Path) -> ImageRequest:
     index = small.Index(tmp_path / "index", url="http://127.0.0.1:9")
     project = small.make_project(tmp_path / "project", index, extra=EXTRA)
     wheels = [
@@ -68,20 +68,20 @@ def order(tmp_path: Path) -> Order:
         small.make_wheel(tmp_path / "vendor", "beta", "1.0", {"beta.py": ""}),
     ]
     small.lock(project, wheels)
-    return Order(
+    return ImageRequest(
         project,
-        spec.load_named(project.specs, small.TARGET),
-        lockfile.read(project.lock(small.TARGET)),
-        Supply((wheels[0].parent,), {"default": MIRROR, "vendor": None}, offline=False),
+        load_target(project.specs, small.TARGET),
+        read_lock(project.lock(small.TARGET)),
+        ArtifactSources((wheels[0].parent,), {"default": MIRROR, "vendor": None}, offline=False),
     )
 
 
-def offline(order: Order) -> Order:
+def offline(order: ImageRequest) -> ImageRequest:
     return dataclasses.replace(order, supply=dataclasses.replace(order.supply, offline=True))
 
 
-def test_the_context_holds_what_the_target_needs_and_no_more(order: Order) -> None:
-    prepare(order, refuse, Silent())
+def test_the_context_holds_what_the_target_needs_and_no_more(order: ImageRequest) -> None:
+    prepare_context(order, refuse, Silent())
     names = {path.name for path in (order.context / "wheelhouse").iterdir()}
     assert names == {"alpha-1.0-py3-none-any.whl"}  # beta is in no wheelhouse
     assert (order.context / "system" / "packages.txt").read_text(encoding="utf-8").split() == [
@@ -98,62 +98,62 @@ def test_the_context_holds_what_the_target_needs_and_no_more(order: Order) -> No
     assert json.loads((home / "sbom.cdx.json").read_text(encoding="utf-8"))["components"]
 
 
-def test_preparing_again_leaves_nothing_of_before(order: Order) -> None:
-    prepare(order, refuse, Silent())
+def test_preparing_again_leaves_nothing_of_before(order: ImageRequest) -> None:
+    prepare_context(order, refuse, Silent())
     (order.context / "wheelhouse" / "stale.whl").touch()
-    prepare(order, refuse, Silent())
+    prepare_context(order, refuse, Silent())
     assert not (order.context / "wheelhouse" / "stale.whl").exists()
 
 
-def test_a_folder_that_is_not_ours_is_not_removed(order: Order) -> None:
+def test_a_folder_that_is_not_ours_is_not_removed(order: ImageRequest) -> None:
     order.context.mkdir(parents=True)
     (order.context / "thesis.tex").touch()
     with pytest.raises(ToolError, match="cannot make"):
-        prepare(order, refuse, Silent())
+        prepare_context(order, refuse, Silent())
     assert (order.context / "thesis.tex").exists()
 
 
-def test_nothing_of_a_mirror_s_password_reaches_context_or_command(order: Order) -> None:
-    prepare(order, refuse, Silent())
-    argv = docker.build_argv(order, "docker", {"PIP_INDEX_URL": MIRROR, "SSL_CERT_FILE": "/ca"})
+def test_nothing_of_a_mirror_s_password_reaches_context_or_command(order: ImageRequest) -> None:
+    prepare_context(order, refuse, Silent())
+    argv = build_argv(order, "docker", {"PIP_INDEX_URL": MIRROR, "SSL_CERT_FILE": "/ca"})
     assert "id=index,env=PIP_INDEX_URL" in argv
     assert "id=ca,src=/ca" in argv
     texts = [path.read_bytes() for path in order.context.rglob("*") if path.is_file()]
     assert not any(b"hunter2" in text for text in (*texts, " ".join(argv).encode()))
 
 
-def test_the_command_names_what_decides_the_image(order: Order) -> None:
-    argv = docker.build_argv(order, "docker", {})
+def test_the_command_names_what_decides_the_image(order: ImageRequest) -> None:
+    argv = build_argv(order, "docker", {})
     given = {argv[i + 1] for i, word in enumerate(argv) if word == "--build-arg"}
     assert given == {"TARGET=tiny", f"PYTHON={small.PYTHON}", "SOURCE_DATE_EPOCH=1793491200"}
     assert argv[-1] == str(order.context)
-    other = docker.build_argv(dataclasses.replace(order, base_image="x@sha256:1"), "docker", {})
+    other = build_argv(dataclasses.replace(order, base_image="x@sha256:1"), "docker", {})
     assert "BASE_IMAGE=x@sha256:1" in other
 
 
-def test_offline_has_no_network_and_no_secret(order: Order) -> None:
-    argv = docker.build_argv(offline(order), "docker", {"PIP_INDEX_URL": MIRROR})
+def test_offline_has_no_network_and_no_secret(order: ImageRequest) -> None:
+    argv = build_argv(offline(order), "docker", {"PIP_INDEX_URL": MIRROR})
     assert argv[argv.index("--network") + 1] == "none"
     assert "OPTIONS=--offline" in argv
     assert "--secret" not in argv
 
 
-def test_offline_without_a_file_is_refused_before_anything_is_built(order: Order) -> None:
+def test_offline_without_a_file_is_refused_before_anything_is_built(order: ImageRequest) -> None:
     with pytest.raises(UsageError, match="1 file of the lock in no wheelhouse") as caught:
-        prepare(offline(order), refuse, Silent())
+        prepare_context(offline(order), refuse, Silent())
     assert caught.value.evidence == "beta-1.0-py3-none-any.whl"
 
 
-def test_a_target_without_the_table_has_no_images(order: Order) -> None:
+def test_a_target_without_the_table_has_no_images(order: ImageRequest) -> None:
     target = order.target.model_copy(update={"docker": None})
     with pytest.raises(UsageError, match="tiny has no images"):
-        prepare(dataclasses.replace(order, target=target), refuse, Silent())
+        prepare_context(dataclasses.replace(order, target=target), refuse, Silent())
 
 
-def test_the_dev_image_has_compiler_and_headers_and_another_name(order: Order) -> None:
+def test_the_dev_image_has_compiler_and_headers_and_another_name(order: ImageRequest) -> None:
     dev = dataclasses.replace(order, dev=True)
-    prepare(order, refuse, Silent())
-    prepare(dev, refuse, Silent())
+    prepare_context(order, refuse, Silent())
+    prepare_context(dev, refuse, Silent())
     packages = (dev.context / "system" / "packages.txt").read_text(encoding="utf-8").split()
     assert {"g++", f"python{small.PYTHON}-dev"} <= set(packages)
     assert (order.context / "toolkit" / "docker" / "leave-out-headers.txt").exists()
@@ -161,7 +161,7 @@ def test_the_dev_image_has_compiler_and_headers_and_another_name(order: Order) -
     assert dev.tag == order.tag.replace("tiny", "tiny-dev")
 
 
-def test_variables_and_labels_come_from_spec_and_lock(order: Order) -> None:
+def test_variables_and_labels_come_from_spec_and_lock(order: ImageRequest) -> None:
     text = dockerfile(order)
     assert 'ENV LIBRARY="/opt/env/lib"' in text
     assert f'LABEL provision.lock="{order.lock.digest}"' in text
@@ -192,17 +192,17 @@ def test_a_client_without_buildkit_is_passed_over(clients: list[str]) -> None:
             return 1, "", "unknown command"
         return 0, "28.2.2 20.10.24\n" if words[0] == new else "20.10.24 20.10.24\n", ""
 
-    assert docker.find_engine(answer(respond)) == old
+    assert find_engine(answer(respond)) == old
 
 
 def test_a_new_client_with_its_plugin_is_taken(clients: list[str]) -> None:
-    assert docker.find_engine(answer(lambda _: (0, "28.2.2 28.2.2\n", ""))) == clients[0]
+    assert find_engine(answer(lambda _: (0, "28.2.2 28.2.2\n", ""))) == clients[0]
 
 
 def test_without_an_engine_it_says_what_each_client_said(clients: list[str]) -> None:
     silent = answer(lambda _: (1, "", "Cannot connect to the daemon"))
     with pytest.raises(ToolError, match="no Docker engine that can build") as caught:
-        docker.find_engine(silent)
+        find_engine(silent)
     assert caught.value.evidence.count("Cannot connect") == 2
 
 

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tomlkit
 
-from provision.artifacts import pip_config as sources
-from provision.catalog import snapshot as catalog
+from provision.artifacts.pip_config import read_pip_config
+from provision.catalog.snapshot import catalog_digest, index_address
 from provision.core.process import Completed, run
 from provision.core.project import Project
 from provision.environment.verify import verify
-from provision.image.context import Order
-from provision.image.docker import Image, docker, find_engine
-from provision.installer.install import Supply
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.image.context import ImageRequest
+from provision.image.docker import BuiltImage, build_image, find_engine
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Lock, read_lock, render_requirements
+from provision.spec.model import Docker, Target
+from provision.spec.reader import load_target
 from tests import small
 from tests.condapkg import lock_text, make_python
 
@@ -138,12 +139,14 @@ def layers(engine: str, image: str) -> list[str]:
     return list(json.loads(told.require("it is there").stdout))
 
 
-def remove(engine: str, order: Order) -> None:
+def remove(engine: str, order: ImageRequest) -> None:
     run([engine, "image", "rm", "--force", order.tag, f"{order.name}:latest"])
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[tuple[Order, Image]]:
+def tiny(
+    tmp_path_factory: pytest.TempPathFactory, engine: str
+) -> Iterator[tuple[ImageRequest, BuiltImage]]:
     """A project in miniature and its image, with its layout."""
     root = tmp_path_factory.mktemp("tiny")
     project = small.make_project(
@@ -156,23 +159,25 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[tupl
         root / "vendor", "beta", "1.0", {"beta.py": "", "torch/test/big": "x" * 9999}
     )
     small.lock(project, [alpha, beta])
-    order = Order(
+    order = ImageRequest(
         project,
-        spec.load_named(project.specs, small.TARGET),
-        lockfile.read(project.lock(small.TARGET)),
-        Supply(wheelhouses=(alpha.parent, beta.parent), indexes={"default": None}, offline=True),
+        load_target(project.specs, small.TARGET),
+        read_lock(project.lock(small.TARGET)),
+        ArtifactSources(
+            wheelhouses=(alpha.parent, beta.parent), indexes={"default": None}, offline=True
+        ),
         base_image=BASE,
     )
-    yield order, docker(order, run, Silent(), layout=root / "first.tar")
+    yield order, build_image(order, run, Silent(), layout=root / "first.tar")
     remove(engine, order)
 
 
 def test_two_builds_from_scratch_are_the_same_image(
-    tiny: tuple[Order, Image], engine: str, tmp_path: Path
+    tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
     order, first = tiny
     before = layers(engine, first.tag)
-    second = docker(order, from_scratch, Silent(), layout=tmp_path / "second.tar")
+    second = build_image(order, from_scratch, Silent(), layout=tmp_path / "second.tar")
     assert layers(engine, second.tag) == before
     assert second.digest == first.digest
     assert first.layout is not None
@@ -182,10 +187,10 @@ def test_two_builds_from_scratch_are_the_same_image(
 
 @pytest.mark.network
 def test_what_the_distribution_gives_is_the_same_too(
-    tiny: tuple[Order, Image], engine: str, tmp_path: Path
+    tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
     plain, _ = tiny
-    wish = spec.Docker(apt=("libze1",))
+    wish = Docker(apt=("libze1",))
     order = dataclasses.replace(
         plain,
         target=plain.target.model_copy(update={"name": "tiny-apt", "docker": wish}),
@@ -193,9 +198,9 @@ def test_what_the_distribution_gives_is_the_same_too(
     )
     shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-apt.toml")
     shutil.copytree(plain.lock.folder, plain.project.lock("tiny-apt"))
-    order = dataclasses.replace(order, lock=lockfile.read(plain.project.lock("tiny-apt")))
+    order = dataclasses.replace(order, lock=read_lock(plain.project.lock("tiny-apt")))
     digests = {
-        docker(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        build_image(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
         for number in range(2)
     }
     assert len(digests) == 1
@@ -205,7 +210,7 @@ def test_what_the_distribution_gives_is_the_same_too(
 
 
 def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
-    tiny: tuple[Order, Image], engine: str, tmp_path: Path
+    tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
     plain, _ = tiny
     python = make_python(tmp_path / "channel")
@@ -213,16 +218,16 @@ def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
     folder = plain.project.lock("tiny-conda")
     shutil.copytree(plain.lock.folder, folder)
     text = lock_text("https://channel.example/conda-forge", [python])
-    (folder / lockfile.CONDA_LAYER).write_text(text, encoding="utf-8")
+    (folder / CONDA_LAYER).write_text(text, encoding="utf-8")
     wheelhouses = (*plain.supply.wheelhouses, python.parent)
     order = dataclasses.replace(
         plain,
         target=plain.target.model_copy(update={"name": "tiny-conda"}),
-        lock=lockfile.read(folder),
+        lock=read_lock(folder),
         supply=dataclasses.replace(plain.supply, wheelhouses=wheelhouses),
     )
     digests = {
-        docker(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        build_image(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
         for number in range(2)
     }
     assert len(digests) == 1
@@ -232,7 +237,7 @@ def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
 
 
 def test_the_layout_loads_as_the_image_that_it_names(
-    tiny: tuple[Order, Image], engine: str
+    tiny: tuple[ImageRequest, BuiltImage], engine: str
 ) -> None:
     order, image = tiny
     remove(engine, order)
@@ -243,7 +248,7 @@ def test_the_layout_loads_as_the_image_that_it_names(
 
 
 def test_it_works_with_nothing_to_write_to_no_network_and_no_root(
-    tiny: tuple[Order, Image], engine: str
+    tiny: tuple[ImageRequest, BuiltImage], engine: str
 ) -> None:
     flags = ("--read-only", "--network=none")
     proven = run([engine, "run", "--rm", *flags, tiny[1].tag])
@@ -257,7 +262,7 @@ def test_it_works_with_nothing_to_write_to_no_network_and_no_root(
 
 
 def test_it_holds_what_is_locked_and_says_what_it_left_out(
-    tiny: tuple[Order, Image], engine: str, tmp_path: Path
+    tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
     order, image = tiny
     with started(engine, image.tag) as name:
@@ -273,7 +278,7 @@ def test_it_holds_what_is_locked_and_says_what_it_left_out(
 
 
 def test_it_has_no_tools_and_no_cache_and_sets_the_target_s_variables(
-    tiny: tuple[Order, Image], engine: str
+    tiny: tuple[ImageRequest, BuiltImage], engine: str
 ) -> None:
     script = (
         "for tool in gcc cc make uv pip git; do command -v $tool; done; "
@@ -286,7 +291,9 @@ def test_it_has_no_tools_and_no_cache_and_sets_the_target_s_variables(
     assert shown == ['$x "/opt/env"']
 
 
-def test_a_check_that_fails_makes_it_unhealthy(tiny: tuple[Order, Image], engine: str) -> None:
+def test_a_check_that_fails_makes_it_unhealthy(
+    tiny: tuple[ImageRequest, BuiltImage], engine: str
+) -> None:
     suite = tiny[0].project.smoke.parent / "broken.py"
     suite.write_text("print('it broke')\nraise SystemExit(1)\n", encoding="utf-8")
     flag = f"--volume={suite}:/opt/provision/smoke/run.py:ro"
@@ -296,7 +303,7 @@ def test_a_check_that_fails_makes_it_unhealthy(tiny: tuple[Order, Image], engine
 
 def stand_in_wheels(folder: Path, target: str) -> list[Path]:
     """Make stand-ins for what of a stack cannot be had here, in the versions of its real lock."""
-    real = lockfile.read(ROOT / "lockfiles" / target).versions
+    real = read_lock(ROOT / "lockfiles" / target).versions
     made = [
         small.make_wheel(
             folder,
@@ -318,7 +325,7 @@ def stand_in_wheels(folder: Path, target: str) -> list[Path]:
 @pytest.fixture(params=["max-linux", "ipex-llm-linux"])
 def without_device(
     request: pytest.FixtureRequest, tmp_path: Path, engine: str
-) -> Iterator[tuple[Order, Image]]:
+) -> Iterator[tuple[ImageRequest, BuiltImage]]:
     """The image of a target for Intel GPUs: its own spec and checks, stand-ins for its wheels."""
     project = Project(tmp_path / "project")
     shutil.copytree(ROOT / "smoke", project.smoke)
@@ -331,23 +338,23 @@ def without_device(
     document["pip"].pop("index")
     text = tomlkit.dumps(document)
     (project.specs / f"{request.param}.toml").write_text(text, encoding="utf-8")
-    target = spec.load_named(project.specs, request.param)
+    target = load_target(project.specs, request.param)
     lock = lock_with_pytest(project, target, wheels)
-    found = sources.read()
-    supply = Supply(
+    found = read_pip_config()
+    supply = ArtifactSources(
         wheelhouses=(tmp_path / "wheels", *found.wheelhouses),
         indexes={"default": found.index_url},
         offline=False,
     )
-    order = Order(project, target, lock, supply, base_image=BASE)
-    yield order, docker(order, run, Silent())
+    order = ImageRequest(project, target, lock, supply, base_image=BASE)
+    yield order, build_image(order, run, Silent())
     remove(engine, order)
 
 
-def lock_with_pytest(project: Project, target: spec.Target, wheels: list[Path]) -> lockfile.Lock:
+def lock_with_pytest(project: Project, target: Target, wheels: list[Path]) -> Lock:
     """Lock stand-ins, and the real pytest that the checks run with."""
     needed = {"pytest", "iniconfig", "packaging", "pluggy", "pygments"}
-    real = lockfile.read(ROOT / "lockfiles" / "cpu-linux").artifacts
+    real = read_lock(ROOT / "lockfiles" / "cpu-linux").artifacts
     artifacts = [artifact for artifact in real if artifact.name in needed]
     for wheel in wheels:
         made = small.artifact(wheel)
@@ -356,19 +363,19 @@ def lock_with_pytest(project: Project, target: spec.Target, wheels: list[Path]) 
         )
     header = {
         "spec": target.digest(),
-        "catalog": catalog.digest(project.catalog, target),
+        "catalog": catalog_digest(project.catalog, target),
         "platform": target.platform,
         "python": target.python,
     }
     folder = project.lock(target.name)
     folder.mkdir(parents=True)
-    text = lockfile.render(header, artifacts)
-    (folder / lockfile.PIP_LAYER).write_text(text, encoding="utf-8")
-    return lockfile.read(folder)
+    text = render_requirements(header, artifacts)
+    (folder / PIP_LAYER).write_text(text, encoding="utf-8")
+    return read_lock(folder)
 
 
 def test_without_its_device_an_image_is_unhealthy_and_says_why(
-    without_device: tuple[Order, Image], engine: str, tmp_path: Path
+    without_device: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
     tag = without_device[1].tag
     with started(engine, tag, "--health-retries=1") as name:
@@ -395,12 +402,14 @@ def test_without_its_device_an_image_is_unhealthy_and_says_why(
 
 def test_cpu_linux_as_it_is_committed(engine: str) -> None:
     project = Project(ROOT)
-    target = spec.load_named(project.specs, "cpu-linux")
-    found = sources.read()
-    indexes = {index: catalog.address(project.catalog, index) for index in target.pip.index}
-    supply = Supply(found.wheelhouses, {"default": found.index_url, **indexes}, offline=False)
-    lock = lockfile.read(project.lock("cpu-linux"))
-    image = docker(Order(project, target, lock, supply, base_image=BASE), run, Silent())
+    target = load_target(project.specs, "cpu-linux")
+    found = read_pip_config()
+    indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
+    supply = ArtifactSources(
+        found.wheelhouses, {"default": found.index_url, **indexes}, offline=False
+    )
+    lock = read_lock(project.lock("cpu-linux"))
+    image = build_image(ImageRequest(project, target, lock, supply, base_image=BASE), run, Silent())
     assert image.size < 1_000_000_000
     script = "find / -xdev -iname '*nvidia*' -o -xdev -name '*.so*' -size +600M"
     assert inside(engine, image.tag, script, "--user=0").stdout == ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from provision.core.errors import ToolError
-from provision.image.oci import settled, write_layout
+from provision.image.oci import normalized_config, write_layout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +106,7 @@ def test_times_and_an_engine_s_own_marks_are_not_part_of_an_image() -> None:
         "config": {"User": "1"},
         "history": [{"created": "now", "created_by": "RUN"}],
     }
-    assert settled(config, EPOCH) == {
+    assert normalized_config(config, EPOCH) == {
         "created": "2026-11-01T00:00:00Z",
         "config": {"User": "1"},
         "history": [{"created": "2026-11-01T00:00:00Z", "created_by": "RUN"}],

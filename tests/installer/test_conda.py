@@ -14,8 +14,8 @@ import pytest
 from provision.core.errors import SpecError, ToolError
 from provision.core.project import CURRENT
 from provision.environment.verify import verify
-from provision.lockfile import conda as condalock
-from provision.lockfile import pip as lockfile
+from provision.lockfile.conda import conda_packages
+from provision.lockfile.pip import CONDA_LAYER, Lock, read_lock
 from tests.condapkg import MINOR, VERSION, File, lock_text, make_package, make_python
 from tests.small import TARGET, make_wheel
 
@@ -47,7 +47,7 @@ class CondaLab:
         return folder
 
     def look(self, *, deep: bool = True) -> list[tuple[str, str]]:
-        lock = lockfile.read(self.lab.project.lock(TARGET))
+        lock = read_lock(self.lab.project.lock(TARGET))
         found = verify((self.lab.home / CURRENT).resolve(), lock, (), deep=deep)
         return [(finding.code, finding.evidence[0]) for finding in found.findings]
 
@@ -71,7 +71,7 @@ def conda(lab: Lab, python_package: Path) -> CondaLab:
         depends=("python",),
     )
     text = lock_text(f"{lab.index.url}/channel", [python, greet])
-    (lab.project.lock(TARGET) / lockfile.CONDA_LAYER).write_text(text, encoding="utf-8")
+    (lab.project.lock(TARGET) / CONDA_LAYER).write_text(text, encoding="utf-8")
     return CondaLab(lab, [python, greet])
 
 
@@ -136,7 +136,7 @@ def test_an_archive_that_cannot_be_unpacked_leaves_nothing(conda: CondaLab) -> N
     broken = conda.archives[1]
     broken.write_bytes(b"the lock was made of this")
     text = lock_text(f"{conda.lab.index.url}/channel", conda.archives)
-    (conda.lab.project.lock(TARGET) / lockfile.CONDA_LAYER).write_text(text, encoding="utf-8")
+    (conda.lab.project.lock(TARGET) / CONDA_LAYER).write_text(text, encoding="utf-8")
     with pytest.raises(ToolError, match="could not lay out") as caught:
         conda.lab.build()
     assert "greet" in caught.value.evidence
@@ -229,12 +229,12 @@ def test_an_edited_file_does_not_reach_the_next_build(conda: CondaLab) -> None:
 
 @pytest.mark.parametrize(
     "folder",
-    sorted(path.parent for path in LOCKS.glob(f"*/{lockfile.CONDA_LAYER}")),
+    sorted(path.parent for path in LOCKS.glob(f"*/{CONDA_LAYER}")),
     ids=lambda folder: folder.name,
 )
 def test_the_committed_layers_are_read_whole(folder: Path) -> None:
-    lock = lockfile.read(folder)
-    packages = condalock.packages(lock)
+    lock = read_lock(folder)
+    packages = conda_packages(lock)
     assert lock.conda is not None
     assert len(packages) == lock.conda.count("manager: conda") > 5
     assert {package.subdir for package in packages} <= {lock.header["platform"], "noarch"}
@@ -253,15 +253,15 @@ def test_faults_of_the_lock_are_told_all_at_once(tmp_path: Path) -> None:
     good = json.loads(lock_text("https://c", [wheel.rename(wheel.with_name("pack-1-0.conda"))]))
     good["package"][0]["hash"] = {"md5": "00"}
     good["package"][0]["url"] = "https://c/pack.conda"
-    lock = lockfile.Lock(tmp_path, {"platform": "linux-64"}, (), json.dumps(good))
+    lock = Lock(tmp_path, {"platform": "linux-64"}, (), json.dumps(good))
     with pytest.raises(SpecError, match="conda layer") as caught:
-        condalock.packages(lock)
+        conda_packages(lock)
     assert "package[0].hash.sha256: is missing" in caught.value.evidence
     assert "package[0].url" in caught.value.evidence
 
 
 @pytest.mark.parametrize("text", ["[", "!!python/object/apply:os.getcwd []", "version: 2"])
 def test_what_is_no_lock_is_refused(tmp_path: Path, text: str) -> None:
-    lock = lockfile.Lock(tmp_path, {"platform": "linux-64"}, (), text)
+    lock = Lock(tmp_path, {"platform": "linux-64"}, (), text)
     with pytest.raises(SpecError):
-        condalock.packages(lock)
+        conda_packages(lock)

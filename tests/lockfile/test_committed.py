@@ -8,67 +8,67 @@ from pathlib import Path
 import pytest
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from provision.artifacts import pip_config as sources
-from provision.artifacts.resumable_download import fetch
+from provision.artifacts.pip_config import read_pip_config
+from provision.artifacts.resumable_download import download
 from provision.catalog import simple_index
 from provision.commands import lock
-from provision.core import http as web
-from provision.core.filesystem import sha256_file
+from provision.core import network
+from provision.core.hashing import sha256_file
 from provision.core.process import run
 from provision.core.project import Project
-from provision.lockfile import pip as lockfile
+from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.lockfile.tags import best_wheel
 from provision.resolver.resolver import Resolver
-from provision.spec import model as spec
+from provision.spec.reader import load_target, target_names
 
 PROJECT = Project(Path(__file__).parents[2])
-NAMES = spec.names(PROJECT.specs)
+NAMES = target_names(PROJECT.specs)
 each = pytest.mark.parametrize("name", NAMES)
 
 
 @each
 def test_is_fresh(name: str) -> None:
-    target = spec.load_named(PROJECT.specs, name)
-    assert lock.staleness(target, PROJECT.catalog, lockfile.read(PROJECT.lock(name))) is None
+    target = load_target(PROJECT.specs, name)
+    assert lock.staleness(target, PROJECT.catalog, read_lock(PROJECT.lock(name))) is None
 
 
 @each
 def test_names_no_host(name: str) -> None:
-    text = (PROJECT.lock(name) / lockfile.PIP_LAYER).read_text(encoding="utf-8")
+    text = (PROJECT.lock(name) / PIP_LAYER).read_text(encoding="utf-8")
     assert not re.search(r"://|127\.0\.0\.1|\.(com|org|io)\b", text)
 
 
 @each
 def test_holds_a_file_of_its_platform_for_each_distribution(name: str) -> None:
-    target = spec.load_named(PROJECT.specs, name)
-    for artifact in lockfile.read(PROJECT.lock(name)).artifacts:
+    target = load_target(PROJECT.specs, name)
+    for artifact in read_lock(PROJECT.lock(name)).artifacts:
         assert best_wheel([artifact.filename], target.platform, target.python), artifact.filename
 
 
 @each
 def test_holds_nothing_forbidden(name: str) -> None:
-    target = spec.load_named(PROJECT.specs, name)
-    locked = lockfile.read(PROJECT.lock(name)).versions
+    target = load_target(PROJECT.specs, name)
+    locked = read_lock(PROJECT.lock(name)).versions
     assert not {item.name for item in target.pip.forbid} & locked.keys()
 
 
 @each
 def test_takes_assigned_names_from_their_index_only(name: str) -> None:
-    target = spec.load_named(PROJECT.specs, name)
-    for artifact in lockfile.read(PROJECT.lock(name)).artifacts:
+    target = load_target(PROJECT.specs, name)
+    for artifact in read_lock(PROJECT.lock(name)).artifacts:
         assert artifact.index == target.pip.index_of(artifact.name)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("cpu-")])
 def test_a_cpu_lock_holds_no_gpu_library(name: str) -> None:
-    locked = lockfile.read(PROJECT.lock(name)).versions
+    locked = read_lock(PROJECT.lock(name)).versions
     assert not [n for n in locked if n.startswith(("nvidia-", "triton", "intel-sycl", "dpcpp"))]
 
 
 @each
 def test_every_conda_package_is_hashed_and_of_its_platform(name: str) -> None:
-    target = spec.load_named(PROJECT.specs, name)
-    conda = lockfile.read(PROJECT.lock(name)).conda
+    target = load_target(PROJECT.specs, name)
+    conda = read_lock(PROJECT.lock(name)).conda
     assert (conda is None) == (target.conda is None)
     if conda:
         packages = conda.split("\n- name: ")[1:]
@@ -85,11 +85,11 @@ def test_the_targets_of_the_mission_are_all_here() -> None:
 
 
 def _text(name: str) -> str:
-    return (PROJECT.lock(name) / lockfile.PIP_LAYER).read_text(encoding="utf-8")
+    return (PROJECT.lock(name) / PIP_LAYER).read_text(encoding="utf-8")
 
 
 def _of(platform: str) -> list[str]:
-    return [n for n in NAMES if spec.load_named(PROJECT.specs, n).platform == platform]
+    return [n for n in NAMES if load_target(PROJECT.specs, n).platform == platform]
 
 
 @pytest.mark.network
@@ -101,8 +101,8 @@ def test_a_lock_is_compiled_again_to_the_same_bytes_in_another_place(
                        "TZ": "Pacific/Kiritimati", "LC_ALL": "C"}.items():  # fmt: skip
         monkeypatch.setenv(key, value)
     monkeypatch.chdir(tmp_path)
-    wished = [spec.load_named(PROJECT.specs, name) for name in ("cpu-linux", "arc-windows")]
-    resolver = Resolver(PROJECT.catalog, sources.read(), run, Silent())
+    wished = [load_target(PROJECT.specs, name) for name in ("cpu-linux", "arc-windows")]
+    resolver = Resolver(PROJECT.catalog, read_pip_config(), run, Silent())
     for result in lock.lock(wished, PROJECT, resolver, write=False):
         assert result.error is None
         assert not result.differs, result.changes
@@ -126,19 +126,19 @@ def test_what_is_locked_can_be_had(tmp_path: Path) -> None:
     wanted = {
         artifact.sha256: artifact
         for name in SAMPLES
-        for artifact in lockfile.read(PROJECT.lock(name)).artifacts
+        for artifact in read_lock(PROJECT.lock(name)).artifacts
         if artifact.index == "default"
     }
     urls = _addresses(sorted({artifact.name for artifact in wanted.values()}))
-    sized = web.sizes(urls[artifact.filename] for artifact in wanted.values())
+    sized = network.content_lengths(urls[artifact.filename] for artifact in wanted.values())
     spent = 0
-    with web.session() as session:
+    with network.session() as session:
         for artifact in sorted(wanted.values(), key=lambda artifact: artifact.size or 0):
             assert sized[urls[artifact.filename]] == artifact.size, artifact.filename
             spent += artifact.size or 0
             if spent < BUDGET:
                 url = urls[artifact.filename]
-                path = fetch(session, url, tmp_path, artifact.filename, _ignore)
+                path = download(session, url, tmp_path, artifact.filename, _ignore)
                 assert sha256_file(path) == artifact.sha256, artifact.filename
                 path.unlink()
     assert len(wanted) > 80
@@ -149,7 +149,7 @@ def _ignore(_filename: str, _done: int, _total: int | None) -> None:
 
 
 def _addresses(names: list[str]) -> dict[str, str]:
-    index = sources.read().index_url or PYPI_SIMPLE_ENDPOINT
-    with web.session() as session:
-        pages = [simple_index.listing(session, index, name) for name in names]
+    index = read_pip_config().index_url or PYPI_SIMPLE_ENDPOINT
+    with network.session() as session:
+        pages = [simple_index.list_wheels(session, index, name) for name in names]
     return {package.filename: package.url for page in pages for package in page}

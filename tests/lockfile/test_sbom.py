@@ -5,22 +5,25 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from provision.lockfile import pip as lockfile
+from provision.lockfile.pip import Lock, read_lock
 from provision.lockfile.sbom import sbom
-from provision.spec import model as spec
+from provision.spec.reader import load_target
+
+if TYPE_CHECKING:
+    from provision.spec.model import Target
 
 ROOT = Path(__file__).parents[2]
 TARGETS = [path.stem for path in sorted((ROOT / "envs").glob("*.toml"))]
 
 
-def read(name: str) -> tuple[spec.Target, lockfile.Lock]:
-    return spec.load_named(ROOT / "envs", name), lockfile.read(ROOT / "lockfiles" / name)
+def read(name: str) -> tuple[Target, Lock]:
+    return load_target(ROOT / "envs", name), read_lock(ROOT / "lockfiles" / name)
 
 
 def listed(name: str) -> dict[str, Any]:
@@ -69,7 +72,7 @@ def test_it_tells_who_asked_for_what() -> None:
 def test_the_same_lock_gives_the_same_bytes_and_another_lock_another_number() -> None:
     target, lock = read("cpu-linux")
     assert sbom(target, lock) == sbom(target, lock)
-    other = lockfile.Lock(lock.folder, lock.header, lock.artifacts[1:], lock.conda)
+    other = Lock(lock.folder, lock.header, lock.artifacts[1:], lock.conda)
     numbers = {json.loads(sbom(target, each))["serialNumber"] for each in (lock, other)}
     assert len(numbers) == 2
 

@@ -9,7 +9,7 @@ import pytest
 
 from provision.core.findings import Level
 from provision.report.model import Report
-from provision.report.regressions import compare, moves
+from provision.report.regressions import changed_layers, compare_reports
 
 STACK = {"kernel": "6.1", "driver xe": "6.1", "compute-runtime": "25.18"}
 
@@ -47,17 +47,17 @@ def report(
 
 
 def codes(before: Report, after: Report) -> list[str]:
-    return [finding.code for finding in compare(before, after).findings]
+    return [finding.code for finding in compare_reports(before, after).findings]
 
 
 def test_nothing_changed_is_no_finding() -> None:
-    result = compare(report(), report())
+    result = compare_reports(report(), report())
     assert (result.moves, result.findings, result.bad) == ((), (), False)
 
 
 def test_the_layer_that_moved_is_named_first_and_is_the_cause() -> None:
     after = report(failed=("device.matmul",), stack=STACK | {"compute-runtime": "24.39"})
-    result = compare(report(), after)
+    result = compare_reports(report(), after)
     assert [str(move) for move in result.moves] == ["compute-runtime: 25.18 -> 24.39"]
     (finding,) = result.findings
     assert finding.code == "check-broke"
@@ -66,13 +66,13 @@ def test_the_layer_that_moved_is_named_first_and_is_the_cause() -> None:
 
 
 def test_a_break_without_a_move_says_that_nothing_moved() -> None:
-    (finding,) = compare(report(), report(failed=("device.matmul",))).findings
+    (finding,) = compare_reports(report(), report(failed=("device.matmul",))).findings
     assert "nothing that is recorded changed" in finding.cause
 
 
 def test_layers_come_go_and_the_lock_moves() -> None:
     now = {"kernel": "6.1", "driver xe": "6.2", "CUDA driver library": "580.65"}
-    found = {str(move) for move in moves(report(), now, "b" * 64)}
+    found = {str(move) for move in changed_layers(report(), now, "b" * 64)}
     assert found == {
         "driver xe: 6.1 -> 6.2",
         "compute-runtime: 25.18 -> absent",
@@ -82,13 +82,13 @@ def test_layers_come_go_and_the_lock_moves() -> None:
 
 
 def test_a_check_that_vanished_is_bad() -> None:
-    result = compare(report(), report(ids=("device.matmul",)))
+    result = compare_reports(report(), report(ids=("device.matmul",)))
     assert [finding.code for finding in result.findings] == ["check-vanished"]
     assert result.bad
 
 
 def test_a_healed_check_is_a_note() -> None:
-    result = compare(report(failed=("device.matmul",)), report())
+    result = compare_reports(report(failed=("device.matmul",)), report())
     (finding,) = result.findings
     assert (finding.code, finding.level) == ("check-healed", Level.NOTE)
     assert not result.bad

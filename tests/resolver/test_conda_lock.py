@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.catalog import snapshot as catalog
+from provision.catalog.snapshot import Channel
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import run
-from provision.resolver import conda_lock
-from provision.resolver import conda_shim as conda_adapter
+from provision.resolver import conda_lock, conda_shim
 from provision.spec.model import Conda, Pip, Target
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ PACKAGES = (
     package("tzdata", "2024a", "noarch", noarch="generic"),
     package("cudatool", "12.0", "linux-64", "__cuda"),
 )
-CHANNEL = catalog.Channel.model_validate_json(
+CHANNEL = Channel.model_validate_json(
     json.dumps({"$schema": "channel.schema.json", "url": FORGE, "packages": PACKAGES})
 )
 
@@ -88,18 +87,18 @@ def test_repodata_tells_real_addresses_and_one_platform() -> None:
 def test_the_adapter_reads_condas_command_line() -> None:
     line = ["--prefix", "/x", "--dry-run", "--json", "--override-channels", "--channel", "forge",
             "--channel", "file:///tmp/conda-lock-fake-repodata-1", "python 3.11.*"]  # fmt: skip
-    channels, specs = conda_adapter.parse(line)
+    channels, specs = conda_shim.parse(line)
     assert channels == ["forge", "file:///tmp/conda-lock-fake-repodata-1"]
     assert specs == ["python 3.11.*"]
     with pytest.raises(ValueError, match="--solver"):
-        conda_adapter.parse(["--solver", "classic"])
+        conda_shim.parse(["--solver", "classic"])
 
 
 def test_the_adapter_answers_like_conda_also_when_it_fails() -> None:
-    assert conda_adapter.answer(["--version"]) == (0, "conda 25.0.0")
-    code, text = conda_adapter.answer(["install", "x"])
+    assert conda_shim.respond(["--version"]) == (0, "conda 25.0.0")
+    code, text = conda_shim.respond(["install", "x"])
     assert (code, json.loads(text)["message"]) == (2, "unknown command install x")
-    code, text = conda_adapter.answer(["create", "--solver", "classic"])
+    code, text = conda_shim.respond(["create", "--solver", "classic"])
     assert (code, json.loads(text)["error"]) == (1, "ValueError")
 
 

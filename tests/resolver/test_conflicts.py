@@ -9,7 +9,7 @@ import pytest
 
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
-from provision.resolver import conflicts as clash
+from provision.resolver.conflicts import explain_conflict, premises, smallest_conflict
 from provision.spec.model import Pip, Target
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def target(*requirements: str) -> Target:
     ],
 )
 def test_facts_are_told_in_plain_words(text: str, facts: list[str]) -> None:
-    assert clash.facts(HEAD + text) == facts
+    assert premises(HEAD + text) == facts
 
 
 def test_a_version_after_the_cutoff_is_told_with_the_command_that_moves_it() -> None:
@@ -85,7 +85,7 @@ def test_a_version_after_the_cutoff_is_told_with_the_command_that_moves_it() -> 
         "only include packages uploaded before 2026-11-01T00:00:00Z. The requested version, "
         "v5.22.2, was published at 2026-11-06T15:42:54Z. Consider using `exclude-newer-package`"
     )
-    error = clash.explain(target("transformers==5.22.2"), said(text), lambda _: None, ())
+    error = explain_conflict(target("transformers==5.22.2"), said(text), lambda _: None, ())
     assert isinstance(error, SpecError)
     assert "published on 2026-11-06" in error.cause
     assert "provision lock thing --upgrade transformers" in error.remedy
@@ -98,7 +98,7 @@ def test_the_smallest_clash_is_found_among_many() -> None:
         tried.append(requirements)
         return said(HEAD + "clash") if {"b", "d"} <= set(requirements) else None
 
-    left, last = clash.smallest(["a", "b", "c", "d", "e"], said(HEAD + "first"), again)
+    left, last = smallest_conflict(["a", "b", "c", "d", "e"], said(HEAD + "first"), again)
     assert left == ["b", "d"]
     assert "clash" in last.stderr
     assert len(tried) == 5
@@ -106,12 +106,12 @@ def test_the_smallest_clash_is_found_among_many() -> None:
 
 def test_a_network_that_fails_is_no_clash() -> None:
     text = "error: Failed to fetch: `https://mirror.example/simple/numpy/`\n  cause: refused"
-    error = clash.explain(target("numpy"), said(text), lambda _: None, ())
+    error = explain_conflict(target("numpy"), said(text), lambda _: None, ())
     assert isinstance(error, ToolError)
     assert "refused" in error.evidence
 
 
 def test_a_network_that_fails_on_the_way_does_not_count_as_a_clash() -> None:
     failing = said("error: Failed to fetch")
-    left, _ = clash.smallest(["a", "b"], said(HEAD + "first"), lambda _: failing)
+    left, _ = smallest_conflict(["a", "b"], said(HEAD + "first"), lambda _: failing)
     assert left == ["a", "b"]

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from provision.catalog.snapshot import Wheel
-from provision.resolver import local_index as loopback
+from provision.resolver import local_index
 
 TORCH = Wheel(
     filename="torch-2.13.0+cpu-cp311-cp311-win_amd64.whl",
@@ -20,7 +20,7 @@ INDEXES = {"vendor": (TORCH,), "empty": ()}
 
 
 def test_a_page_tells_file_hash_size_and_python() -> None:
-    reply = loopback.answer(INDEXES, "/digest/vendor/torch/")
+    reply = local_index.respond(INDEXES, "/digest/vendor/torch/")
     (file,) = json.loads(reply.body)["files"]
     assert reply.content_type == "application/vnd.pypi.simple.v1+json"
     assert file["hashes"] == {"sha256": "a" * 64}
@@ -29,7 +29,7 @@ def test_a_page_tells_file_hash_size_and_python() -> None:
 
 
 def test_metadata_tells_requirements() -> None:
-    reply = loopback.answer(INDEXES, f"/d/vendor/files/{TORCH.filename}.metadata")
+    reply = local_index.respond(INDEXES, f"/d/vendor/files/{TORCH.filename}.metadata")
     assert reply.body.decode().splitlines()[1:] == [
         "Name: torch",
         "Version: 2.13.0+cpu",
@@ -44,17 +44,19 @@ def test_metadata_tells_requirements() -> None:
              "/d/empty/files/torch-2.13.0+cpu-cp311-cp311-win_amd64.whl"]
 )  # fmt: skip
 def test_nothing_else_is_there(path: str) -> None:
-    assert loopback.answer(INDEXES, path).status == 404
+    assert local_index.respond(INDEXES, path).status == 404
 
 
 def test_a_file_leads_to_its_vendor() -> None:
-    reply = loopback.answer(INDEXES, "/d/vendor/files/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl")
+    reply = local_index.respond(
+        INDEXES, "/d/vendor/files/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl"
+    )
     assert (reply.status, reply.location) == (302, "https://example.org/torch.whl")
 
 
 @pytest.mark.machine
 def test_it_is_served_while_the_context_lasts_and_its_address_tells_the_content() -> None:
-    with loopback.serve(INDEXES, "f" * 64) as urls:
+    with local_index.serve(INDEXES, "f" * 64) as urls:
         assert set(urls) == {"vendor", "empty"}
         assert f"/{'f' * 16}/vendor/" in urls["vendor"]
         assert requests.get(urls["vendor"] + "torch/", timeout=5).json()["name"] == "torch"

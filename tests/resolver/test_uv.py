@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from provision.core.errors import ToolError
-from provision.resolver import uv as uv_lock
+from provision.resolver import uv
 from provision.spec.model import Pip, Target
 
 PYLOCK = """
@@ -27,7 +27,7 @@ def target() -> Target:
 
 
 def test_the_cutoff_is_a_moment_that_no_time_zone_moves() -> None:
-    argv = uv_lock.compile_argv("uv", target(), {"vendor": "http://127.0.0.1:1/x/"})
+    argv = uv.compile_argv("uv", target(), {"vendor": "http://127.0.0.1:1/x/"})
     assert argv[argv.index("--exclude-newer") + 1] == "2026-11-01T00:00:00Z"
     assert argv[argv.index("--index") + 1] == "vendor=http://127.0.0.1:1/x/"
     assert argv[argv.index("--python-platform") + 1] == "x86_64-pc-windows-msvc"
@@ -39,7 +39,7 @@ accelerate==1.15.0        # via -r requirements.in
 numpy==2.4.6              # via -r requirements.in, accelerate, transformers
 setuptools==70.0          # via --override overrides.txt, torch
 """
-    assert uv_lock.parse_pins(text) == {
+    assert uv.parse_pins(text) == {
         "accelerate": ("1.15.0", ("the spec",)),
         "numpy": ("2.4.6", ("accelerate", "the spec", "transformers")),
         "setuptools": ("70.0", ("the spec", "torch")),
@@ -48,7 +48,7 @@ setuptools==70.0          # via --override overrides.txt, torch
 
 def test_the_platforms_wheel_is_picked() -> None:
     pins = {"numpy": ("2.0", ("the spec",))}
-    (pick,) = uv_lock.parse_pylock(PYLOCK % ' sha256 = "a" ', pins, "linux-64", "3.11")
+    (pick,) = uv.parse_pylock(PYLOCK % ' sha256 = "a" ', pins, "linux-64", "3.11")
     assert pick.filename == "numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     assert (pick.sha256, pick.size) == ("a", 3)
 
@@ -56,11 +56,13 @@ def test_the_platforms_wheel_is_picked() -> None:
 def test_no_wheel_and_no_hash_are_told_by_name() -> None:
     pins = {"numpy": ("2.0", ("the spec",))}
     with pytest.raises(ToolError, match=r"no SHA-256 for numpy-2\.0-cp311"):
-        uv_lock.parse_pylock(PYLOCK % "", pins, "linux-64", "3.11")
+        uv.parse_pylock(PYLOCK % "", pins, "linux-64", "3.11")
     with pytest.raises(ToolError, match=r"numpy 2\.0 has no wheel for win-64 and Python 3\.12"):
-        uv_lock.parse_pylock(PYLOCK % "", pins, "win-64", "3.12")
+        uv.parse_pylock(PYLOCK % "", pins, "win-64", "3.12")
 
 
 def test_the_proxy_is_told_to_leave_this_machine_alone() -> None:
-    assert uv_lock.direct({"no_proxy": "corp.example"}) == {"NO_PROXY": "corp.example,127.0.0.1"}
-    assert uv_lock.direct({}) == {"NO_PROXY": "127.0.0.1"}
+    assert uv.loopback_environment({"no_proxy": "corp.example"}) == {
+        "NO_PROXY": "corp.example,127.0.0.1"
+    }
+    assert uv.loopback_environment({}) == {"NO_PROXY": "127.0.0.1"}

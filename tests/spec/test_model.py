@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 
 from provision.core.errors import Exit, SpecError, UsageError
-from provision.spec import model as spec
+from provision.spec.model import spec_schema
+from provision.spec.reader import load_spec, load_target
 
 GOOD = """
 summary = "A target"
@@ -32,7 +33,7 @@ def write(folder: Path, text: str, name: str = "a-target") -> Path:
 
 
 def test_a_spec_becomes_a_frozen_target(tmp_path: Path) -> None:
-    target = spec.load(write(tmp_path, GOOD))
+    target = load_spec(write(tmp_path, GOOD))
     assert (target.name, target.pip.index_of("torch"), target.pip.index_of("numpy")) == (
         "a-target",
         "pytorch-cpu",
@@ -54,7 +55,7 @@ requirements = ["torch=="]
 driver = "newest"
 """
     with pytest.raises(SpecError, match="has 5 faults") as caught:
-        spec.load(write(tmp_path, bad))
+        load_spec(write(tmp_path, bad))
     faults = caught.value.evidence.splitlines()
     places = ["accelarator", "accelerator", "python", "hardware.driver", "pip.requirements[0]"]
     assert sorted(fault.split(":")[0] for fault in faults) == sorted(places)
@@ -88,17 +89,17 @@ driver = "newest"
 def test_parts_that_contradict(tmp_path: Path, change: tuple[str, str], told: str) -> None:
     path = write(tmp_path, GOOD.replace(*change))
     if not told:
-        spec.load(path)
+        load_spec(path)
         return
     with pytest.raises(SpecError) as caught:
-        spec.load(path)
+        load_spec(path)
     assert told in caught.value.evidence
     assert "secret" not in caught.value.evidence
 
 
 def test_an_image_for_windows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="1 fault") as caught:
-        spec.load(write(tmp_path, GOOD.replace("linux-64", "win-64") + "[docker]\n"))
+        load_spec(write(tmp_path, GOOD.replace("linux-64", "win-64") + "[docker]\n"))
     assert "linux-64" in caught.value.evidence
 
 
@@ -107,29 +108,29 @@ def test_what_is_no_toml_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.toml"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(SpecError, match=r"x\.toml"):
-        spec.load(path)
+        load_spec(path)
 
 
 def test_an_unknown_target_suggests_the_nearest(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "cpu-linux")
     with pytest.raises(UsageError) as caught:
-        spec.load_named(tmp_path, "cpu-linx")
+        load_target(tmp_path, "cpu-linx")
     assert "did you mean `cpu-linux`?" in caught.value.remedy
 
 
 def test_the_digest_follows_what_decides_the_lock(tmp_path: Path) -> None:
-    first = spec.load(write(tmp_path, GOOD)).digest()
-    assert spec.load(write(tmp_path, GOOD.replace("A target", "Else"))).digest() == first
-    assert spec.load(write(tmp_path, GOOD.replace("2026-11-01", "2026-11-02"))).digest() != first
+    first = load_spec(write(tmp_path, GOOD)).digest()
+    assert load_spec(write(tmp_path, GOOD.replace("A target", "Else"))).digest() == first
+    assert load_spec(write(tmp_path, GOOD.replace("2026-11-01", "2026-11-02"))).digest() != first
 
 
 def test_variables_know_the_prefix(tmp_path: Path) -> None:
-    target = spec.load(write(tmp_path, GOOD + '[environment]\nLIB = "{prefix}/lib"\n'))
+    target = load_spec(write(tmp_path, GOOD + '[environment]\nLIB = "{prefix}/lib"\n'))
     assert target.variables(Path("/e")) == {"LIB": "/e/lib"}
 
 
 def test_the_schema_accepts_what_the_model_accepts() -> None:
-    document = spec.schema()
+    document = spec_schema()
     jsonschema.Draft202012Validator.check_schema(document)
     validator = jsonschema.Draft202012Validator(document)
     for path in sorted(Path(__file__).parents[2].glob("envs/*.toml")):

@@ -6,7 +6,7 @@ import re
 import time
 from html.parser import HTMLParser
 
-from provision.ui import html_report as page
+from provision.ui.html_report import render_page
 from tests.report.test_regressions import STACK, report
 
 
@@ -29,7 +29,7 @@ class _Tags(HTMLParser):
 
 
 def test_the_page_tells_verdict_host_and_checks() -> None:
-    text = page.render([report(), report(failed=("device.matmul",))])
+    text = render_page([report(), report(failed=("device.matmul",))])
     for words in ("1 of 2 failed", "Arc A770", "compute-runtime", "25.18", "device.matmul raises"):
         assert words in text
     assert "check-broke" not in text  # codes are for machines
@@ -37,7 +37,7 @@ def test_the_page_tells_verdict_host_and_checks() -> None:
 
 
 def test_the_page_is_sound_and_fetches_nothing() -> None:
-    text = page.render([report(), report(stack=STACK | {"kernel": "6.2"})])
+    text = render_page([report(), report(stack=STACK | {"kernel": "6.2"})])
     tags = _Tags()
     tags.feed(text)
     assert (tags.stray, tags.open) == ([], [])
@@ -46,12 +46,12 @@ def test_the_page_is_sound_and_fetches_nothing() -> None:
 
 
 def test_what_a_report_says_cannot_become_markup() -> None:
-    text = page.render([report(stack={"kernel": "<script>alert(1)</script>"})])
+    text = render_page([report(stack={"kernel": "<script>alert(1)</script>"})])
     assert "<script" not in text
 
 
 def test_one_report_has_no_course_and_no_comparison() -> None:
-    text = page.render([report()])
+    text = render_page([report()])
     assert "Over time" not in text
     assert "Since the last good report" not in text
 
@@ -60,6 +60,6 @@ def test_two_hundred_reports_render_in_a_second() -> None:
     ids = tuple(f"check.{number}" for number in range(40))
     reports = [report(speed=1000.0 + number, ids=ids) for number in range(200)]
     started = time.process_time()
-    text = page.render(reports)
+    text = render_page(reports)
     assert time.process_time() - started < 1.0
     assert text.count("<figure>") == 40

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.commands.bundle import bundle
-from provision.environment import manifest as record
-from provision.installer.install import Supply
-from provision.lockfile import pip as lockfile
-from provision.spec import model as spec
+from provision.environment.manifest import read_generation
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_target
 from tests.lab import Silent, without_a_route
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
@@ -136,7 +136,7 @@ def test_a_fresh_clone_sets_itself_up_and_builds(windows: Windows) -> None:
     windows.relock("1.0")
     said = windows.nox("-s", f"build-{TARGET}")
     assert "tiny is ready: 2 packages" in "".join(said)
-    made = record.read(windows.current())
+    made = read_generation(windows.current())
     assert made is not None
     assert (made.record.proof, made.record.python) == ("proven", "3.11.9")
     assert (windows.current() / "Scripts" / "python.exe").is_file()
@@ -234,9 +234,9 @@ def test_a_bundle_made_here_builds_there_without_a_network(
     out = tmp_path / "air gap"
     made = bundle(
         windows.project,
-        spec.load_named(windows.project.specs, TARGET),
-        lockfile.read(windows.project.lock(TARGET)),
-        supply=Supply(
+        load_target(windows.project.specs, TARGET),
+        read_lock(windows.project.lock(TARGET)),
+        supply=ArtifactSources(
             (), {"default": None, "vendor": f"{windows.index.url}/vendor/"}, offline=False
         ),
         folder=out,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.core.findings import Finding
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
 
 
 class Rule(Protocol):
@@ -36,7 +36,7 @@ class Rule(Protocol):
     code: ClassVar[str]
     unless: ClassVar[tuple[str, ...]]
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         ...
 
@@ -84,7 +84,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def judge(facts: Facts, rules: tuple[Rule, ...] = RULES) -> list[Finding]:
+def judge(facts: DoctorContext, rules: tuple[Rule, ...] = RULES) -> list[Finding]:
     """Return what is wrong, worst first, causes before their symptoms."""
     found: list[Finding] = []
     for rule in rules:

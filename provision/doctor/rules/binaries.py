@@ -11,9 +11,9 @@ from provision.doctor.distributions import list_names, parse_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
     from provision.doctor.distributions import Distribution
-    from provision.doctor.libraries import Missing
+    from provision.doctor.libraries import MissingLibrary
 
 _ONEAPI = re.compile(
     r"lib(sycl|mkl|ze_|ur_|pi_|OpenCL|intlc|svml|imf|irng|irc|iomp5|ccl|umf|dnnl|tbb|xptifw|hwloc)\S*"
@@ -52,9 +52,9 @@ class MissingLibraries:
         "ipex-torch-version-mismatch",
     )
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        groups: dict[tuple[str, Level], list[Missing]] = {}
+        groups: dict[tuple[str, Level], list[MissingLibrary]] = {}
         for missing in facts.missing:
             groups.setdefault(_kind(missing, facts), []).append(missing)
         for (code, level), several in groups.items():
@@ -69,7 +69,7 @@ class MissingLibraries:
             )
 
 
-def _kind(missing: Missing, facts: Facts) -> tuple[str, Level]:
+def _kind(missing: MissingLibrary, facts: DoctorContext) -> tuple[str, Level]:
     if _DRIVER.fullmatch(missing.name):
         # A CUDA build on a machine without such a card is what a plain installation gives.
         return "driver-missing", Level.ERROR if facts.gpus("nvidia") else Level.NOTE
@@ -95,7 +95,7 @@ class SameLibraryTwice:
     code: ClassVar[str] = "cuda-library-mismatch"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         libraries: dict[tuple[str, str], list[Distribution]] = {}
         for dist in facts.env.like("nvidia-"):
@@ -125,7 +125,7 @@ class NewMkl:
     code: ClassVar[str] = "mkl-abi-break"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         names = list_names(facts.env.prefix / "conda-meta")
         found = (re.match(r"(mkl|pytorch)-(\d[\w.]*)-", name) for name in names)
@@ -149,7 +149,7 @@ class Setvars:
     code: ClassVar[str] = "oneapi-version-conflict"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         variables = facts.host.variables
         bundled = facts.env.get("intel-sycl-rt") or facts.env.get("dpcpp-cpp-rt")

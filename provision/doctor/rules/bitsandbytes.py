@@ -11,7 +11,7 @@ from provision.doctor.distributions import list_names
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
     from provision.doctor.distributions import Distribution
 
 _LIBRARY = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
@@ -25,7 +25,7 @@ class NoGpuLibrary:
     code: ClassVar[str] = "bitsandbytes-no-gpu-build"
     unless: ClassVar[tuple[str, ...]] = ("cpu-build-of-torch-installed", "half-installed")
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         found, torch = facts.env.get("bitsandbytes"), facts.env.torch
         if found is None or torch is None:

@@ -12,7 +12,7 @@ from provision.doctor.rules.requirements import pinned
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
     from provision.doctor.distributions import Distribution
 
 # The minors of torchvision and torchtext run ahead of torch's: 0.15 goes with 2.0, 0.24 with 2.9
@@ -33,7 +33,7 @@ class Companions:
     code: ClassVar[str] = "torch-companion-mismatch"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         torch = facts.env.get("torch")
         if torch is None or _is_own_build(torch):
@@ -69,7 +69,7 @@ def _goes_with(dist: Distribution, torch: Distribution) -> str:
     return ""
 
 
-def _of_cuda(dist: Distribution, torch: Distribution, facts: Facts) -> str:
+def _of_cuda(dist: Distribution, torch: Distribution, facts: DoctorContext) -> str:
     """Return what a companion goes with that the default index has for CUDA only, or ""."""
     if not _is_on_linux(facts) or dist.local or torch.local not in ("cpu", "xpu"):
         return ""
@@ -95,7 +95,7 @@ def _is_own_build(torch: Distribution) -> bool:
     return bool(torch.parsed and torch.parsed.pre and torch.parsed.pre[0] == "a")
 
 
-def _is_on_linux(facts: Facts) -> bool:
+def _is_on_linux(facts: DoctorContext) -> bool:
     markers = facts.env.markers
     return (markers["sys_platform"], markers["platform_machine"]) == ("linux", "x86_64")
 
@@ -110,7 +110,7 @@ class Extensions:
     code: ClassVar[str] = "compiled-extension-abi-mismatch"
     unless: ClassVar[tuple[str, ...]] = ("half-installed",)
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         torch = facts.env.get("torch")
         if torch is None:
@@ -143,7 +143,7 @@ def _other_torch(dist: Distribution, torch: Distribution) -> str:
     return minor if minor != torch.minor or _is_own_build(torch) else ""
 
 
-def _other_abi(dist: Distribution, torch: Distribution, facts: Facts) -> str:
+def _other_abi(dist: Distribution, torch: Distribution, facts: DoctorContext) -> str:
     """Return the C++ ABI that the name of a wheel tells, or "" if it is that of this torch."""
     told = _ABI.search(_wheel(dist))
     published = _BUILD.fullmatch(torch.local) or any("nvidia-" in line for line in torch.requires)

@@ -12,7 +12,7 @@ from provision.doctor.rules.requirements import pinned
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
     from provision.doctor.distributions import Distribution
 
 _IPEX = "intel-extension-for-pytorch"
@@ -24,7 +24,7 @@ class IpexBesideIpexLlm:
     code: ClassVar[str] = "ipex-llm-with-separate-ipex"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         ipex = facts.env.get(_IPEX)
         llm = facts.env.get("ipex-llm") or facts.env.get("bigdl-llm")
@@ -64,7 +64,7 @@ class IpexInCuda:
     code: ClassVar[str] = "ipex-in-cuda-env"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         ipex, torch = facts.env.get(_IPEX), facts.env.torch
         meant = facts.target is not None and facts.target.accelerator == "cuda"
@@ -92,7 +92,7 @@ class IpexOtherTorch:
     code: ClassVar[str] = "ipex-torch-version-mismatch"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         ipex, torch = facts.env.get(_IPEX), facts.env.torch
         if ipex is None or torch is None:
@@ -121,7 +121,7 @@ class TransformersForIpexLlm:
     code: ClassVar[str] = "transformers-version-too-new-for-ipex-llm"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         llm, transformers = facts.env.get("ipex-llm"), facts.env.get("transformers")
         if llm is None or transformers is None or transformers.parsed is None:
@@ -145,7 +145,7 @@ class OldAccelerate:
     code: ClassVar[str] = "accelerate-offload-keyerror"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         accelerate = facts.env.get("accelerate")
         # ipex-llm pins an old one, and offloads by its own means.
@@ -168,7 +168,7 @@ class Retired:
     code: ClassVar[str] = "index-retired"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         names = (_IPEX, "ipex-llm", "bigdl-llm")
         archived = [d for name in names if (d := facts.env.get(name))]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from provision.commands.detect import driver_version, satisfies
 from provision.core.findings import Finding, Level
+from provision.host.drivers import driver_version, satisfies
 from provision.host.visibility import hidden, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
     from provision.host.model import Gpu
 
 # The runtimes of torch 2.13+xpu (oneAPI 2026) fail with compute-runtime 24.39 and work with
@@ -27,7 +27,7 @@ class Selector:
     code: ClassVar[str] = "selector-syntax"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         value = facts.host.variables.get("ONEAPI_DEVICE_SELECTOR", "")
         if part := malformed(value):
@@ -47,7 +47,7 @@ class HiddenCard:
     code: ClassVar[str] = "no-gpu-device-visible"
     unless: ClassVar[tuple[str, ...]] = ("selector-syntax",)
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         covered = hidden(facts.host)
         own = [gpu for gpu in facts.own_gpus if gpu.supported]
@@ -86,7 +86,7 @@ class NoDriver:
     code: ClassVar[str] = "driver-missing"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         bare = [gpu for gpu in facts.own_gpus if gpu.supported and gpu.driver is None]
         if bare:
@@ -106,7 +106,7 @@ class HalfUpdated:
     code: ClassVar[str] = "driver-missing"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing",)
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         library = facts.host.runtimes.cuda
         for gpu in facts.gpus("nvidia")[:1] if facts.accelerator == "cuda" else ():
@@ -128,7 +128,7 @@ class NoPermission:
     code: ClassVar[str] = "no-render-permission"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing",)
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         nodes = [node for gpu in facts.own_gpus for node in gpu.nodes if not node.usable]
         closed = [node for node in nodes if node.present]
@@ -160,7 +160,7 @@ class NoRuntime:
     code: ClassVar[str] = "oneapi-runtime-missing"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing", "oneapi-runtime-missing")
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         host = facts.host
         own = [gpu for gpu in facts.own_gpus if gpu.vendor == "intel" and gpu.supported]
@@ -188,7 +188,7 @@ class UnsupportedGpu:
     code: ClassVar[str] = "unsupported-gpu-architecture"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         known = [gpu for gpu in facts.own_gpus if gpu.device_id]
         bad = [line for gpu in known if (line := _unsupported(gpu, facts))]
@@ -203,7 +203,7 @@ class UnsupportedGpu:
             )
 
 
-def _unsupported(gpu: Gpu, facts: Facts) -> str:
+def _unsupported(gpu: Gpu, facts: DoctorContext) -> str:
     if not gpu.supported:
         return f"{gpu.name} (family {gpu.family or 'unknown'}) is no PyTorch device"
     cuda = facts.env.torch.cuda if facts.env.torch else None
@@ -219,7 +219,7 @@ class OldDriver:
     code: ClassVar[str] = "driver-too-old"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing", "unsupported-gpu-architecture")
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         wanted = _wanted_driver(facts)
         for gpu in facts.own_gpus:
@@ -239,7 +239,7 @@ class OldDriver:
                 return
 
 
-def _wanted_driver(facts: Facts) -> list[str]:
+def _wanted_driver(facts: DoctorContext) -> list[str]:
     wanted = [facts.target.hardware.driver] if facts.target and facts.target.hardware.driver else []
     torch, platform = facts.env.torch, facts.host.platform
     if torch and torch.cuda and (least := facts.devices.least_driver(torch.cuda, platform)):
@@ -258,7 +258,7 @@ class StaleCaches:
     code: ClassVar[str] = "stale-kernel-cache"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         changed = facts.driver_changed
         stale = [c.path for c in facts.caches if changed is not None and c.oldest < changed]

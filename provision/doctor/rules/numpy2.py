@@ -9,7 +9,7 @@ from provision.core.findings import Finding, Level
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
 
 # The first release that was built for NumPy 2. Of torch see pytorch/pytorch#107302; each of the
 # others was imported beside NumPy 2.0.2, and the release before it failed to.
@@ -46,7 +46,7 @@ class Numpy2:
     code: ClassVar[str] = "numpy2-abi"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         numpy = facts.env.get("numpy")
         if numpy is None or not numpy.parsed or numpy.parsed.major < 2:

@@ -10,7 +10,7 @@ from provision.core.findings import Finding, Level
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
     from provision.doctor.distributions import Distribution
 
 # What hurts when another copy of it is imported.
@@ -26,7 +26,7 @@ class Interpreter:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         if facts.env.broken:
             yield Finding(
@@ -45,7 +45,7 @@ class HalfInstalled:
     code: ClassVar[str] = "half-installed"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         evidence = [f"leftover {facts.env.site / name}" for name in facts.env.leftovers]
         for name, several in facts.env.distributions.items():
@@ -81,7 +81,7 @@ class OtherPython:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         own = facts.env.python
         foreign = [
@@ -113,7 +113,7 @@ class Shadowed:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         if home := facts.host.variables.get("PYTHONHOME"):
             yield self._finding(Level.ERROR, "PYTHONHOME", (f"PYTHONHOME={home}",))
@@ -141,7 +141,7 @@ class UserSite:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         if facts.env.virtual or facts.host.variables.get("PYTHONNOUSERSITE"):
             return
@@ -165,7 +165,7 @@ class Startup:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         runs = [f"{n}: {line[:120]}" for n, line in facts.env.pth if line.startswith("import")]
         runs += [f"{facts.env.site / name} runs at every start" for name in facts.env.customize]
@@ -186,7 +186,7 @@ class NoWheels:
     code: ClassVar[str] = "python-version-unsupported"
     unless: ClassVar[tuple[str, ...]] = ("wrong-interpreter-site-packages",)
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         own = facts.env.python
         if not own:

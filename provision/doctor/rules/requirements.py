@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from packaging.requirements import Requirement
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
     from provision.doctor.distributions import Distribution
     from provision.doctor.environment import Environment
 
@@ -67,7 +67,7 @@ class Requirements:
         "numpy2-abi",
     )
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         spared = set(_overridden(facts))
         broken: dict[_Kind, list[str]] = {}
@@ -85,7 +85,7 @@ class Requirements:
             yield Finding(kind.code, kind.level, kind.symptom, kind.cause, kind.remedy, evidence)
 
 
-def _overridden(facts: Facts) -> Iterator[str]:
+def _overridden(facts: DoctorContext) -> Iterator[str]:
     overrides = facts.target.pip.overrides if facts.target else ()
     for override in overrides:
         if parsed := _requirement(override.requirement):

@@ -13,7 +13,7 @@ from provision.environment.installed import name_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
 
 # These have nothing to do where torch has no CUDA.
 _FOR_CUDA = ("xformers", "flash-attn", "causal-conv1d", "mamba-ssm", "auto-gptq", "exllamav2",
@@ -26,7 +26,7 @@ class WrongBuild:
     code: ClassVar[str] = "wrong-index-resolved"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         torch, target = facts.env.torch, facts.target
         built = facts.env.accelerator
@@ -48,7 +48,7 @@ class CpuBuild:
     code: ClassVar[str] = "cpu-build-of-torch-installed"
     unless: ClassVar[tuple[str, ...]] = ("half-installed",)
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         torch = facts.env.torch
         if torch is None or facts.env.accelerator != "cpu":
@@ -73,13 +73,13 @@ class CpuBuild:
         )
 
 
-def _for_cuda(facts: Facts) -> Iterator[str]:
+def _for_cuda(facts: DoctorContext) -> Iterator[str]:
     """Yield what shows that torch was to be a CUDA build."""
     for dist in filter(None, map(facts.env.get, _FOR_CUDA)):
         yield f"{dist.name} {dist.version} is installed"
 
 
-def _replaced(facts: Facts) -> Iterator[str]:
+def _replaced(facts: DoctorContext) -> Iterator[str]:
     """Yield what a CUDA build of torch left behind."""
     for nccl in facts.env.like("nvidia-nccl-"):
         others = (several[0] for several in facts.env.distributions.values())
@@ -97,7 +97,7 @@ class TooOldForTransformers:
     code: ClassVar[str] = "torch-too-old-for-transformers"
     unless: ClassVar[tuple[str, ...]] = ("transformers-version-too-new-for-ipex-llm",)
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - a log needs it not
 

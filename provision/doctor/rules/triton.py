@@ -10,7 +10,7 @@ from provision.doctor.rules.requirements import meets, requirements
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.doctor.context import Facts
+    from provision.doctor.context import DoctorContext
 
 _TRITONS = ("triton", "pytorch-triton", "pytorch-triton-xpu", "pytorch-triton-rocm", "triton-xpu",
             "triton-windows")  # fmt: skip
@@ -26,7 +26,7 @@ class Tritons:
     code: ClassVar[str] = "triton-missing-or-incompatible"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: Facts) -> Iterator[Finding]:
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         here = [dist for name in _TRITONS if (dist := facts.env.get(name))]
         names = [f"{dist.name} {dist.version} is installed" for dist in here]

@@ -12,7 +12,7 @@ import pytest
 from provision.catalog.devices import read_devices
 from provision.host import read_host, read_windows
 from provision.host.model import User
-from provision.spec.hardware import Candidate
+from provision.spec.hardware import TargetHardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +26,16 @@ STRANGER = 12345  # a user who owns nothing of the tree
 
 ARC = ("dg2", "bmg", "mtl", "arl", "lnl", "ptl")
 TARGETS = [
-    Candidate("cpu-linux", "cpu", "linux-64"),
-    Candidate("cpu-windows", "cpu", "win-64"),
-    Candidate("cuda-linux", "cuda", "linux-64", driver=">=580.65.06", compute_capability=">=7.5"),
-    Candidate("cuda-windows", "cuda", "win-64", driver=">=528.33", compute_capability=">=7.5"),
-    Candidate("arc-linux", "xpu", "linux-64", families=ARC, driver=">=24.52"),
-    Candidate("arc-windows", "xpu", "win-64", families=ARC, driver=">=32.0.101.5762"),
-    Candidate("max-linux", "xpu", "linux-64", families=("pvc",), driver=">=24.39"),
-    Candidate("ipex-llm-linux", "xpu", "linux-64", "legacy", families=("dg2",)),
+    TargetHardware("cpu-linux", "cpu", "linux-64"),
+    TargetHardware("cpu-windows", "cpu", "win-64"),
+    TargetHardware(
+        "cuda-linux", "cuda", "linux-64", driver=">=580.65.06", compute_capability=">=7.5"
+    ),
+    TargetHardware("cuda-windows", "cuda", "win-64", driver=">=528.33", compute_capability=">=7.5"),
+    TargetHardware("arc-linux", "xpu", "linux-64", families=ARC, driver=">=24.52"),
+    TargetHardware("arc-windows", "xpu", "win-64", families=ARC, driver=">=32.0.101.5762"),
+    TargetHardware("max-linux", "xpu", "linux-64", families=("pvc",), driver=">=24.39"),
+    TargetHardware("ipex-llm-linux", "xpu", "linux-64", "legacy", families=("dg2",)),
 ]
 
 
@@ -43,7 +45,7 @@ def devices() -> Devices:
 
 
 @pytest.fixture(scope="session")
-def targets() -> list[Candidate]:
+def targets() -> list[TargetHardware]:
     return TARGETS
 
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands.detect import Detection, Verdict, detect, driver_version, satisfies
+from provision.commands.detect import Detection, Verdict, detect
+from provision.host.drivers import driver_version, satisfies
 from provision.host.model import Driver, Gpu, Host
-from provision.spec import hardware as candidates
+from provision.spec.hardware import read_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from provision.spec.hardware import Candidate
+    from provision.spec.hardware import TargetHardware
 
     Recorded = Callable[..., Host]
 
@@ -69,7 +70,7 @@ WINDOWS = {
 
 @pytest.mark.parametrize(("machine", "chosen"), LINUX.items())
 def test_linux_machine_gets_its_target(
-    machine: str, chosen: str, linux: Recorded, targets: list[Candidate]
+    machine: str, chosen: str, linux: Recorded, targets: list[TargetHardware]
 ) -> None:
     found = detect(targets, linux(machine))
     assert found.chosen == chosen
@@ -80,36 +81,38 @@ def test_linux_machine_gets_its_target(
 
 @pytest.mark.parametrize(("machine", "chosen"), WINDOWS.items())
 def test_windows_machine_gets_its_target(
-    machine: str, chosen: str, windows: Recorded, targets: list[Candidate]
+    machine: str, chosen: str, windows: Recorded, targets: list[TargetHardware]
 ) -> None:
     assert detect(targets, windows(machine)).chosen == chosen
 
 
-def test_other_platforms_say_so(linux: Recorded, targets: list[Candidate]) -> None:
+def test_other_platforms_say_so(linux: Recorded, targets: list[TargetHardware]) -> None:
     found = detect(targets, linux("a770"))
     assert reason(found, "arc-windows") == "it is for Windows on x86-64; this is linux-64"
 
 
-def test_no_gpu_says_what_is_there_instead(linux: Recorded, targets: list[Candidate]) -> None:
+def test_no_gpu_says_what_is_there_instead(linux: Recorded, targets: list[TargetHardware]) -> None:
     assert "no GPU at all" in reason(detect(targets, linux("none")), "cuda-linux")
     found = detect(targets, linux("amd-beside-arc"))
     assert "Arc A380" in reason(found, "cuda-linux")
 
 
-def test_unsupported_family_is_named(linux: Recorded, targets: list[Candidate]) -> None:
+def test_unsupported_family_is_named(linux: Recorded, targets: list[TargetHardware]) -> None:
     found = detect(targets, linux("uhd-630"))
     assert "UHD Graphics 630" in reason(found, "arc-linux")
     assert "no XPU kernels for its family cfl" in reason(found, "arc-linux")
     assert "HD Graphics 4000" in reason(detect(targets, linux("hd-4000")), "arc-linux")
 
 
-def test_max_card_does_not_get_the_arc_target(linux: Recorded, targets: list[Candidate]) -> None:
+def test_max_card_does_not_get_the_arc_target(
+    linux: Recorded, targets: list[TargetHardware]
+) -> None:
     found = detect(targets, linux("max-1550-x8"))
     assert len(found.host.gpus) == 8
     assert "family pvc is none of dg2" in reason(found, "arc-linux")
 
 
-def test_old_capability_is_a_no(linux: Recorded, targets: list[Candidate]) -> None:
+def test_old_capability_is_a_no(linux: Recorded, targets: list[TargetHardware]) -> None:
     found = detect(targets, linux("gtx-1080"))
     assert verdicts(found)["cuda-linux"] == "no"
     assert "6.1 is not >=7.5" in reason(found, "cuda-linux")
@@ -129,7 +132,7 @@ BLOCKED = [
 
 @pytest.mark.parametrize("case", BLOCKED, ids=lambda case: case[0])
 def test_what_can_be_mended_is_blocked_and_says_how(
-    case: tuple[str, str, str, str], linux: Recorded, targets: list[Candidate]
+    case: tuple[str, str, str, str], linux: Recorded, targets: list[TargetHardware]
 ) -> None:
     machine, target, why, remedy = case
     found = detect(targets, linux(machine))
@@ -142,19 +145,19 @@ def test_what_can_be_mended_is_blocked_and_says_how(
 
 
 def test_windows_driver_below_the_floor_is_blocked(
-    windows: Recorded, targets: list[Candidate]
+    windows: Recorded, targets: list[TargetHardware]
 ) -> None:
     found = detect(targets, windows("a770-old-driver"))
     assert verdicts(found)["arc-windows"] == "blocked"
     assert "31.0.101.3959" in reason(found, "arc-windows")
 
 
-def test_legacy_comes_after_supported(linux: Recorded, targets: list[Candidate]) -> None:
+def test_legacy_comes_after_supported(linux: Recorded, targets: list[TargetHardware]) -> None:
     order = [fit.target for fit in detect(targets, linux("a770")).fits]
     assert order.index("arc-linux") < order.index("cpu-linux") < order.index("ipex-llm-linux")
 
 
-def test_discrete_comes_before_integrated(linux: Recorded, targets: list[Candidate]) -> None:
+def test_discrete_comes_before_integrated(linux: Recorded, targets: list[TargetHardware]) -> None:
     found = detect(targets, linux("a770-beside-uhd"))
     assert "Arc A770 at 0000:03:00.0" in reason(found, "arc-linux")
     assert any("ONEAPI_DEVICE_SELECTOR=level_zero:0 hides the" in a for a in found.advice)
@@ -167,7 +170,7 @@ def test_only_what_would_beat_the_choice_is_better(linux: Recorded) -> None:
 
 
 def test_hidden_device_is_blocked_by_the_variable(
-    linux: Recorded, targets: list[Candidate]
+    linux: Recorded, targets: list[TargetHardware]
 ) -> None:
     found = detect(targets, linux("rtx-3090", CUDA_VISIBLE_DEVICES=""))
     assert verdicts(found)["cuda-linux"] == "blocked"
@@ -175,7 +178,9 @@ def test_hidden_device_is_blocked_by_the_variable(
     assert found.hidden == (("NVIDIA GeForce RTX 3090 at 0000:01:00.0", "CUDA_VISIBLE_DEVICES="),)
 
 
-def test_order_of_targets_does_not_matter(linux: Recorded, targets: Sequence[Candidate]) -> None:
+def test_order_of_targets_does_not_matter(
+    linux: Recorded, targets: Sequence[TargetHardware]
+) -> None:
     host = linux("rtx-beside-arc")
     assert detect(list(targets), host) == detect(list(reversed(targets)), host)
 
@@ -185,12 +190,12 @@ def test_driver_of_intel_on_linux_is_its_user_mode_driver(linux: Recorded) -> No
     assert driver_version(host.gpus[0], host) == "25.18.33578"
 
 
-def test_half_updated_driver_is_remarked(linux: Recorded, targets: list[Candidate]) -> None:
+def test_half_updated_driver_is_remarked(linux: Recorded, targets: list[TargetHardware]) -> None:
     found = detect(targets, linux("rtx-3090-half-updated"))
     assert any("waits for a restart" in line for line in found.advice)
 
 
-def test_slow_wiring_is_advice(linux: Recorded, targets: list[Candidate]) -> None:
+def test_slow_wiring_is_advice(linux: Recorded, targets: list[TargetHardware]) -> None:
     assert any("8 of 16 PCIe lanes" in a for a in detect(targets, linux("a770")).advice)
     small = detect(targets, linux("a770-small-bar"))
     assert any("resizable BAR is off" in a for a in small.advice)
@@ -202,14 +207,14 @@ def test_version_that_is_none_does_not_satisfy() -> None:
     assert satisfies("12.0", ">=7.5"), "numbers, not text"
 
 
-def test_unlisted_card_is_refused(targets: list[Candidate]) -> None:
+def test_unlisted_card_is_refused(targets: list[TargetHardware]) -> None:
     gpu = Gpu("intel", "ffff", "intel 8086:ffff", "0000:03:00.0")
     found = detect(targets, Host("linux-64", "6.8", gpus=(gpu,)))
     assert verdicts(found)["arc-linux"] == "no"
     assert "not in the catalog" in reason(found, "arc-linux")
 
 
-OWN = candidates.read(Path(__file__).parents[3] / "envs")
+OWN = read_hardware(Path(__file__).parents[3] / "envs")
 
 
 @pytest.mark.parametrize(("machine", "chosen"), LINUX.items())

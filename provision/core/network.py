@@ -36,7 +36,7 @@ def session() -> Session:
     return made
 
 
-def sizes(urls: Iterable[str], mirror: str | None = None) -> dict[str, int]:
+def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str, int]:
     """Return the size in bytes of each file, asked for without downloading it.
 
     Args:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.core import http as web
+from provision.core import network
 from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(web, "_RETRIES", 0)
+    monkeypatch.setattr(network, "_RETRIES", 0)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -43,21 +43,21 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.mark.machine
 def test_sizes_are_asked_for_without_downloading(server: str) -> None:
     urls = [f"{server}/a.whl", f"{server}/moved.whl"]
-    assert web.sizes(urls) == dict.fromkeys(urls, 12345)
-    assert web.sizes([]) == {}
+    assert network.content_lengths(urls) == dict.fromkeys(urls, 12345)
+    assert network.content_lengths([]) == {}
 
 
 @pytest.mark.machine
 @pytest.mark.parametrize("name", ["secret.whl", "silent.whl"])
 def test_a_size_that_nobody_tells_is_an_error_that_names_the_file(server: str, name: str) -> None:
     with pytest.raises(ToolError, match=f"no size known for {name}"):
-        web.sizes([f"{server}/{name}"])
+        network.content_lengths([f"{server}/{name}"])
 
 
 @pytest.mark.machine
 def test_a_mirrors_password_is_used_on_its_own_host_only(server: str) -> None:
     url = f"{server}/own.whl"
     mirror = server.replace("http://", "http://me:s%40cret@")
-    assert web.sizes([url], f"{mirror}/simple/") == {url: 12345}
+    assert network.content_lengths([url], f"{mirror}/simple/") == {url: 12345}
     with pytest.raises(ToolError):
-        web.sizes([url], "https://me:secret@elsewhere.example/simple/")
+        network.content_lengths([url], "https://me:secret@elsewhere.example/simple/")

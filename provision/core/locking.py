@@ -1,0 +1,68 @@
+"""The lock of a folder: one process at a time works in it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from provision.core.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_POLL = 0.1  # seconds between two attempts to take the lock
+
+
+@contextlib.contextmanager
+def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
+    """Hold the one lock of a folder; the system drops it when its holders die, however they die.
+
+    Yields the lock's file descriptor. A child that inherits it (``pass_fds`` of
+    :func:`provision.core.process.run`) holds the lock too: if this process is
+    killed, nobody else starts before the child, which may still be writing, has ended. (Not on
+    Windows.)
+
+    Args:
+        folder: The folder to work in; made if it is absent.
+        on_wait: Called once if another process holds the lock.
+
+    Raises:
+        ToolError: The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise ToolError(
+            f"cannot work in {folder}", evidence=str(error), remedy="check its owner and its rights"
+        ) from error
+    try:
+        if not _try_lock(handle):
+            on_wait()
+            while not _try_lock(handle):
+                time.sleep(_POLL)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt  # noqa: PLC0415 - Windows only
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl  # noqa: PLC0415 - absent on Windows
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EACCES, errno.EAGAIN, errno.EDEADLK}:
+            return False
+        raise
+    return True

@@ -1,0 +1,66 @@
+"""The base of every model that reads a file, and its validation errors in words."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Table(BaseModel):
+    """A table of a file that a person or a tool wrote: frozen, unknown keys refused."""
+
+    # Built when first used: a verb that reads one model need not wait for the others.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+
+
+def faults_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """Return a line per fault: its place, what is wrong and what is allowed.
+
+    Args:
+        error: What validating a whole file said.
+        model: The model of that file.
+    """
+    entries = error.errors(include_url=False)
+    places = [entry["loc"] for entry in entries]
+    # A container whose items are at fault is reported too, as too short: a symptom, not a fault.
+    return [
+        _fault(entry, model)
+        for entry in entries
+        if not any(
+            len(p) > len(entry["loc"]) and p[: len(entry["loc"])] == entry["loc"] for p in places
+        )
+        or entry["type"] != "too_short"
+    ]
+
+
+def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydantic's error dictionary
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
+    message = entry["msg"].removeprefix("Value error, ").splitlines()[0]
+    if entry["type"] == "extra_forbidden":
+        message = "unknown key" + _suggestion(entry["loc"], model)
+    elif entry["type"] == "missing":
+        message = "is missing"
+    elif entry["type"] != "value_error":
+        message += f" (is {entry['input']!r})"
+    return f"{place.lstrip('.') or 'the whole file'}: {message}"
+
+
+def _suggestion(place: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    for part in place[:-1]:
+        field = model.model_fields.get(str(part))
+        model = next(_models_in(field.annotation), model) if field else model
+    allowed = [key for key in model.model_fields if key != "name"]
+    close = difflib.get_close_matches(str(place[-1]), allowed, 1)
+    return f", did you mean `{close[0]}`?" if close else f"; allowed are {', '.join(allowed)}"
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any type form
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
