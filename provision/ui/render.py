@@ -50,7 +50,7 @@ def _view(name: str) -> Callable[[Callable[[Any, Console], None]], Callable[[Any
     return register
 
 
-@_view("Built")
+@_view("BuildResult")
 def _built(result: BuildResult, console: Console) -> None:
     if result.report:
         show(result.report, console)
@@ -146,7 +146,7 @@ def _mark(check: Check) -> tuple[str, str]:
     return ("--  ", "dim") if check.blocked else ("FAIL", "bold red")
 
 
-@_view("Smoked")
+@_view("SmokeResult")
 def _smoked(result: SmokeResult, console: Console) -> None:
     show(result.report, console)
     if result.comparison:
@@ -163,7 +163,7 @@ def _comparison(result: Comparison, console: Console) -> None:
         console.line(f"as good as on {result.since}", "green")
 
 
-@_view("Unchanged")
+@_view("SmokeSkipped")
 def _unchanged(result: SmokeSkipped, console: Console) -> None:
     verdict = f"{plural(result.failed, 'check')} failed" if result.failed else "all passed"
     when = f"no driver, kernel, runtime or lock changed since {result.since}"
@@ -235,7 +235,7 @@ def _freshness(result: Freshness, console: Console) -> None:
     console.line(f"{result.target}: {result.stale or 'fresh'}", style)
 
 
-@_view("Refreshed")
+@_view("RefreshResult")
 def _refreshed(result: RefreshResult, console: Console) -> None:
     console.line(f"{result.name}: {len(result.added)} added, {len(result.completed)} completed")
     for name in (*result.added, *result.completed):
@@ -275,7 +275,7 @@ def _cleaned(result: Cleaned, console: Console) -> None:
         console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
 
 
-@_view("Image")
+@_view("BuiltImage")
 def _image(result: BuiltImage, console: Console) -> None:
     console.line(
         f"{result.tag} is built: {size(result.size)}, in {result.seconds:.1f} s", "bold green"

@@ -143,7 +143,7 @@ def test_the_callers_extra_indexes_are_never_contacted(
         asked.append(path)
         return real(indexes, path, elsewhere)
 
-    monkeypatch.setattr(local_index, "answer", answer)
+    monkeypatch.setattr(local_index, "respond", answer)
     decoy = (wheel("torch-99.0+xpu-py3-none-any.whl"), wheel("nunpy-9-py3-none-any.whl"))
     with local_index.serve({"decoy": decoy}, "d" * 64) as urls:
         for name in ("PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX",
@@ -248,7 +248,9 @@ def test_a_source_only_package_is_told_by_name(project: Project) -> None:
     with local_index.serve({"simple": (sdist,)}, "5" * 64) as urls:
         real = local_index.project_page
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(local_index, "page", lambda name, wheels: as_sdist(real(name, wheels)))
+            patch.setattr(
+                local_index, "project_page", lambda name, wheels: as_sdist(real(name, wheels))
+            )
             with pytest.raises(SpecError) as caught:
                 make(target("old", index={}), project, PipConfig(index_url=urls["simple"]))
     assert caught.value.what == "thing: old cannot be had"

@@ -90,7 +90,7 @@ def test_the_context_holds_what_the_target_needs_and_no_more(order: ImageRequest
     toolkit = order.context / "toolkit"
     assert [path.name for path in (toolkit / "envs").glob("*.toml")] == ["tiny.toml"]
     assert [path.name for path in (toolkit / "envs" / "catalog").iterdir()] == ["vendor.json"]
-    assert (toolkit / "lib" / "provision" / "image.py").is_file()
+    assert (toolkit / "lib" / "provision" / "image" / "in_container.py").is_file()
     home = order.context / "root" / "opt" / "provision"
     expected = json.loads((home / "expect.json").read_text(encoding="utf-8"))
     assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
