@@ -251,7 +251,7 @@ def _detection(project: Project) -> Detection:
     from provision.catalog.devices import read_devices
     from provision.commands.detect import detect
     from provision.host import read_host
-    from provision.spec.hardware import read_hardware
+    from provision.spec.reader import read_hardware
 
     return detect(read_hardware(project.specs), read_host(read_devices(project.catalog)))
 
@@ -435,9 +435,11 @@ def _absent(project: Project, target: Target) -> str:
     from provision.catalog.devices import read_devices
     from provision.commands.detect import Verdict, detect
     from provision.host import read_host
-    from provision.spec.hardware import from_target
+    from provision.spec.parts import hardware_of
 
-    (fit,) = detect([from_target(target)], read_host(read_devices(project.catalog))).fits
+    (fit,) = detect(
+        [hardware_of(target.model_dump())], read_host(read_devices(project.catalog))
+    ).fits
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
 
 
@@ -488,7 +490,7 @@ def _verify(
 ) -> tuple[object, int]:
     from provision.environment.verify import verify
     from provision.lockfile.pip import read_lock
-    from provision.spec.forbidden import read_forbidden
+    from provision.spec.reader import read_forbidden
 
     forbid = read_forbidden(project.specs, arguments.target)
     lock = read_lock(project.lock(arguments.target))

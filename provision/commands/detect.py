@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from provision.host.model import Gpu, Host, Node
-    from provision.spec.hardware import TargetHardware
+    from provision.spec.parts import TargetHardware
 
 _VENDORS = {"cuda": "nvidia", "xpu": "intel"}
 _MAKERS = {"nvidia": "NVIDIA", "intel": "Intel", "amd": "AMD"}

@@ -12,7 +12,7 @@ import pytest
 from provision.catalog.devices import read_devices
 from provision.host import read_host, read_windows
 from provision.host.model import User
-from provision.spec.hardware import TargetHardware
+from provision.spec.parts import TargetHardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable

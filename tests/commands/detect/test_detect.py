@@ -12,12 +12,12 @@ import pytest
 from provision.commands.detect import Detection, Verdict, detect
 from provision.host.drivers import driver_version, satisfies
 from provision.host.model import Driver, Gpu, Host
-from provision.spec.hardware import read_hardware
+from provision.spec.reader import read_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from provision.spec.hardware import TargetHardware
+    from provision.spec.parts import TargetHardware
 
     Recorded = Callable[..., Host]
 
