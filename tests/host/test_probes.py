@@ -12,9 +12,10 @@ import pytest
 
 from provision.catalog.devices import read_devices
 from provision.core.errors import SpecError
-from provision.host import intel, nvidia, permissions, read_host, sysfs, virtualization, windows
+from provision.host import intel, nvidia, permissions, sysfs, virtualization, windows
 from provision.host.model import Driver, Gpu, Host, Runtimes, User, host_layers
-from provision.host.root import Tree
+from provision.host.probe import read_host
+from provision.host.root import Root
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -172,7 +173,7 @@ def test_bars() -> None:
 def test_surroundings(files: dict[str, str], layers: tuple[str, ...], tmp_path: Path) -> None:
     for path, text in files.items():
         write(tmp_path, path, text)
-    assert virtualization.probe(Tree(tmp_path), {}) == layers
+    assert virtualization.surroundings(Root(tmp_path), {}) == layers
 
 
 def status(mode: int, uid: int, gid: int) -> os.stat_result:

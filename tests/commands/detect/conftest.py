@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.host import read_host, read_windows
 from provision.host.model import User
+from provision.host.probe import read_host
+from provision.host.windows import read_windows
 from provision.spec.parts import TargetHardware
 
 if TYPE_CHECKING:
