@@ -95,7 +95,7 @@ def lock(
 def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> LockResult:
     old = _previous(folder)
     before = old.artifacts if old else ()
-    pip, conda = resolver.layers(target, before)
+    pip, conda = resolver.resolve(target, before)
     path = folder / PIP_LAYER
     same = old and path.read_bytes() == pip.encode() and old.conda == conda
     if write and not same:
@@ -142,7 +142,7 @@ def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver)
         UsageError: pip-tools cannot resolve this target on this machine.
     """
     locked = read_lock(project.lock(target.name)).versions
-    found = resolver.second_opinion(target, locked)
+    found = resolver.resolve_with_pip_tools(target, locked)
     return Confirmation(
         target.name,
         tuple(

@@ -106,7 +106,7 @@ class Updater:
         for wish in _distinct(self.targets, name):
             self.progress.step(f"{name}: {wish.name}")
             try:
-                for package in conda_lock.newest(wish, old.url, self.run):
+                for package in conda_lock.latest_packages(wish, old.url, self.run):
                     ledger.note(package.filename, _unchanged(ledger.files, package))
             except ProvisionError as error:
                 ledger.errors.append(error)

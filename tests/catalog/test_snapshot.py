@@ -101,15 +101,15 @@ def test_a_broken_snapshot_is_told_when_only_its_digest_is_wanted(tmp_path: Path
 
 
 def test_records_of_another_platform_do_not_count_in_the_digest(tmp_path: Path) -> None:
-    wish = target().model_copy(update={"conda": CONDA, "platform": "linux-64"})
+    spec = target().model_copy(update={"conda": CONDA, "platform": "linux-64"})
     digests = set()
     for subdir in ("linux-64", "noarch", "win-64"):
         text = json.dumps({"packages": [{"name": "zlib", "subdir": subdir}]})
         (tmp_path / "forge.json").write_text(text)
-        digests.add(catalog_digest(tmp_path, wish))
+        digests.add(catalog_digest(tmp_path, spec))
     (tmp_path / "forge.json").write_text('{"packages": []}')
     assert len(digests) == 3
-    assert catalog_digest(tmp_path, wish) in digests
+    assert catalog_digest(tmp_path, spec) in digests
 
 
 SNAPSHOTS = sorted(path for path in COMMITTED.glob("*.json") if "." not in path.stem)

@@ -9,7 +9,7 @@ import pytest
 
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
-from provision.resolver.conflicts import explain_conflict, premises, smallest_conflict
+from provision.resolver.conflicts import explain_conflict, smallest_conflict, stated_facts
 from provision.spec.model import Pip, Target
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def target(*requirements: str) -> Target:
     ],
 )
 def test_facts_are_told_in_plain_words(text: str, facts: list[str]) -> None:
-    assert premises(HEAD + text) == facts
+    assert stated_facts(HEAD + text) == facts
 
 
 def test_a_version_after_the_cutoff_is_told_with_the_command_that_moves_it() -> None:
