@@ -1,4 +1,4 @@
-"""The verb ``lock``: the same wish gives the same bytes, on any machine."""
+"""The verb ``lock``: resolve specs to locks; the same input gives the same bytes anywhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from provision.resolver.resolver import Resolver
     from provision.spec.model import Target
 
-_AT_ONCE = 4  # resolvers mostly wait for the network
+_WORKERS = 4  # more than the cores of a small machine: resolvers mostly wait for the network
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class LockResult:
     """What ``lock`` did, or would do, for one target.
 
     Attributes:
-        target: Its name.
-        packages: How many distributions the new pip layer has.
-        changes: What differs from the old pip layer, by name.
-        differs: Whether any byte of the new lock differs from the old.
-        error: Why there is no new lock; the old one is untouched then.
+        target: Name of the target.
+        packages: Number of distributions in the new pip layer.
+        changes: Differences to the old pip layer, by name.
+        differs: Whether any byte of the new lock differs from the old one.
+        error: Why there is no new lock; the old one is unchanged then.
     """
 
     target: str
@@ -46,11 +46,11 @@ class LockResult:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Whether a target's lock answers its spec.
+    """Whether a target's lock is up to date.
 
     Attributes:
-        target: Its name.
-        stale: Why not; None where it does.
+        target: Name of the target.
+        stale: Why it is stale; None where it is fresh.
     """
 
     target: str
@@ -59,11 +59,11 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What a second resolver says of a target's lock.
+    """Whether a second resolver agrees with a target's lock.
 
     Attributes:
-        target: Its name.
-        differences: What it would install otherwise; none, if the lock is right.
+        target: Name of the target.
+        differences: What it resolves differently; empty where it agrees.
     """
 
     target: str
@@ -73,23 +73,23 @@ class Confirmation:
 def lock(
     targets: Sequence[Target], project: Project, resolver: Resolver, *, write: bool = True
 ) -> list[LockResult]:
-    """Lock targets side by side and write each result into its folder, all of it or nothing.
+    """Lock targets in parallel, and write each lock whole or not at all.
 
     Args:
-        targets: What to lock.
-        project: Where the locks lie.
-        resolver: How to resolve.
-        write: Whether to write; without it, this tells what would change.
+        targets: The targets to lock.
+        project: The project with their locks.
+        resolver: Resolves each target.
+        write: Whether to write the locks; otherwise only the changes are returned.
     """
 
-    def one(target: Target) -> LockResult:
+    def lock_one(target: Target) -> LockResult:
         try:
             return _lock(target, project.lock(target.name), resolver, write=write)
         except ProvisionError as error:
             return LockResult(target.name, error=error)
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(one, targets))
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return list(pool.map(lock_one, targets))
 
 
 def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> LockResult:
@@ -110,11 +110,12 @@ def _previous(folder: Path) -> Lock | None:
     try:
         return read_lock(folder)
     except SpecError:
-        return None  # absent, or not readable any more: the new one replaces it
+        return None  # absent, or no longer readable: the new lock replaces it
 
 
 def _write(folder: Path, pip: str, conda: str | None) -> None:
-    # The pip layer names the conda layer's digest and goes last: cut short, the lock reads stale.
+    # Two files cannot be replaced in one step. The pip layer has the digest of the conda layer, and
+    # is written last: if the process dies in between, the digest differs and the lock is stale.
     if conda is None:
         (folder / CONDA_LAYER).unlink(missing_ok=True)
     else:
@@ -123,7 +124,7 @@ def _write(folder: Path, pip: str, conda: str | None) -> None:
 
 
 def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshness]:
-    """Tell which locks answer their specs, by digests: no network, no process, milliseconds."""
+    """Return which locks are stale, by comparing digests: no network and no process."""
 
     def stale(target: Target) -> str | None:
         try:
@@ -135,10 +136,10 @@ def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshne
 
 
 def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver) -> Confirmation:
-    """Ask pip-tools to resolve a target anew while it must keep to the locked versions.
+    """Resolve a target with pip-tools, constrained to the locked versions.
 
     Raises:
-        SpecError: There is no lock, or pip-tools finds that its versions clash.
+        SpecError: There is no lock, or its versions conflict for pip-tools.
         UsageError: pip-tools cannot resolve this target on this machine.
     """
     locked = read_lock(project.lock(target.name)).versions
@@ -154,15 +155,15 @@ def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver)
 
 
 def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
-    """Return why a lock no longer answers its spec, or None; reads no network and runs nothing.
+    """Return why a lock is stale, or None; needs no network and no process.
 
     Args:
         target: The spec.
         folder: The catalog.
-        lock: What lies in the target's lock folder.
+        lock: The lock of the target.
 
     Raises:
-        SpecError: A catalog that the target uses is missing or is no JSON.
+        SpecError: A snapshot that the target uses is missing or is not JSON.
     """
     if lock.header.get("spec") != target.digest():
         return f"envs/{target.name}.toml changed since it was locked"

@@ -147,9 +147,9 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
         done = run(argv, env=clean_environment(extra=env))
     if done.returncode:
         raise ToolError(
-            f"{channel_url} cannot satisfy [conda] of {target.name}",
+            f"{channel_url} gives no packages for {target.name}",
             evidence=_solver_message(done) or done.stderr.strip(),
-            remedy="try again later; the catalog keeps what it has",
+            remedy="try again later; the catalog is unchanged",
         )
     try:
         return [_package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]]

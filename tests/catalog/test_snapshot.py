@@ -56,7 +56,7 @@ def test_all_faults_are_told_at_once_with_their_place(tmp_path: Path) -> None:
     faulty = TORCH | {"sha256": "beef", "requires_dist": ["torch =="], "colour": 1}
     with pytest.raises(SpecError) as caught:
         load_index(write(tmp_path, faulty, url="https://me:secret@example.org/"), "vendor")
-    for fault in ("url: holds a user name", "files[0].sha256", "files[0].requires_dist[0]",
+    for fault in ("url: contains a user name", "files[0].sha256", "files[0].requires_dist[0]",
                   "files[0].colour: unknown key"):  # fmt: skip
         assert fault in caught.value.evidence
     assert "secret" not in str(caught.value) + caught.value.evidence

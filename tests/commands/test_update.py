@@ -212,8 +212,8 @@ def test_a_new_file_is_added_without_downloading_it(
     vendor: Vendor, desk: Desk, wheel: Path
 ) -> None:
     desk.snapshot(vendor)
-    promised = {"sha256": hashlib.sha256(METADATA).hexdigest()}
-    digest = vendor.offer(wheel, size=77, **{"core-metadata": promised})
+    listed = {"sha256": hashlib.sha256(METADATA).hexdigest()}
+    digest = vendor.offer(wheel, size=77, **{"core-metadata": listed})
     vendor.blobs[f"/files/{wheel.name}.metadata"] = METADATA
     result = desk.update()
     assert (result.added, result.bad) == ((wheel.name,), False)
@@ -222,7 +222,7 @@ def test_a_new_file_is_added_without_downloading_it(
     assert f"/files/{wheel.name}" not in [path for path, _ in vendor.asked]
 
 
-def test_metadata_that_is_not_what_was_promised_is_refused(
+def test_metadata_without_the_listed_hash_is_refused(
     vendor: Vendor, desk: Desk, wheel: Path
 ) -> None:
     desk.snapshot(vendor)
@@ -258,14 +258,14 @@ def test_a_file_that_changed_under_its_name_is_refused_and_told(
     assert desk.path.read_bytes() == before
 
 
-def test_a_file_that_is_not_what_its_index_promises_is_refused(
+def test_a_file_without_the_hash_that_its_index_lists_is_refused(
     vendor: Vendor, desk: Desk, wheel: Path
 ) -> None:
     desk.snapshot(vendor)
     vendor.offer(wheel)
     vendor.blobs[f"/files/{wheel.name}"] += b"more"
     result = desk.update()
-    assert "not the file that its index promises" in result.errors[0].what
+    assert "not have the hash that its index lists" in result.errors[0].what
     assert not desk.wheels()
 
 
@@ -400,7 +400,7 @@ def test_a_file_that_is_no_wheel_is_told(vendor: Vendor, desk: Desk, wheel: Path
     desk.snapshot(vendor)
     wheel.write_bytes(b"not a zip")
     vendor.offer(wheel, hashed=False)
-    assert desk.update().errors[0].what == f"{wheel.name} is no wheel"
+    assert desk.update().errors[0].what == f"{wheel.name} is not a wheel"
 
 
 def record(version: str, sha256: str = "a" * 64, **more: object) -> dict[str, object]:
