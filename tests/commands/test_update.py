@@ -466,4 +466,4 @@ def test_a_channel_that_does_not_have_it_or_refuses_is_an_error(
     channel(vendor, desk, record("1.2"))
     if status:
         vendor.status["/forge/win-64/repodata.json"] = status
-    assert "nothing to give to t" in desk.update("nowhere").errors[0].what
+    assert "gives no packages for t" in desk.update("nowhere").errors[0].what
