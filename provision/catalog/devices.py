@@ -48,6 +48,7 @@ class Devices:
         if vendor != "nvidia" or not device_id:
             return None
         number = int(device_id, 16)
+        # NVIDIA reserves ranges of ids for a chip, and new models appear within them.
         return next((chip for first, last, chip in self.chips if first <= number <= last), None)
 
     def release_of(self, build: int) -> str:

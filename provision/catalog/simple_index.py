@@ -64,6 +64,7 @@ def list_wheels(session: Session, url: str, name: str) -> list[DistributionPacka
             evidence=str(error),
             remedy="try again later; the catalog is unchanged",
         ) from error
+    # Only wheels: an sdist is never locked, and a yanked file was withdrawn by its vendor.
     return [p for p in page.packages if p.package_type == "wheel" and not p.is_yanked]
 
 
@@ -97,6 +98,7 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
 
     if not package.has_metadata:
         return None
+    # Checked against the listed hash where there is one: requirements decide a lock as files do.
     client = pypi_simple.PyPISimple(package.url, session=session)
     try:
         return _parse(
@@ -105,7 +107,7 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
             )
         )
     except (requests.RequestException, pypi_simple.NoMetadataError):
-        return None
+        return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:
         raise ToolError(
             f"the metadata of {package.filename} does not have the hash that its index lists",
@@ -122,6 +124,7 @@ def embedded_metadata(path: Path) -> CoreMetadata:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            # Exactly one, or unpacking fails: of two, an installer might take the other.
             (member,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
             return _parse(archive.read(member).decode("utf-8"))
     except (OSError, ValueError, zipfile.BadZipFile) as error:

@@ -53,6 +53,7 @@ def _open_url(url: str) -> str:
     return url
 
 
+# http is allowed for an internal mirror: the hash decides what is installed, not the transport.
 Url = Annotated[str, AfterValidator(_open_url)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -156,6 +157,7 @@ def snapshot_names(folder: Path) -> list[str]:
 def is_channel(folder: Path, name: str) -> bool:
     """Whether a snapshot is one of a conda channel."""
     path = folder / f"{name}.json"
+    # By the name of its schema, which stands first: a snapshot is up to megabytes long.
     return path.is_file() and "channel.schema.json" in path.read_text(encoding="utf-8")[:200]
 
 
@@ -179,6 +181,7 @@ def load_channel(folder: Path, channel: str) -> Channel:
 
 def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     path = folder / f"{name}.json"
+    # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -241,6 +244,7 @@ def catalog_digest(folder: Path, target: Target) -> str:
 
 
 def _is_of(names: set[str]) -> Callable[[Entry], bool]:
+    # The name is all before the first dash of a wheel's file name; to parse it whole costs more.
     return lambda entry: canonicalize_name(entry["filename"].partition("-")[0]) in names
 
 

@@ -74,7 +74,7 @@ class SnapshotUpdate(Generic[File]):
         before = self.files.get(filename)
         if isinstance(now, Reupload):
             self._reuploads.append(now)
-        elif now != before:
+        elif now != before:  # an unchanged entry must not rewrite the file
             self.files[filename] = now
             (self._added if before is None else self._completed).append(filename)
 

@@ -105,6 +105,7 @@ def _rank(target: TargetHardware, fit: TargetFit) -> tuple[int, tuple[bool, int,
 
 def _preference(target: TargetHardware, fit: TargetFit) -> tuple[bool, int, bool]:
     """Return how well a target would serve, obstacles aside; less is better."""
+    # A discrete XPU ranks like CUDA here; the last element puts CUDA first of the two.
     devices = {"cuda": 0, "xpu": 0 if fit.discrete else 1, "cpu": 2}
     return (target.status != "supported", devices[target.accelerator], target.accelerator != "cuda")
 
@@ -162,6 +163,7 @@ def _advice(host: Host, fits: Sequence[TargetFit]) -> list[str]:
     found = list(host.remarks)
     ordered = in_level_zero_order(host)
     discrete = [str(i) for i, gpu in enumerate(ordered) if not gpu.integrated]
+    # Programs that spread their work over all devices would wait for the integrated GPU.
     if discrete and len(discrete) < len(ordered) and "ONEAPI_DEVICE_SELECTOR" not in host.variables:
         integrated = ", ".join(dict.fromkeys(gpu.name for gpu in ordered if gpu.integrated))
         selector = f"ONEAPI_DEVICE_SELECTOR=level_zero:{','.join(discrete)}"

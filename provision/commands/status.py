@@ -64,7 +64,7 @@ def _lock(project: Project, target: Target) -> str:
     try:
         found = read_lock(project.lock(target.name))
         return "stale" if lock.staleness(target, project.catalog, found) else "fresh"
-    except ProvisionError:
+    except ProvisionError:  # in each column: one broken file must not hide all other targets
         return "unreadable"
 
 

@@ -107,6 +107,7 @@ class CatalogUpdater:
 
     def _refresh_index(self, index: str) -> RefreshResult:
         old = load_index(self.folder, index)
+        # The names in the snapshot too: an entry that no spec uses any more is kept and refreshed.
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
         pending = SnapshotUpdate({wheel.filename: wheel for wheel in old.files})
@@ -139,6 +140,7 @@ class CatalogUpdater:
                     pending.record(package.filename, self._describe(session, package, before))
                 except ProvisionError as error:
                     pending.errors.append(error)
+        # Kept, not removed: a file that vanished can still be in a wheelhouse, and its hash serves.
         listed = {package.filename for package in packages}
         pending.vanished += [w.filename for w in old.of(name) if w.filename not in listed]
 
@@ -190,7 +192,7 @@ class CatalogUpdater:
             fields = _metadata_fields(metadata, "the wheel's own METADATA")
             return fields | {"sha256": found, "size": path.stat().st_size, "confirmed": True}
         finally:
-            path.unlink()
+            path.unlink()  # gigabytes that are not needed again once hashed
 
     def _write(self, name: str, snapshot: Index | Channel) -> None:
         write_atomic(self.folder / f"{name}.json", render_snapshot(snapshot))

@@ -90,6 +90,7 @@ def probe_nvml() -> list[Card]:
 
 def probe_tool(run: Run) -> str:
     """Return the GPU table of ``nvidia-smi``; "" where it is absent, fails or hangs."""
+    # WSL mounts the tool from Windows into a folder that is not always on PATH.
     tool = shutil.which("nvidia-smi") or shutil.which(_WSL_TOOL)
     if tool is None:
         return ""

@@ -19,7 +19,7 @@ class Root:
 
     @property
     def live(self) -> bool:
-        """Whether this is the running machine, which can be asked by system calls too."""
+        """Whether this is the running machine, where system calls work too."""
         return self.path == Path(self.path.anchor)
 
     def text(self, path: str, limit: int = 65536) -> str:

@@ -53,6 +53,7 @@ def _is_virtual(root: Root) -> bool:
 
 
 def _containers(root: Root, environ: Mapping[str, str]) -> list[str]:
+    # With cgroup v2 the path is often only "/", hence the marker files below.
     groups = root.text("proc/1/cgroup")
     found = [name for word, name in _CONTAINERS.items() if word in groups]
     if "KUBERNETES_SERVICE_HOST" in environ:

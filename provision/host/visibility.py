@@ -29,6 +29,7 @@ def hidden(host: Host) -> dict[str, str]:
 def in_level_zero_order(host: Host) -> list[Gpu]:
     """Return Intel's GPUs in Level Zero's order; one with two tiles counts twice."""
     by_bus = host.variables.get("ZE_ENABLE_PCI_ID_DEVICE_ORDER") == "1"
+    # Level Zero does not see, and so does not number, a GPU without a driver.
     found = [gpu for gpu in host.gpus if gpu.vendor == "intel" and gpu.driver is not None]
     found.sort(key=lambda gpu: (not by_bus and gpu.integrated is True, gpu.address))
     flat = host.variables.get("ZE_FLAT_DEVICE_HIERARCHY", "FLAT").upper() != "COMPOSITE"

@@ -55,7 +55,7 @@ if sys.platform == "win32":
             ) as key:
                 return {name: value for name in VALUES if (value := _value(key, name)) is not None}
         except OSError:
-            return {}
+            return {}  # a device without a driver has no driver key
 
     def _value(key: winreg.HKEYType, name: str) -> str | int | None:
         try:

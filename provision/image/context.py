@@ -101,7 +101,7 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
             remedy=f"add `[docker]` to envs/{target.name}.toml; images are for linux-64",
         )
     progress.step(f"preparing {request.context}")
-    tools = _tools(request, run)
+    tools = _tools(request, run)  # first: it needs the network and can fail
     if is_tagged(request.context):
         remove_tagged(request.context)
     make_tagged(request.context)
@@ -123,6 +123,7 @@ def dockerfile(request: ImageRequest) -> str:
 
 
 def _quoted(text: str) -> str:
+    # A quoted string of a Dockerfile has JSON's escapes, and "$" starts a variable.
     return json.dumps(text, ensure_ascii=False).replace("$", "\\$")
 
 
@@ -149,6 +150,7 @@ def _tools(request: ImageRequest, run: Run) -> Path:
     """Return a folder with the toolkit's own packages for the Python of the image."""
     lock = _CHECKOUT / "lockfiles" / "tools" / "requirements.txt"
     name = f"tools-{sha256_file(lock)[:12]}-{request.target.python}"
+    # Named by the lock and the Python, so an equal folder is used again.
     folder = request.context.parent / name
     if folder.is_dir():
         return folder
@@ -217,6 +219,7 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     shutil.copytree(_CHECKOUT / "provision", top / "lib" / "provision", ignore=bare)
     (top / "envs" / "catalog").mkdir(parents=True)
     shutil.copy2(request.project.specs / f"{name}.toml", top / "envs")
+    # Of the catalog only what the target uses: another index must not change the layer's cache key.
     for index in request.target.pip.index:
         shutil.copy2(request.project.catalog / f"{index}.json", top / "envs" / "catalog")
     shutil.copytree(request.lock.folder, top / "lockfiles" / name)

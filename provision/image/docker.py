@@ -155,7 +155,7 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
     argv = [engine, "build", "--tag", request.tag, "--tag", f"{request.name}:latest"]
     for name, value in values.items():
         argv += ["--build-arg", f"{name}={value}"]
-    if request.supply.offline:
+    if request.supply.offline:  # not even a proxy: what is missing must fail, not be downloaded
         return [*argv, "--network", "none", str(request.context)]
     for name in _PROXIES:
         argv += ["--build-arg", name] if env.get(name) else []
@@ -175,6 +175,7 @@ def _inspect(engine: str, tag: str, run: Run) -> tuple[str, int]:
 
 def _export(engine: str, request: ImageRequest, layout: Path, run: Run) -> str:
     layout.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, because an image can be larger than /tmp.
     with tempfile.TemporaryDirectory(dir=layout.parent, prefix=".provision-") as scratch:
         saved = Path(scratch, "saved.tar")
         argv = [engine, "image", "save", "--output", str(saved), request.tag]

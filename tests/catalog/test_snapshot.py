@@ -52,7 +52,7 @@ def test_a_wheel_knows_its_name_and_version(tmp_path: Path) -> None:
     assert (wheel.name, wheel.version, wheel.lacks) == ("torch", "2.13.0+cpu", "")
 
 
-def test_all_faults_are_told_at_once_with_their_place(tmp_path: Path) -> None:
+def test_all_faults_are_reported_at_once_with_their_place(tmp_path: Path) -> None:
     faulty = TORCH | {"sha256": "beef", "requires_dist": ["torch =="], "colour": 1}
     with pytest.raises(SpecError) as caught:
         load_index(write(tmp_path, faulty, url="https://me:secret@example.org/"), "vendor")
@@ -94,7 +94,7 @@ def test_names_of_other_targets_do_not_count_in_the_digest(tmp_path: Path) -> No
     assert catalog_digest(tmp_path, target("torch", "triton-xpu")) != before
 
 
-def test_a_broken_snapshot_is_told_when_only_its_digest_is_wanted(tmp_path: Path) -> None:
+def test_a_broken_snapshot_is_reported_when_only_its_digest_is_wanted(tmp_path: Path) -> None:
     (write(tmp_path) / "vendor.json").write_text("{")
     with pytest.raises(SpecError, match=r"vendor\.json"):
         catalog_digest(tmp_path, target("torch"))

@@ -218,7 +218,7 @@ def test_a_proxy_does_not_come_between(
 
 
 @pytest.mark.machine
-def test_a_clash_is_told_in_the_specs_words_and_writes_nothing(
+def test_a_conflict_is_reported_in_terms_of_the_spec_and_writes_nothing(
     project: Project, sources: PipConfig
 ) -> None:
     with pytest.raises(SpecError) as caught:
@@ -232,7 +232,7 @@ def test_a_clash_is_told_in_the_specs_words_and_writes_nothing(
 
 
 @pytest.mark.machine
-def test_a_version_that_its_catalog_cannot_serve_is_told(
+def test_a_version_that_its_catalog_cannot_serve_is_reported(
     project: Project, sources: PipConfig
 ) -> None:
     with pytest.raises(SpecError) as caught:
@@ -243,7 +243,7 @@ def test_a_version_that_its_catalog_cannot_serve_is_told(
 
 
 @pytest.mark.machine
-def test_a_source_only_package_is_told_by_name(project: Project) -> None:
+def test_a_source_only_package_is_reported_by_name(project: Project) -> None:
     sdist = wheel("old-1.0-py3-none-any.whl")
     with local_index.serve({"simple": (sdist,)}, "5" * 64) as urls:
         real = local_index.project_page
@@ -272,7 +272,7 @@ def test_one_targets_failure_leaves_the_others(project: Project, sources: PipCon
 
 
 @pytest.mark.machine
-def test_without_writing_it_tells_what_would_change(project: Project, sources: PipConfig) -> None:
+def test_without_writing_it_shows_what_would_change(project: Project, sources: PipConfig) -> None:
     make(target(), project, sources)
     path = project.lock("thing") / PIP_LAYER
     before = path.read_bytes()
@@ -376,7 +376,7 @@ def artifact(name: str, version: str, sha256: str = "a" * 64) -> Artifact:
     return Artifact(name, version, filename, sha256, 1, "default", ("the spec",))
 
 
-def test_changes_are_told_by_kind_and_asker() -> None:
+def test_changes_are_reported_by_kind_and_asker() -> None:
     before = [artifact("a", "1"), artifact("b", "1.9"), artifact("c", "2"), artifact("e", "1")]
     after = [artifact("b", "1.10"), artifact("c", "1.0"), artifact("d", "1"),
              artifact("e", "1", "b" * 64)]  # fmt: skip

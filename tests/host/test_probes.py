@@ -121,7 +121,7 @@ def test_nvidia_smi_output() -> None:
     assert (second.memory_bytes, second.compute_capability) == (None, None)
 
 
-def test_what_nvidia_tells_is_merged_by_address() -> None:
+def test_what_nvidia_shows_is_merged_by_address() -> None:
     gpu = Gpu("nvidia", "2204", "NVIDIA GA102 (Ampere)", "0000:01:00.0", "ampere", supported=True)
     card = nvidia.Card("0000:01:00.0", "NVIDIA GeForce RTX 3090", "580.95.05")
     beyond = nvidia.Card("0000:09:00.0", "NVIDIA GeForce RTX 4070", "581.1", None, "8.9")

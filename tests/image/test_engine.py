@@ -122,8 +122,8 @@ def health(engine: str, name: str, seconds: float = 300.0) -> tuple[str, str]:
     """Return the verdict of a container's health check and what it printed last."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        told = run([engine, "inspect", "--format", "{{json .State.Health}}", name])
-        state = json.loads(told.require("it is there").stdout)
+        reported = run([engine, "inspect", "--format", "{{json .State.Health}}", name])
+        state = json.loads(reported.require("it is there").stdout)
         if state["Status"] != "starting":
             return state["Status"], state["Log"][-1]["Output"]
         time.sleep(0.2)
@@ -135,8 +135,8 @@ def inside(engine: str, image: str, script: str, *flags: str) -> Completed:
 
 
 def layers(engine: str, image: str) -> list[str]:
-    told = run([engine, "image", "inspect", "--format", "{{json .RootFS.Layers}}", image])
-    return list(json.loads(told.require("it is there").stdout))
+    reported = run([engine, "image", "inspect", "--format", "{{json .RootFS.Layers}}", image])
+    return list(json.loads(reported.require("it is there").stdout))
 
 
 def remove(engine: str, order: ImageRequest) -> None:
@@ -190,10 +190,10 @@ def test_what_the_distribution_gives_is_the_same_too(
     tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
     plain, _ = tiny
-    wish = Docker(apt=("libze1",))
+    docker = Docker(apt=("libze1",))
     order = dataclasses.replace(
         plain,
-        target=plain.target.model_copy(update={"name": "tiny-apt", "docker": wish}),
+        target=plain.target.model_copy(update={"name": "tiny-apt", "docker": docker}),
         supply=dataclasses.replace(plain.supply, offline=False),
     )
     shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-apt.toml")
@@ -285,9 +285,9 @@ def test_it_has_no_tools_and_no_cache_and_sets_the_target_s_variables(
         "find /root /tmp /var/lib/apt/lists /var/cache/apt -type f -size +0; "
         'echo "$TINY"'
     )
-    told = inside(engine, tiny[1].tag, script, "--user=0").stdout
+    reported = inside(engine, tiny[1].tag, script, "--user=0").stdout
     of_the_base = ("/.bashrc", "/.profile")
-    shown = [line for line in told.splitlines() if not line.endswith(of_the_base)]
+    shown = [line for line in reported.splitlines() if not line.endswith(of_the_base)]
     assert shown == ['$x "/opt/env"']
 
 
@@ -302,7 +302,7 @@ def test_a_check_that_fails_makes_it_unhealthy(
 
 
 def stand_in_wheels(folder: Path, target: str) -> list[Path]:
-    """Make stand-ins for what of a stack cannot be had here, in the versions of its real lock."""
+    """Make stand-ins, in the locked versions, for packages that are not available here."""
     real = read_lock(ROOT / "lockfiles" / target).versions
     made = [
         small.make_wheel(
@@ -379,9 +379,9 @@ def test_without_its_device_an_image_is_unhealthy_and_says_why(
 ) -> None:
     tag = without_device[1].tag
     with started(engine, tag, "--health-retries=1") as name:
-        verdict, told = health(engine, name)
+        verdict, reported = health(engine, name)
         assert verdict == "unhealthy"
-        assert "failed device.ready             driver-missing: no xpu device is usable" in told
+        assert "failed device.ready             driver-missing: no xpu device is usable" in reported
         logs = run([engine, "logs", name]).stderr
         assert "xpu: no /dev/dri/renderD* or /dev/dxg in this container" in logs
         assert "--device /dev/dri --group-add" in logs
@@ -394,9 +394,9 @@ def test_without_its_device_an_image_is_unhealthy_and_says_why(
         assert "no-render-permission" in health(engine, name)[1]
         assert "start it with: --group-add 4242" in run([engine, "logs", name]).stderr
     with started(engine, tag, *given, "--group-add=4242") as name:
-        verdict, told = health(engine, name)
+        verdict, reported = health(engine, name)
         assert verdict == "unhealthy"
-        assert "no-gpu-device-visible" in told
+        assert "no-gpu-device-visible" in reported
         assert run([engine, "logs", name]).stderr == ""
 
 
@@ -414,8 +414,8 @@ def test_cpu_linux_as_it_is_committed(engine: str) -> None:
     script = "find / -xdev -iname '*nvidia*' -o -xdev -name '*.so*' -size +600M"
     assert inside(engine, image.tag, script, "--user=0").stdout == ""
     with started(engine, image.tag, "--read-only", "--network=none") as name:
-        verdict, told = health(engine, name)
-        assert verdict == "healthy", told
+        verdict, reported = health(engine, name)
+        assert verdict == "healthy", reported
         run([engine, "kill", name]).require("killed")
         run([engine, "start", name]).require("started again")
         assert health(engine, name)[0] == "healthy"

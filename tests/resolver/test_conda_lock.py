@@ -77,7 +77,7 @@ def urls(text: str) -> list[str]:
     return [line.split("url: ")[1] for line in text.splitlines() if f"url: {FORGE}" in line]
 
 
-def test_repodata_tells_real_addresses_and_one_platform() -> None:
+def test_repodata_shows_real_addresses_and_one_platform() -> None:
     data = conda_lock.repodata(CHANNEL, "win-64")
     assert data["info"] == {"subdir": "win-64", "base_url": f"{FORGE}win-64/"}
     assert set(data["packages"]) == {"zlib-1.3.1-h0_0.tar.bz2"}
@@ -144,7 +144,7 @@ def test_the_same_spec_gives_the_same_bytes_anywhere(
 @pytest.mark.machine
 @pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("spec", ["python 3.12.*", "cudatool", "nowhere"])
-def test_what_the_catalog_cannot_give_is_told_in_the_solvers_words(spec: str) -> None:
+def test_what_the_catalog_cannot_give_is_reported_in_the_words_of_the_solver(spec: str) -> None:
     with pytest.raises(SpecError, match="conda layer of thing") as caught:
         lock(target("linux-64", spec))
     assert spec.split(maxsplit=1)[0] in caught.value.evidence

@@ -1,4 +1,4 @@
-"""Recorded machines: `machines.toml` told as trees, and the targets that are judged on them."""
+"""Recorded machines: `machines.toml` written as trees, and the targets to match with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which target fits which machine, for the cards people have."""
+"""Which target fits which machine, for the GPUs people have."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ BLOCKED = [
 
 
 @pytest.mark.parametrize("case", BLOCKED, ids=lambda case: case[0])
-def test_what_can_be_mended_is_blocked_and_says_how(
+def test_what_can_be_repaired_is_blocked_and_says_how(
     case: tuple[str, str, str, str], linux: Recorded, targets: list[TargetHardware]
 ) -> None:
     machine, target, why, remedy = case
