@@ -139,8 +139,8 @@ def layers(engine: str, image: str) -> list[str]:
     return list(json.loads(reported.require("it is there").stdout))
 
 
-def remove(engine: str, order: ImageRequest) -> None:
-    run([engine, "image", "rm", "--force", order.tag, f"{order.name}:latest"])
+def remove(engine: str, image_request: ImageRequest) -> None:
+    run([engine, "image", "rm", "--force", image_request.tag, f"{image_request.name}:latest"])
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def tiny(
         root / "vendor", "beta", "1.0", {"beta.py": "", "torch/test/big": "x" * 9999}
     )
     small.lock(project, [alpha, beta])
-    order = ImageRequest(
+    image_request = ImageRequest(
         project,
         load_target(project.specs, small.TARGET),
         read_lock(project.lock(small.TARGET)),
@@ -168,16 +168,16 @@ def tiny(
         ),
         base_image=BASE,
     )
-    yield order, build_image(order, run, Silent(), layout=root / "first.tar")
-    remove(engine, order)
+    yield image_request, build_image(image_request, run, Silent(), layout=root / "first.tar")
+    remove(engine, image_request)
 
 
 def test_two_builds_from_scratch_are_the_same_image(
     tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
-    order, first = tiny
+    image_request, first = tiny
     before = layers(engine, first.tag)
-    second = build_image(order, from_scratch, Silent(), layout=tmp_path / "second.tar")
+    second = build_image(image_request, from_scratch, Silent(), layout=tmp_path / "second.tar")
     assert layers(engine, second.tag) == before
     assert second.digest == first.digest
     assert first.layout is not None
@@ -191,22 +191,24 @@ def test_what_the_distribution_gives_is_the_same_too(
 ) -> None:
     plain, _ = tiny
     docker = Docker(apt=("libze1",))
-    order = dataclasses.replace(
+    image_request = dataclasses.replace(
         plain,
         target=plain.target.model_copy(update={"name": "tiny-apt", "docker": docker}),
         supply=dataclasses.replace(plain.supply, offline=False),
     )
     shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-apt.toml")
     shutil.copytree(plain.lock.folder, plain.project.lock("tiny-apt"))
-    order = dataclasses.replace(order, lock=read_lock(plain.project.lock("tiny-apt")))
+    image_request = dataclasses.replace(
+        image_request, lock=read_lock(plain.project.lock("tiny-apt"))
+    )
     digests = {
-        build_image(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        build_image(image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
         for number in range(2)
     }
     assert len(digests) == 1
     loader = "python -c 'import ctypes; ctypes.CDLL(\"libze_loader.so.1\")'"
-    assert inside(engine, order.tag, loader).returncode == 0
-    remove(engine, order)
+    assert inside(engine, image_request.tag, loader).returncode == 0
+    remove(engine, image_request)
 
 
 def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
@@ -220,27 +222,29 @@ def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
     text = lock_text("https://channel.example/conda-forge", [python])
     (folder / CONDA_LAYER).write_text(text, encoding="utf-8")
     wheelhouses = (*plain.supply.wheelhouses, python.parent)
-    order = dataclasses.replace(
+    image_request = dataclasses.replace(
         plain,
         target=plain.target.model_copy(update={"name": "tiny-conda"}),
         lock=read_lock(folder),
         supply=dataclasses.replace(plain.supply, wheelhouses=wheelhouses),
     )
     digests = {
-        build_image(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        build_image(image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
         for number in range(2)
     }
     assert len(digests) == 1
-    proven = inside(engine, order.tag, "smoke && python -c 'import sys; print(sys.base_prefix)'")
+    proven = inside(
+        engine, image_request.tag, "smoke && python -c 'import sys; print(sys.base_prefix)'"
+    )
     assert proven.stdout == "/opt/env\n", proven.stderr
-    remove(engine, order)
+    remove(engine, image_request)
 
 
 def test_the_layout_loads_as_the_image_that_it_names(
     tiny: tuple[ImageRequest, BuiltImage], engine: str
 ) -> None:
-    order, image = tiny
-    remove(engine, order)
+    image_request, image = tiny
+    remove(engine, image_request)
     run([engine, "load", "--input", str(image.layout)]).require("it loads")
     created = run([engine, "image", "inspect", "--format", "{{.Created}}", image.tag]).stdout
     assert created.startswith("2026-11-01T00:00:00")
@@ -264,10 +268,10 @@ def test_it_works_with_nothing_to_write_to_no_network_and_no_root(
 def test_it_holds_what_is_locked_and_says_what_it_left_out(
     tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
-    order, image = tiny
+    image_request, image = tiny
     with started(engine, image.tag) as name:
         run([engine, "cp", f"{name}:/opt/env", str(tmp_path)]).require("copied")
-    result = verify(tmp_path / "env", order.lock, (), deep=True)
+    result = verify(tmp_path / "env", image_request.lock, (), deep=True)
     assert result.findings == ()
     assert (tmp_path / "env" / "left-out.txt").read_text(encoding="utf-8").split() == [
         "alpha-1.0.dist-info/uv_cache.json",
@@ -346,9 +350,9 @@ def without_device(
         indexes={"default": found.index_url},
         offline=False,
     )
-    order = ImageRequest(project, target, lock, supply, base_image=BASE)
-    yield order, build_image(order, run, Silent())
-    remove(engine, order)
+    image_request = ImageRequest(project, target, lock, supply, base_image=BASE)
+    yield image_request, build_image(image_request, run, Silent())
+    remove(engine, image_request)
 
 
 def lock_with_pytest(project: Project, target: Target, wheels: list[Path]) -> Lock:
