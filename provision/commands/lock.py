@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.catalog.snapshot import catalog_digest
+from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_bytes

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.catalog.snapshot import catalog_digest, load_channel, load_index
+from provision.catalog.digest import catalog_digest
+from provision.catalog.snapshot import load_channel, load_index
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes

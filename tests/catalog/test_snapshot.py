@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import (
     Channel,
     Index,
-    catalog_digest,
     load_channel,
     load_index,
     render_snapshot,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.artifacts.pip_config import PipConfig
-from provision.catalog.snapshot import Wheel, catalog_digest
+from provision.catalog.digest import catalog_digest
+from provision.catalog.snapshot import Wheel
 from provision.commands import lock, upgrade
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import run

@@ -18,7 +18,8 @@ import pytest
 import tomlkit
 
 from provision.artifacts.pip_config import read_pip_config
-from provision.catalog.snapshot import catalog_digest, index_address
+from provision.catalog.digest import catalog_digest
+from provision.catalog.snapshot import index_address
 from provision.core.process import Completed, run
 from provision.core.project import Project
 from provision.environment.verify import verify
