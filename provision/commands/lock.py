@@ -88,6 +88,7 @@ def lock(
         except ProvisionError as error:
             return LockResult(target.name, error=error)
 
+    # Errors are results: one target that cannot be resolved must not cost the locks of the others.
     with ThreadPoolExecutor(_WORKERS) as pool:
         return list(pool.map(lock_one, targets))
 
@@ -97,6 +98,7 @@ def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> L
     before = old.artifacts if old else ()
     pip, conda = resolver.resolve(target, before)
     path = folder / PIP_LAYER
+    # By bytes, not by digest: a new resolver or header changes the file and not the packages.
     same = old and path.read_bytes() == pip.encode() and old.conda == conda
     if write and not same:
         _write(folder, pip, conda)

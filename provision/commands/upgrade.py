@@ -34,7 +34,7 @@ def with_cutoff(text: str, package: str | None, day: dt.date) -> str:
     pip = document["pip"]
     if package is None:
         pip["cutoff"] = day
-        pip.pop("cutoffs", None)
+        pip.pop("cutoffs", None)  # single cut-offs would now hold their packages back
     else:
         pip.setdefault("cutoffs", tomlkit.inline_table())[package] = day
     return tomlkit.dumps(document)

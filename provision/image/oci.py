@@ -46,6 +46,7 @@ def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
     Raises:
         ToolError: A file cannot be read or written, or is not an output of ``docker save``.
     """
+    # Under another name until it is complete: a file cut short has no index, but looks like one.
     partial = layout.with_name(f".{layout.name}.partial")
     try:
         with tarfile.open(saved) as source, tarfile.open(partial, "w") as target:

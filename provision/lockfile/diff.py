@@ -34,7 +34,7 @@ class ArtifactChange:
         """``added``, ``removed``, ``up``, ``down``, or ``file`` where only the wheel changed."""
         if self.before is None or self.after is None:
             return "added" if self.before is None else "removed"
-        if self.before == self.after:
+        if self.before == self.after:  # another build of one version has another hash
             return "file"
         return "up" if Version(self.after) > Version(self.before) else "down"
 

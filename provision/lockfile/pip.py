@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 SCHEMA = "1"
 PIP_LAYER = "requirements.txt"
 CONDA_LAYER = "conda-lock.yml"
+# One pattern per kind of line. A line that matches none is refused: pip would obey "-e" or
+# "--index-url" or a requirement without a hash, and a lock has none of them.
 _HEADER = re.compile(r"# (?P<key>[a-z-]+): (?P<value>.+)")
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\")
 _HASH = re.compile(r"    --hash=sha256:(?P<sha256>[0-9a-f]{64})")
@@ -183,6 +185,7 @@ def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
 
 def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:
     """Return the text of the pip layer; :func:`parse_lock` reads it."""
+    # Sorted below, so that the order of a resolver's output cannot change the bytes.
     lines = [f"# {key}: {value}" for key, value in ({"schema": SCHEMA} | dict(header)).items()]
     for artifact in sorted(artifacts, key=lambda artifact: artifact.name):
         lines += ["", *_lines(artifact)]

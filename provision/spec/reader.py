@@ -81,7 +81,7 @@ def _read_part(path: Path, part_of: Callable[[dict[str, Any]], Part]) -> Part:
     try:
         return part_of(data)
     except (ValueError, KeyError, TypeError, AttributeError):
-        # Only the slow validation says what is wrong, and where; here it raises.
+        # The validation of the whole file is slow, and raises an error that names each fault.
         return part_of(_validate(path, data).model_dump())
 
 
