@@ -1,4 +1,4 @@
-"""Versions of GPU drivers: which number counts on a machine, and whether it lies in a range."""
+"""Versions of GPU drivers: which one counts on a host, and whether a range contains it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def driver_version(gpu: Gpu, host: Host) -> str | None:
     """Return the version that a spec's ``hardware.driver`` is compared with, or None.
 
-    For Intel on Linux it is compute-runtime's, as i915 and xe carry the kernel's version only.
+    For Intel on Linux it is that of compute-runtime: i915 and xe have the kernel's version only.
     """
     if gpu.vendor == "intel" and host.platform != "win-64" and gpu.device_id:
         return host.runtimes.compute_runtime or None
@@ -22,7 +22,7 @@ def driver_version(gpu: Gpu, host: Host) -> str | None:
 
 
 def satisfies(version: str, wanted: str) -> bool:
-    """Whether a driver's version lies in a range; one that is no version does not."""
+    """Whether a range contains a driver's version; False where it is not a PEP 440 version."""
     try:
         return SpecifierSet(wanted).contains(Version(version), prereleases=True)
     except InvalidVersion:
