@@ -1,4 +1,4 @@
-"""The catalog of devices and drivers: ids to families, builds to releases, least drivers."""
+"""The catalog of devices and drivers: PCI ids, Intel's driver numbers, minimum NVIDIA drivers."""
 
 from __future__ import annotations
 
@@ -15,30 +15,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What the catalog knows of one device id."""
+    """What the catalog knows of one device id.
+
+    Attributes:
+        name: Marketing name, or the chip's name.
+        family: Generation, as specs name it; None for a chip newer than the catalog.
+        supported: Whether PyTorch's wheels are built for the family.
+        integrated: Whether it is part of the processor.
+        tiles: How many devices the runtime makes of it.
+        compute_capability: NVIDIA's; None for Intel, and for a chip newer than the catalog.
+    """
 
     name: str
-    family: str
+    family: str | None
     supported: bool
     integrated: bool
     tiles: int = 1
     compute_capability: str | None = None
 
 
+# The catalog lists every NVIDIA chip from Maxwell on, so an unlisted id above its first is newer
+# than the catalog. Such a chip may run: wheels with PTX serve each later generation, and wheels
+# without it the later chips of the same one. Only a driver can tell, so it counts as supported.
+_NEWER = Device("NVIDIA GPU newer than the catalog", None, supported=True, integrated=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """``envs/catalog/devices.toml`` and ``drivers.toml``, ready for look-ups.
+    """The content of ``envs/catalog/devices.toml`` and ``drivers.toml``.
 
     Attributes:
         intel: Device id to device.
-        chips: NVIDIA's chips: first id, last id, chip, family, compute capability.
+        chips: NVIDIA's chips with their first and last id, ascending.
         releases: compute-runtime's builds, ascending, each with its release.
-        cuda: CUDA's major version to the least driver, per platform.
+        intel_windows: Intel's driver number on Windows to the version that Level Zero shows.
+        cuda: CUDA's major version to the minimum driver, per platform.
     """
 
     intel: dict[str, Device]
     chips: tuple[tuple[int, int, Device], ...]
     releases: tuple[tuple[int, str], ...]
+    intel_windows: dict[str, str]
     cuda: dict[str, dict[str, str]]
 
     def find(self, vendor: str, device_id: str) -> Device | None:
@@ -48,18 +65,19 @@ class Devices:
         if vendor != "nvidia" or not device_id:
             return None
         number = int(device_id, 16)
-        return next((chip for first, last, chip in self.chips if first <= number <= last), None)
+        listed = (chip for first, last, chip in self.chips if first <= number <= last)
+        return next(listed, _NEWER if number > self.chips[0][0] else None)
 
     def release_of(self, build: int) -> str:
         """Return ``<release>.<build>`` of compute-runtime for a build number, such as 24.52.32224.
 
-        Intel's library carries the build only; builds rise with releases.
+        The file name of Intel's library holds the build only; builds grow with the releases.
         """
         at = bisect_right(self.releases, (build, "~")) - 1
         return f"{self.releases[at][1] if at >= 0 else '0'}.{build}"
 
     def least_driver(self, cuda: str, platform: str) -> str | None:
-        """Return the least NVIDIA driver for a CUDA version such as ``12.8``, on a platform."""
+        """Return the minimum NVIDIA driver for a CUDA version such as ``12.8``, on a platform."""
         return self.cuda.get(cuda.partition(".")[0], {}).get(platform)
 
 
@@ -67,7 +85,7 @@ def read_devices(catalog: Path) -> Devices:
     """Read the device catalog from its folder.
 
     Raises:
-        SpecError: A file is missing or its content is not as it should be.
+        SpecError: A file is missing or malformed.
     """
     try:
         devices = tomllib.loads((catalog / "devices.toml").read_text(encoding="utf-8"))
@@ -76,6 +94,7 @@ def read_devices(catalog: Path) -> Devices:
             intel=_intel(devices["intel"]),
             chips=tuple(_chip(*row) for row in devices["nvidia"]["chips"]),
             releases=tuple(sorted((b, r) for r, b in drivers["compute_runtime"].items())),
+            intel_windows={w: pair["level_zero"] for w, pair in drivers["intel_windows"].items()},
             cuda=drivers["cuda"],
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
