@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from provision.host.drivers import driver_version, satisfies
+from provision.host.drivers import (
+    DriverVerdict,
+    driver_remedy,
+    driver_version,
+    judge_driver,
+    satisfies,
+)
 from provision.host.visibility import hidden, in_level_zero_order
 
 if TYPE_CHECKING:
@@ -126,7 +132,10 @@ def judge(target: TargetHardware, host: Host, covered: Mapping[str, str]) -> Fit
 def _none_of(vendor: str, host: Host) -> str:
     maker = _MAKERS[vendor]
     if "wsl" in host.surroundings:
-        return f"WSL shows no {maker} GPU: no {maker} driver of Windows is mounted in /usr/lib/wsl"
+        return (
+            f"WSL shows no {maker} GPU: no {maker} driver of Windows is mounted in /usr/lib/wsl; "
+            "update it in Windows, then `wsl --update` and `wsl --shutdown`"
+        )
     others = ", ".join(_name(gpu) for gpu in host.gpus) or "no GPU at all"
     return f"there is no {maker} GPU on the PCI bus ({others})"
 
@@ -137,9 +146,20 @@ def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, covered: str | None
         return _fit(target, gpu, Verdict.NO, unfit)
     for reason, remedy in _blocks(target, gpu, host, covered):
         return _fit(target, gpu, Verdict.BLOCKED, reason, remedy)
+    return _fit(target, gpu, Verdict.FITS, _driver_note(target, gpu, host))
+
+
+def _driver_note(target: TargetHardware, gpu: Gpu, host: Host) -> str:
+    """Return the driver's version, and what is unknown about it and the GPU."""
     version = driver_version(gpu, host)
-    known = f"driver {version}" if version else "its driver's version is not to be seen"
-    return _fit(target, gpu, Verdict.FITS, known)
+    notes = [f"driver {version}" if version else "its driver's version is not visible"]
+    if version and target.driver:
+        judged = judge_driver(gpu, host, target.driver)
+        if judged.verdict is DriverVerdict.UNKNOWN:
+            notes = [f"unknown whether its driver is new enough: {judged.reason}"]
+    if gpu.vendor == "nvidia" and gpu.device_id and gpu.compute_capability is None:
+        notes.append("unknown whether the wheels hold code for it: it is newer than the catalog")
+    return "; ".join(notes)
 
 
 def _fit(target: TargetHardware, gpu: Gpu, verdict: Verdict, reason: str, remedy: str = "") -> Fit:
@@ -153,7 +173,7 @@ def _name(gpu: Gpu) -> str:
 
 def _unfit(target: TargetHardware, gpu: Gpu) -> str:
     """Return why no repair would make this GPU serve the target, or ""."""
-    if gpu.family is None and gpu.compute_capability is None:
+    if gpu.family is None and gpu.compute_capability is None and not gpu.supported:
         return "" if not gpu.device_id else f"device id {gpu.device_id} is not in the catalog"
     if not gpu.supported:
         return f"PyTorch has no {target.accelerator.upper()} kernels for its family {gpu.family}"
@@ -215,9 +235,11 @@ def _driver_blocks(target: TargetHardware, gpu: Gpu, host: Host) -> list[tuple[s
             )
         if host.runtimes.level_zero is None:
             found.append(("the Level Zero loader libze_loader.so.1 is absent", "install libze1"))
-    version, wanted = driver_version(gpu, host), target.driver
-    if version and wanted and not satisfies(version, wanted):
-        found.append((f"driver {version} is not {wanted}", f"install a driver {wanted}"))
+    if target.driver:
+        judged = judge_driver(gpu, host, target.driver)
+        if judged.verdict is DriverVerdict.TOO_OLD:
+            remedy = driver_remedy(gpu, host, target.driver)
+            found.append((judged.reason, remedy[0].lower() + remedy[1:]))
     return found
 
 

@@ -54,7 +54,12 @@ def test_provoked_failures(run: dict[str, str]) -> None:
 
 
 def test_every_code_is_told_and_shown() -> None:
-    in_environments = {"half-installed", "missing-library", "stale-kernel-cache"}
+    in_environments = {
+        "driver-unknown",
+        "half-installed",
+        "missing-library",
+        "stale-kernel-cache",
+    }
     assert {rule.code for rule in rules()} == set(texts()) - in_environments
     assert {log["code"] for log in LOGS} | in_environments >= set(texts())
 

@@ -51,6 +51,7 @@ MACHINE: tuple[Rule, ...] = (
     machine.NoRuntime(),
     machine.UnsupportedGpu(),
     machine.OldDriver(),
+    machine.UnknownDriver(),
     machine.StaleCaches(),
 )
 RULES: tuple[Rule, ...] = (

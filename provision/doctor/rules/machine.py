@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from provision.core.findings import Finding, Level
-from provision.host.drivers import driver_version, satisfies
+from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
 from provision.host.visibility import hidden, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.doctor.context import DoctorContext
+    from provision.host.drivers import DriverJudgement
     from provision.host.model import Gpu
 
 # The runtimes of torch 2.13+xpu (oneAPI 2026) fail with compute-runtime 24.39 and work with
@@ -221,21 +222,46 @@ class OldDriver:
 
     def check(self, facts: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        wanted = _wanted_driver(facts)
-        for gpu in facts.own_gpus:
-            version = driver_version(gpu, facts.host)
-            if not (gpu.supported and version):
-                continue
-            missed = next((w for w in wanted if not satisfies(version, w)), None)
-            if missed:
-                yield Finding(
-                    self.code,
-                    Level.ERROR,
-                    "The GPU's driver is too old for this environment",
-                    f"It needs a driver {missed}",
-                    f"Install a driver {missed}, then `provision smoke TARGET --if-driver-changed`",
-                    (f"{gpu.name} has driver {version}",),
-                )
+        for gpu, required, judged in _first_judged(facts, DriverVerdict.TOO_OLD):
+            remedy = driver_remedy(gpu, facts.host, required)
+            yield Finding(
+                self.code,
+                Level.ERROR,
+                "The GPU's driver is too old for this environment",
+                f"It needs a driver {required}",
+                f"{remedy}, then `provision smoke TARGET --if-driver-changed`",
+                judged.evidence,
+            )
+
+
+class UnknownDriver:
+    """Whether the driver is new enough for this torch cannot be told."""
+
+    code: ClassVar[str] = "driver-unknown"
+    unless: ClassVar[tuple[str, ...]] = (*OldDriver.unless, OldDriver.code, NoRuntime.code)
+
+    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+        """Yield what is unknown."""
+        for _, required, judged in _first_judged(facts, DriverVerdict.UNKNOWN):
+            yield Finding(
+                self.code,
+                Level.NOTE,
+                "Whether the GPU's driver is new enough is unknown",
+                f"It needs a driver {required}, and {judged.reason}",
+                "`provision smoke TARGET` asks the driver itself",
+                judged.evidence,
+            )
+
+
+def _first_judged(
+    facts: DoctorContext, verdict: DriverVerdict
+) -> Iterator[tuple[Gpu, str, DriverJudgement]]:
+    """Yield the first judgement with this verdict, with its GPU and requirement."""
+    for gpu in facts.own_gpus:
+        for required in _wanted_driver(facts) if gpu.supported else ():
+            judged = judge_driver(gpu, facts.host, required, facts.devices)
+            if judged.verdict is verdict:
+                yield gpu, required, judged
                 return
 
 
