@@ -1,4 +1,4 @@
-"""The catalog of devices and drivers: PCI ids, Intel's driver numbers, minimum NVIDIA drivers."""
+"""The catalog of devices and drivers: ids to families, builds to releases, least drivers."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _NEWER = Device("NVIDIA GPU newer than the catalog", None, supported=True, integ
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The content of ``envs/catalog/devices.toml`` and ``drivers.toml``.
+    """``envs/catalog/devices.toml`` and ``drivers.toml``, ready for look-ups.
 
     Attributes:
         intel: Device id to device.
-        chips: NVIDIA's chips with their first and last id, ascending.
+        chips: NVIDIA's chips: first id, last id, chip, family, compute capability.
         releases: compute-runtime's builds, ascending, each with its release.
         intel_windows: Intel's driver number on Windows to the version that Level Zero shows.
-        cuda: CUDA's major version to the minimum driver, per platform.
+        cuda: CUDA's major version to the least driver, per platform.
     """
 
     intel: dict[str, Device]
@@ -71,13 +71,13 @@ class Devices:
     def release_of(self, build: int) -> str:
         """Return ``<release>.<build>`` of compute-runtime for a build number, such as 24.52.32224.
 
-        The file name of Intel's library holds the build only; builds grow with the releases.
+        Intel's library carries the build only; builds rise with releases.
         """
         at = bisect_right(self.releases, (build, "~")) - 1
         return f"{self.releases[at][1] if at >= 0 else '0'}.{build}"
 
     def least_driver(self, cuda: str, platform: str) -> str | None:
-        """Return the minimum NVIDIA driver for a CUDA version such as ``12.8``, on a platform."""
+        """Return the least NVIDIA driver for a CUDA version such as ``12.8``, on a platform."""
         return self.cuda.get(cuda.partition(".")[0], {}).get(platform)
 
 
@@ -85,7 +85,7 @@ def read_devices(catalog: Path) -> Devices:
     """Read the device catalog from its folder.
 
     Raises:
-        SpecError: A file is missing or malformed.
+        SpecError: A file is missing or its content is not as it should be.
     """
     try:
         devices = tomllib.loads((catalog / "devices.toml").read_text(encoding="utf-8"))

@@ -680,59 +680,6 @@ def test_stale_caches_are_a_note(env: Env) -> None:
     assert ".triton/cache" in note.remedy
 
 
-@pytest.mark.parametrize(
-    ("gpu", "runtime", "words"),
-    [
-        (ARC, "", "the driver's version is not visible"),
-        (ARC, "17013219", "17013219 is no driver version of a known format"),
-    ],
-)
-def test_a_driver_that_cannot_be_compared_is_a_note(
-    env: Env, gpu: Gpu, runtime: str, words: str
-) -> None:
-    env.torch("2.13.0+xpu")
-    env.host = linux(gpu, runtime=runtime)
-    assert env.codes() == []
-    (note,) = (finding for finding in env.diagnose() if finding.code == "driver-unknown")
-    assert note.level is Level.NOTE
-    assert words in note.cause
-    assert "required >=25.18" in note.evidence
-
-
-def test_an_nvidia_driver_without_nvml_is_a_note(env: Env) -> None:
-    env.torch("2.13.0", "triton==3.7.0; platform_system == 'Linux'", cuda="13.0")
-    env.add("triton", "3.7.0")
-    env.host = linux(dataclasses.replace(RTX, driver=Driver("nvidia")))
-    assert [finding.code for finding in env.diagnose()] == ["driver-unknown"]
-
-
-def test_an_old_driver_in_wsl_is_updated_in_windows(env: Env) -> None:
-    env.torch("2.13.0", cuda="13.0")
-    old = dataclasses.replace(RTX, driver=Driver("nvidia", "546.30"))
-    env.host = dataclasses.replace(linux(old), surroundings=("wsl",))
-    (found,) = (finding for finding in env.diagnose() if finding.code == "driver-too-old")
-    assert "Update NVIDIA's driver in Windows" in found.remedy
-
-
-@pytest.mark.parametrize("capability", [None, "13.0"])
-def test_a_gpu_newer_than_the_catalog_is_not_refused(
-    env: Env, capability: str | None, devices: Devices
-) -> None:
-    known = devices.find("nvidia", "3300")
-    assert known is not None
-    env.torch("2.13.0", "triton==3.7.0; platform_system == 'Linux'", cuda="13.0")
-    env.add("triton", "3.7.0")
-    newer = dataclasses.replace(
-        RTX,
-        device_id="3300",
-        family=known.family,
-        supported=known.supported,
-        compute_capability=capability,
-    )
-    env.host = linux(newer)
-    assert env.diagnose() == ()
-
-
 def test_the_machine_by_itself(devices: Devices) -> None:
     def codes(host: Host) -> list[str]:
         return [finding.code for finding in diagnose_machine(host, devices).findings]

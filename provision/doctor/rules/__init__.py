@@ -9,6 +9,7 @@ from provision.doctor.rules import (
     binaries,
     bitsandbytes,
     companions,
+    drivers,
     intel,
     machine,
     numpy2,
@@ -50,8 +51,7 @@ MACHINE: tuple[Rule, ...] = (
     machine.NoPermission(),
     machine.NoRuntime(),
     machine.UnsupportedGpu(),
-    machine.OldDriver(),
-    machine.UnknownDriver(),
+    *drivers.RULES,
     machine.StaleCaches(),
 )
 RULES: tuple[Rule, ...] = (

@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from provision.core.findings import Finding, Level
-from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
+from provision.host.drivers import satisfies
 from provision.host.visibility import hidden, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.doctor.context import DoctorContext
-    from provision.host.drivers import DriverJudgement
     from provision.host.model import Gpu
 
-# The runtimes of torch 2.13+xpu (oneAPI 2026) fail with compute-runtime 24.39 and work with
-# 25.18; on Windows 32.0.101.6129 fails, as `could not make an engine with allocator`.
-_XPU_FLOORS = {(2, 13): {"linux-64": ">=25.18", "win-64": ">32.0.101.6129"}}
 # Wheels for CUDA 13 hold no code for cards before Turing.
 _OLDEST_CARD = {"13": "7.5", "12": "5.0"}
 
@@ -212,70 +208,6 @@ def _unsupported(gpu: Gpu, facts: DoctorContext) -> str:
     if gpu.compute_capability and oldest and not satisfies(gpu.compute_capability, f">={oldest}"):
         return f"{gpu.name} has compute capability {gpu.compute_capability}, below {oldest}"
     return ""
-
-
-class OldDriver:
-    """The driver is older than what this torch was built with."""
-
-    code: ClassVar[str] = "driver-too-old"
-    unless: ClassVar[tuple[str, ...]] = ("driver-missing", "unsupported-gpu-architecture")
-
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        for gpu, required, judged in _first_judged(facts, DriverVerdict.TOO_OLD):
-            remedy = driver_remedy(gpu, facts.host, required)
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                "The GPU's driver is too old for this environment",
-                f"It needs a driver {required}",
-                f"{remedy}, then `provision smoke TARGET --if-driver-changed`",
-                judged.evidence,
-            )
-
-
-class UnknownDriver:
-    """Whether the driver is new enough for this torch cannot be told."""
-
-    code: ClassVar[str] = "driver-unknown"
-    unless: ClassVar[tuple[str, ...]] = (*OldDriver.unless, OldDriver.code, NoRuntime.code)
-
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
-        """Yield what is unknown."""
-        for _, required, judged in _first_judged(facts, DriverVerdict.UNKNOWN):
-            yield Finding(
-                self.code,
-                Level.NOTE,
-                "Whether the GPU's driver is new enough is unknown",
-                f"It needs a driver {required}, and {judged.reason}",
-                "`provision smoke TARGET` asks the driver itself",
-                judged.evidence,
-            )
-
-
-def _first_judged(
-    facts: DoctorContext, verdict: DriverVerdict
-) -> Iterator[tuple[Gpu, str, DriverJudgement]]:
-    """Yield the first judgement with this verdict, with its GPU and requirement."""
-    for gpu in facts.own_gpus:
-        for required in _wanted_driver(facts) if gpu.supported else ():
-            judged = judge_driver(gpu, facts.host, required, facts.devices)
-            if judged.verdict is verdict:
-                yield gpu, required, judged
-                return
-
-
-def _wanted_driver(facts: DoctorContext) -> list[str]:
-    wanted = [facts.target.hardware.driver] if facts.target and facts.target.hardware.driver else []
-    torch, platform = facts.env.torch, facts.host.platform
-    if torch and torch.cuda and (least := facts.devices.least_driver(torch.cuda, platform)):
-        wanted.append(f">={least}")
-    version = facts.env.get("torch")
-    if facts.env.accelerator == "xpu" and version and version.parsed:
-        for release, floors in _XPU_FLOORS.items():
-            if version.parsed.release[:2] >= release and platform in floors:
-                wanted.append(floors[platform])
-    return wanted
 
 
 class StaleCaches:
