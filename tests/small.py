@@ -17,9 +17,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.catalog.snapshot import catalog_digest
+from provision.catalog.digest import catalog_digest
 from provision.core.project import Project
-from provision.host import this_platform
+from provision.host.probe import this_platform
 from provision.lockfile.pip import PIP_LAYER, Artifact, render_requirements
 from provision.spec.reader import load_target
 

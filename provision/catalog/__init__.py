@@ -1,1 +1,1 @@
-"""The catalog: committed snapshots of vendor indexes, conda channels, devices and drivers."""
+"""The catalog: committed snapshots of vendor indexes and conda channels, devices and drivers."""

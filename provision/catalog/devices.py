@@ -1,4 +1,4 @@
-"""The catalog of devices and drivers: ids to families, builds to releases, least drivers."""
+"""The device catalog: device ids to families, driver builds to releases, minimum drivers."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _NEWER = Device("NVIDIA GPU newer than the catalog", None, supported=True, integ
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """``envs/catalog/devices.toml`` and ``drivers.toml``, ready for look-ups.
+    """The contents of ``envs/catalog/devices.toml`` and ``drivers.toml``.
 
     Attributes:
         intel: Device id to device.
-        chips: NVIDIA's chips: first id, last id, chip, family, compute capability.
-        releases: compute-runtime's builds, ascending, each with its release.
+        chips: NVIDIA's chips: first device id, last device id, device.
+        releases: Builds of compute-runtime, ascending, each with its release.
         intel_windows: Intel's driver number on Windows to the version that Level Zero shows.
-        cuda: CUDA's major version to the least driver, per platform.
+        cuda: Major version of CUDA to minimum driver, by platform.
     """
 
     intel: dict[str, Device]
@@ -59,25 +59,27 @@ class Devices:
     cuda: dict[str, dict[str, str]]
 
     def find(self, vendor: str, device_id: str) -> Device | None:
-        """Return what is known of a PCI device id, or None."""
+        """Return the entry of a PCI device id, or None."""
         if vendor == "intel":
             return self.intel.get(device_id)
         if vendor != "nvidia" or not device_id:
             return None
         number = int(device_id, 16)
+        # NVIDIA reserves ranges of ids for a chip, and new models appear within them.
         listed = (chip for first, last, chip in self.chips if first <= number <= last)
         return next(listed, _NEWER if number > self.chips[0][0] else None)
 
     def release_of(self, build: int) -> str:
         """Return ``<release>.<build>`` of compute-runtime for a build number, such as 24.52.32224.
 
-        Intel's library carries the build only; builds rise with releases.
+        The file name of Intel's library has the build only. Builds rise with releases, so the
+        release is the last one whose first build is not above it.
         """
-        at = bisect_right(self.releases, (build, "~")) - 1
+        at = bisect_right(self.releases, (build, "~")) - 1  # "~" sorts after every release
         return f"{self.releases[at][1] if at >= 0 else '0'}.{build}"
 
     def least_driver(self, cuda: str, platform: str) -> str | None:
-        """Return the least NVIDIA driver for a CUDA version such as ``12.8``, on a platform."""
+        """Return the minimum NVIDIA driver for a CUDA version such as ``12.8``, or None."""
         return self.cuda.get(cuda.partition(".")[0], {}).get(platform)
 
 
@@ -85,7 +87,7 @@ def read_devices(catalog: Path) -> Devices:
     """Read the device catalog from its folder.
 
     Raises:
-        SpecError: A file is missing or its content is not as it should be.
+        SpecError: A file is missing or not valid.
     """
     try:
         devices = tomllib.loads((catalog / "devices.toml").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Read a vendor's wheel index: what it lists, and the metadata of a wheel."""
+"""Read a vendor's wheel index: its project pages, and the metadata of a wheel."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CoreMetadata:
-    """What a wheel's metadata asks for.
+    """The requirements in a wheel's metadata.
 
     Attributes:
-        requires_dist: Its Requires-Dist lines.
+        requires_dist: Its Requires-Dist fields.
         requires_python: Its Requires-Python, if any.
     """
 
@@ -36,10 +36,10 @@ class CoreMetadata:
 
 
 def list_wheels(session: Session, url: str, name: str) -> list[DistributionPackage]:
-    """Return the wheels that an index lists for a distribution, yanked ones left out.
+    """Return the wheels that an index lists for a distribution, except yanked ones.
 
     Raises:
-        ToolError: The index has no such distribution, refuses, or does not answer properly.
+        ToolError: The index lacks the distribution, refuses the request, or does not answer.
     """
     import pypi_simple  # noqa: PLC0415
     import requests  # noqa: PLC0415
@@ -49,7 +49,9 @@ def list_wheels(session: Session, url: str, name: str) -> list[DistributionPacka
         page = client.get_project_page(name, timeout=TIMEOUT)
     except pypi_simple.NoSuchProjectError as error:
         raise ToolError(
-            f"{url} lists no {name}", evidence=str(error), cause="it was removed, or never there"
+            f"{url} lists no {name}",
+            evidence=str(error),
+            cause="it was removed, or never was there",
         ) from error
     except (
         requests.RequestException,
@@ -60,18 +62,20 @@ def list_wheels(session: Session, url: str, name: str) -> list[DistributionPacka
         raise ToolError(
             f"{url} does not answer for {name}",
             evidence=str(error),
-            remedy="try again later; the catalog keeps what it has",
+            remedy="try again later; the catalog is unchanged",
         ) from error
+    # Only wheels: an sdist is never locked, and a yanked file was withdrawn by its vendor.
     return [p for p in page.packages if p.package_type == "wheel" and not p.is_yanked]
 
 
 def is_wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None) -> bool:
-    """Whether some target could install a wheel, and it is not older than what is known.
+    """Whether some target can install a wheel, and it is not older than the oldest in the catalog.
 
     Args:
-        filename: Of the wheel.
+        filename: File name of the wheel.
         platforms: Platform and Python of each target.
-        oldest: The oldest version in the catalog.
+        oldest: The oldest version in the catalog. Older wheels are not added: a vendor's index
+            lists hundreds of them.
     """
     try:
         version = parse_wheel_filename(filename)[1]
@@ -82,50 +86,55 @@ def is_wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Versi
 
 
 def published_metadata(session: Session, package: DistributionPackage) -> CoreMetadata | None:
-    """Return what the metadata that an index publishes beside a wheel (PEP 658) asks for.
+    """Return the metadata that an index publishes beside a wheel (PEP 658).
 
-    None where it publishes none, or where it cannot be had: then the wheel itself must tell.
+    None where it publishes none or does not serve it: then the wheel itself has to be read.
+
+    Raises:
+        ToolError: The metadata does not have the hash that the index lists.
     """
     import pypi_simple  # noqa: PLC0415
     import requests  # noqa: PLC0415
 
     if not package.has_metadata:
         return None
+    # Checked against the listed hash where there is one: requirements decide a lock as files do.
     client = pypi_simple.PyPISimple(package.url, session=session)
     try:
-        return _needs(
+        return _parse(
             client.get_package_metadata(
                 package, verify=bool(package.metadata_digests), timeout=TIMEOUT
             )
         )
     except (requests.RequestException, pypi_simple.NoMetadataError):
-        return None
+        return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:
         raise ToolError(
-            f"the metadata of {package.filename} is not what its index promises",
+            f"the metadata of {package.filename} does not have the hash that its index lists",
             evidence=str(error),
-            remedy="tell the vendor; the catalog keeps what it has",
+            remedy="report it to the vendor; the catalog is unchanged",
         ) from error
 
 
 def embedded_metadata(path: Path) -> CoreMetadata:
-    """Return what the metadata inside a wheel asks for.
+    """Return the metadata inside a wheel.
 
     Raises:
-        ToolError: The file is no wheel.
+        ToolError: The file is not a wheel.
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            # Exactly one, or unpacking fails: of two, an installer might take the other.
             (member,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
-            return _needs(archive.read(member).decode("utf-8"))
+            return _parse(archive.read(member).decode("utf-8"))
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise ToolError(
-            f"{path.name} is no wheel",
+            f"{path.name} is not a wheel",
             evidence=str(error),
             remedy=f"remove {path} and run it again",
         ) from error
 
 
-def _needs(text: str) -> CoreMetadata:
+def _parse(text: str) -> CoreMetadata:
     raw, _ = parse_email(text)
     return CoreMetadata(tuple(raw.get("requires_dist", ())), raw.get("requires_python"))

@@ -1,17 +1,16 @@
-"""Committed snapshots of facts that change outside: vendors' wheel indexes and conda channels.
+"""Committed snapshots of vendors' wheel indexes and conda channels.
 
-``envs/catalog/<index>.json`` tells for each file what its index and its metadata tell, and where
-that was seen. ``provision update`` is the only thing that changes them.
+``envs/catalog/<index>.json`` has for each file the facts of its index and its metadata, and their
+source. Only ``provision update`` changes them, so a lock depends on the commit and not on the day.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from pydantic import AfterValidator, Field, ValidationError
 
 from provision.core.errors import SpecError
@@ -19,15 +18,9 @@ from provision.spec.model import Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from provision.spec.model import Target
 
-# What an entry tells about itself, and what cannot change a lock. A wheel's address cannot either:
-# a lock names no host.
-_TOLD = frozenset({"basis", "confirmed", "note", "replaced", "sources"})
-Entry = dict[str, Any]
 Snapshot = TypeVar("Snapshot", "Index", "Channel")
 
 
@@ -35,7 +28,7 @@ def _wheel(filename: str) -> str:
     try:
         parse_wheel_filename(filename)
     except InvalidWheelFilename as error:
-        raise ValueError(f"{filename!r} is no name of a wheel: {error}") from error
+        raise ValueError(f"{filename!r} is not the name of a wheel: {error}") from error
     return filename
 
 
@@ -47,12 +40,13 @@ def _requirement(text: str) -> str:
 def _open_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"https", "http"} or not parts.hostname:
-        raise ValueError(f"{parts.scheme or 'this'} is no web address")
+        raise ValueError(f"{parts.scheme or 'this'} is not a web address")
     if parts.username or parts.password:
-        raise ValueError("holds a user name or password, which a committed file must not")
+        raise ValueError("contains a user name or password, which must not be committed")
     return url
 
 
+# http is allowed for an internal mirror: the hash decides what is installed, not the transport.
 Url = Annotated[str, AfterValidator(_open_url)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -64,25 +58,23 @@ class Wheel(Table):
     url: Url
     sha256: Annotated[
         Sha256 | None,
-        Field(description="Absent where the index publishes none and nobody hashed the file yet."),
+        Field(description="Absent where the index publishes none and the file was not hashed yet."),
     ] = None
     size: Annotated[int | None, Field(gt=0, description="Bytes.")] = None
     requires_python: Specifier | None = None
     requires_dist: Annotated[
         tuple[Annotated[str, AfterValidator(_requirement)], ...] | None,
-        Field(description="Requires-Dist of its metadata; absent where it was never seen."),
+        Field(description="Requires-Dist of its metadata; absent where that was never read."),
     ] = None
-    basis: Annotated[str | None, Field(description="What requires_dist was taken from.")] = None
+    basis: Annotated[str | None, Field(description="Where requires_dist was read from.")] = None
     confirmed: Annotated[
         bool,
-        Field(description="The index itself, or two independent public files, told this hash."),
+        Field(description="The index itself, or two independent public files, list this hash."),
     ] = False
-    sources: Annotated[
-        tuple[str, ...], Field(description="Public files in which the hash was seen.")
-    ] = ()
+    sources: Annotated[tuple[str, ...], Field(description="Public files that list the hash.")] = ()
     replaced: Annotated[
         tuple[Sha256, ...],
-        Field(description="Hashes of other files that the vendor served under this very name."),
+        Field(description="Hashes of other files that the vendor served under this name."),
     ] = ()
     note: str | None = None
 
@@ -98,7 +90,7 @@ class Wheel(Table):
 
     @property
     def lacks(self) -> str:
-        """What must be known before it can be locked; "" if nothing is missing."""
+        """What is missing for it to be locked; "" if nothing is."""
         if self.sha256 is None:
             return "its SHA-256 is unknown"
         return "its requirements are unknown" if self.requires_dist is None else ""
@@ -112,12 +104,12 @@ class Index(Table):
     files: tuple[Wheel, ...]
 
     def of(self, name: str) -> tuple[Wheel, ...]:
-        """Return the files of one distribution."""
+        """Return the wheels of one distribution."""
         return tuple(wheel for wheel in self.files if wheel.name == name)
 
 
 class ChannelPackage(Table):
-    """One package of a conda channel, as its repodata tells it."""
+    """One package of a conda channel, in the fields of its repodata."""
 
     name: str
     version: str
@@ -131,7 +123,9 @@ class ChannelPackage(Table):
     depends: tuple[str, ...]
     constrains: tuple[str, ...] = ()
     noarch: Literal["python", "generic"] | None = None
-    timestamp: Annotated[int, Field(description="Milliseconds since 1970; decides between builds.")]
+    timestamp: Annotated[
+        int, Field(description="Milliseconds since 1970; the solver prefers later builds.")
+    ]
     sources: tuple[str, ...] = ()
 
     @property
@@ -149,13 +143,14 @@ class Channel(Table):
 
 
 def snapshot_names(folder: Path) -> list[str]:
-    """Return the names of all indexes and channels that a catalog holds, sorted."""
+    """Return the names of all indexes and channels of a catalog, sorted."""
     return sorted(path.stem for path in folder.glob("*.json") if "." not in path.stem)
 
 
 def is_channel(folder: Path, name: str) -> bool:
-    """Whether a snapshot is that of a conda channel."""
+    """Whether a snapshot is one of a conda channel."""
     path = folder / f"{name}.json"
+    # By the name of its schema, which stands first: a snapshot is up to megabytes long.
     return path.is_file() and "channel.schema.json" in path.read_text(encoding="utf-8")[:200]
 
 
@@ -163,7 +158,7 @@ def load_index(folder: Path, index: str) -> Index:
     """Read the snapshot of a wheel index.
 
     Raises:
-        SpecError: There is none, or it has faults; all of them are told.
+        SpecError: It is missing or not valid; all faults are listed.
     """
     return _load(folder, index, Index)
 
@@ -172,13 +167,14 @@ def load_channel(folder: Path, channel: str) -> Channel:
     """Read the snapshot of a conda channel.
 
     Raises:
-        SpecError: There is none, or it has faults; all of them are told.
+        SpecError: It is missing or not valid; all faults are listed.
     """
     return _load(folder, channel, Channel)
 
 
 def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     path = folder / f"{name}.json"
+    # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -193,63 +189,25 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
         raise SpecError(
             f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}",
             evidence="\n".join(faults),
-            remedy="mend each of them, or take the file back from the last commit",
+            remedy="correct each of them, or restore the file from the last commit",
         ) from error
 
 
 def index_address(folder: Path, index: str) -> str:
-    """Return the URL of an index, without validating the whole file."""
+    """Return the URL of an index without validating the whole file, which takes long."""
     try:
         return str(json.loads((folder / f"{index}.json").read_bytes())["url"])
     except (OSError, ValueError, KeyError, TypeError):
-        return load_index(folder, index).url  # tells what is wrong with it
+        return load_index(folder, index).url  # raises an error that names the faults
 
 
 def render_snapshot(snapshot: Index | Channel) -> str:
-    """Return the text of a snapshot's file: a line per fact, for readable differences."""
-    told = {"$schema": snapshot.schema_}
-    told |= snapshot.model_dump(mode="json", exclude={"schema_"}, exclude_defaults=True)
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    """Return the text of a snapshot's file: one line per fact, for readable diffs."""
+    document = {"$schema": snapshot.schema_}
+    document |= snapshot.model_dump(mode="json", exclude={"schema_"}, exclude_defaults=True)
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def snapshot_schema(model: type[Index | Channel]) -> dict[str, Any]:
     """Return the JSON Schema of a snapshot (draft 2020-12)."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()
-
-
-def catalog_digest(folder: Path, target: Target) -> str:
-    """Return the SHA-256 of the part of the catalog that decides a target's lock.
-
-    It is on the path of every build that has nothing to do, so the files are not validated here.
-
-    Raises:
-        SpecError: A snapshot is missing or is no JSON.
-    """
-    part = {
-        index: _part(folder / f"{index}.json", "files", _is_of(set(names)), _TOLD | {"url"})
-        for index, names in target.pip.index.items()
-    }
-    subdirs = {target.platform, "noarch"}
-    for channel in target.conda.channels if target.conda else ():
-        path = folder / f"{channel}.json"
-        part[channel] = _part(path, "packages", lambda entry: entry["subdir"] in subdirs, _TOLD)
-    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
-
-
-def _is_of(names: set[str]) -> Callable[[Entry], bool]:
-    return lambda entry: canonicalize_name(entry["filename"].partition("-")[0]) in names
-
-
-def _part(
-    path: Path, key: str, wanted: Callable[[Entry], bool], without: Collection[str]
-) -> list[Entry]:
-    try:
-        entries = [entry for entry in json.loads(path.read_bytes())[key] if wanted(entry)]
-        bare = [{k: v for k, v in entry.items() if k not in without} for entry in entries]
-        return sorted(bare, key=lambda entry: json.dumps(entry, sort_keys=True))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SpecError(
-            f"cannot read the catalog file {path}",
-            evidence=f"{type(error).__name__}: {error}",
-            remedy="take it back from the last commit, or name a catalog that exists",
-        ) from error

@@ -1,4 +1,4 @@
-"""What refreshing a snapshot finds out, file by file."""
+"""The result of refreshing a snapshot, file by file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ File = TypeVar("File")
 
 @dataclass(frozen=True, slots=True)
 class Reupload:
-    """Another file under a name that the catalog knows; refused, the catalog keeps the old hash.
+    """A different file under a name that the catalog has; refused, the catalog keeps the old hash.
 
     Attributes:
-        filename: The name.
+        filename: Name of the file.
         known: SHA-256 in the catalog.
-        offered: SHA-256 that is offered now.
+        offered: SHA-256 that the index lists now.
     """
 
     filename: str
@@ -28,15 +28,15 @@ class Reupload:
 
 @dataclass(frozen=True, slots=True)
 class RefreshResult:
-    """What refreshing one snapshot found.
+    """The changes of one refreshed snapshot.
 
     Attributes:
-        name: Of the index or channel.
-        added: Files that the catalog did not have.
-        completed: Files of which hash, size, address, requirements or confirmation were learned.
+        name: Name of the index or channel.
+        added: Files that are new in the catalog.
+        completed: Files whose hash, size, URL, requirements or confirmation were added.
         reuploads: Files that changed under their name; refused.
-        vanished: Files that the index does not list any more; kept.
-        errors: What failed; the files concerned are unchanged.
+        vanished: Files that the index no longer lists; kept, because a wheelhouse may have them.
+        errors: Failures; the files concerned are unchanged.
     """
 
     name: str
@@ -48,17 +48,17 @@ class RefreshResult:
 
     @property
     def bad(self) -> bool:
-        """Whether something needs a person's attention."""
+        """Whether the result needs a person's attention."""
         return bool(self.reuploads or self.errors)
 
 
 class SnapshotUpdate(Generic[File]):
-    """The files of a snapshot, and what is being found out about them.
+    """The files of a snapshot while it is refreshed, and the changes so far.
 
     Attributes:
-        files: File by name; what is learned goes here.
-        vanished: Names that are not listed any more.
-        errors: What failed.
+        files: Current entry by file name.
+        vanished: Names that are no longer listed.
+        errors: Failures.
     """
 
     def __init__(self, files: dict[str, File]) -> None:
@@ -69,22 +69,22 @@ class SnapshotUpdate(Generic[File]):
         self._completed: list[str] = []
         self._reuploads: list[Reupload] = []
 
-    def note(self, filename: str, now: File | Reupload) -> None:
-        """Take in what is known of a file now."""
+    def record(self, filename: str, now: File | Reupload) -> None:
+        """Take in the current entry of a file."""
         before = self.files.get(filename)
         if isinstance(now, Reupload):
             self._reuploads.append(now)
-        elif now != before:
+        elif now != before:  # an unchanged entry must not rewrite the file
             self.files[filename] = now
             (self._added if before is None else self._completed).append(filename)
 
     @property
     def changed(self) -> bool:
-        """Whether any file is new or better known."""
+        """Whether any file was added or completed."""
         return bool(self._added or self._completed)
 
     def result(self, name: str) -> RefreshResult:
-        """Return all that was found out."""
+        """Return all changes."""
         return RefreshResult(
             name,
             tuple(self._added),

@@ -250,8 +250,8 @@ def _detect(_: argparse.Namespace, project: Project, __: Console) -> tuple[objec
 def _detection(project: Project) -> Detection:
     from provision.catalog.devices import read_devices
     from provision.commands.detect import detect
-    from provision.host import read_host
-    from provision.spec.hardware import read_hardware
+    from provision.host.probe import read_host
+    from provision.spec.reader import read_hardware
 
     return detect(read_hardware(project.specs), read_host(read_devices(project.catalog)))
 
@@ -399,7 +399,7 @@ def _chosen(project: Project, console: Console) -> Detection:
 
 
 def _check_platform(target: Target) -> None:
-    from provision.host import this_platform
+    from provision.host.probe import this_platform
 
     if target.platform != (here := this_platform()):
         raise UsageError(
@@ -434,10 +434,12 @@ def _absent(project: Project, target: Target) -> str:
     """Return why a target's device cannot be used on this machine, or ""."""
     from provision.catalog.devices import read_devices
     from provision.commands.detect import Verdict, detect
-    from provision.host import read_host
-    from provision.spec.hardware import from_target
+    from provision.host.probe import read_host
+    from provision.spec.parts import hardware_of
 
-    (fit,) = detect([from_target(target)], read_host(read_devices(project.catalog))).fits
+    (fit,) = detect(
+        [hardware_of(target.model_dump())], read_host(read_devices(project.catalog))
+    ).fits
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
 
 
@@ -468,7 +470,7 @@ def _of_environment(arguments: argparse.Namespace, project: Project) -> Diagnosi
     from provision.core.process import run
     from provision.doctor import diagnose_environment, diagnose_machine
     from provision.doctor.locate import locate
-    from provision.host import read_host
+    from provision.host.probe import read_host
     from provision.lockfile.pip import read_lock
     from provision.spec.reader import load_target
 
@@ -488,7 +490,7 @@ def _verify(
 ) -> tuple[object, int]:
     from provision.environment.verify import verify
     from provision.lockfile.pip import read_lock
-    from provision.spec.forbidden import read_forbidden
+    from provision.spec.reader import read_forbidden
 
     forbid = read_forbidden(project.specs, arguments.target)
     lock = read_lock(project.lock(arguments.target))
@@ -618,8 +620,8 @@ def _checked(
 
 def _stack(project: Project) -> dict[str, str]:
     from provision.catalog.devices import read_devices
-    from provision.host import read_host
     from provision.host.model import host_layers
+    from provision.host.probe import read_host
 
     return host_layers(read_host(read_devices(project.catalog)))
 

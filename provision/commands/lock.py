@@ -1,4 +1,4 @@
-"""The verb ``lock``: the same wish gives the same bytes, on any machine."""
+"""The verb ``lock``: resolve specs to locks; the same input gives the same bytes anywhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.catalog.snapshot import catalog_digest
+from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_bytes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from provision.resolver.resolver import Resolver
     from provision.spec.model import Target
 
-_AT_ONCE = 4  # resolvers mostly wait for the network
+_WORKERS = 4  # more than the cores of a small machine: resolvers mostly wait for the network
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class LockResult:
     """What ``lock`` did, or would do, for one target.
 
     Attributes:
-        target: Its name.
-        packages: How many distributions the new pip layer has.
-        changes: What differs from the old pip layer, by name.
-        differs: Whether any byte of the new lock differs from the old.
-        error: Why there is no new lock; the old one is untouched then.
+        target: Name of the target.
+        packages: Number of distributions in the new pip layer.
+        changes: Differences to the old pip layer, by name.
+        differs: Whether any byte of the new lock differs from the old one.
+        error: Why there is no new lock; the old one is unchanged then.
     """
 
     target: str
@@ -46,11 +46,11 @@ class LockResult:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Whether a target's lock answers its spec.
+    """Whether a target's lock is up to date.
 
     Attributes:
-        target: Its name.
-        stale: Why not; None where it does.
+        target: Name of the target.
+        stale: Why it is stale; None where it is fresh.
     """
 
     target: str
@@ -59,11 +59,11 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What a second resolver says of a target's lock.
+    """Whether a second resolver agrees with a target's lock.
 
     Attributes:
-        target: Its name.
-        differences: What it would install otherwise; none, if the lock is right.
+        target: Name of the target.
+        differences: What it resolves differently; empty where it agrees.
     """
 
     target: str
@@ -73,30 +73,32 @@ class Confirmation:
 def lock(
     targets: Sequence[Target], project: Project, resolver: Resolver, *, write: bool = True
 ) -> list[LockResult]:
-    """Lock targets side by side and write each result into its folder, all of it or nothing.
+    """Lock targets in parallel, and write each lock whole or not at all.
 
     Args:
-        targets: What to lock.
-        project: Where the locks lie.
-        resolver: How to resolve.
-        write: Whether to write; without it, this tells what would change.
+        targets: The targets to lock.
+        project: The project with their locks.
+        resolver: Resolves each target.
+        write: Whether to write the locks; otherwise only the changes are returned.
     """
 
-    def one(target: Target) -> LockResult:
+    def lock_one(target: Target) -> LockResult:
         try:
             return _lock(target, project.lock(target.name), resolver, write=write)
         except ProvisionError as error:
             return LockResult(target.name, error=error)
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(one, targets))
+    # Errors are results: one target that cannot be resolved must not cost the locks of the others.
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return list(pool.map(lock_one, targets))
 
 
 def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> LockResult:
     old = _previous(folder)
     before = old.artifacts if old else ()
-    pip, conda = resolver.layers(target, before)
+    pip, conda = resolver.resolve(target, before)
     path = folder / PIP_LAYER
+    # By bytes, not by digest: a new resolver or header changes the file and not the packages.
     same = old and path.read_bytes() == pip.encode() and old.conda == conda
     if write and not same:
         _write(folder, pip, conda)
@@ -110,11 +112,12 @@ def _previous(folder: Path) -> Lock | None:
     try:
         return read_lock(folder)
     except SpecError:
-        return None  # absent, or not readable any more: the new one replaces it
+        return None  # absent, or no longer readable: the new lock replaces it
 
 
 def _write(folder: Path, pip: str, conda: str | None) -> None:
-    # The pip layer names the conda layer's digest and goes last: cut short, the lock reads stale.
+    # Two files cannot be replaced in one step. The pip layer has the digest of the conda layer, and
+    # is written last: if the process dies in between, the digest differs and the lock is stale.
     if conda is None:
         (folder / CONDA_LAYER).unlink(missing_ok=True)
     else:
@@ -123,7 +126,7 @@ def _write(folder: Path, pip: str, conda: str | None) -> None:
 
 
 def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshness]:
-    """Tell which locks answer their specs, by digests: no network, no process, milliseconds."""
+    """Return which locks are stale, by comparing digests: no network and no process."""
 
     def stale(target: Target) -> str | None:
         try:
@@ -135,14 +138,14 @@ def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshne
 
 
 def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver) -> Confirmation:
-    """Ask pip-tools to resolve a target anew while it must keep to the locked versions.
+    """Resolve a target with pip-tools, constrained to the locked versions.
 
     Raises:
-        SpecError: There is no lock, or pip-tools finds that its versions clash.
+        SpecError: There is no lock, or its versions conflict for pip-tools.
         UsageError: pip-tools cannot resolve this target on this machine.
     """
     locked = read_lock(project.lock(target.name)).versions
-    found = resolver.second_opinion(target, locked)
+    found = resolver.resolve_with_pip_tools(target, locked)
     return Confirmation(
         target.name,
         tuple(
@@ -154,15 +157,15 @@ def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver)
 
 
 def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
-    """Return why a lock no longer answers its spec, or None; reads no network and runs nothing.
+    """Return why a lock is stale, or None; needs no network and no process.
 
     Args:
         target: The spec.
         folder: The catalog.
-        lock: What lies in the target's lock folder.
+        lock: The lock of the target.
 
     Raises:
-        SpecError: A catalog that the target uses is missing or is no JSON.
+        SpecError: A snapshot that the target uses is missing or is not JSON.
     """
     if lock.header.get("spec") != target.digest():
         return f"envs/{target.name}.toml changed since it was locked"

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,7 @@ def expectation(target: Target, versions: dict[str, str]) -> dict[str, Any]:
         "accelerator": target.accelerator,
         "python": target.python,
         "packages": versions,
-        "forbid": [entry.model_dump() for entry in target.pip.forbid],
+        "forbid": [asdict(entry) for entry in target.pip.forbid],
         "driver": target.hardware.driver,
         "families": list(target.hardware.families),
         "fused_ops": list(target.smoke.fused_ops),

@@ -1,4 +1,4 @@
-"""Every target at a glance: platform, lock, environment, last verdict."""
+"""The verb ``targets``: the state of each target's lock, environment and last smoke run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """One target; every field but the name is words for a person."""
+    """The state of one target, as texts to be shown."""
 
     name: str
     platform: str
@@ -30,20 +30,20 @@ class TargetStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
-    """All targets of a project."""
+class ProjectStatus:
+    """The state of all targets of a project."""
 
     rows: tuple[TargetStatus, ...]
 
 
-def target_statuses(project: Project) -> Overview:
+def target_statuses(project: Project) -> ProjectStatus:
     """Return the state of every target.
 
     Raises:
         SpecError: A spec has faults.
     """
-    wished = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
-    return Overview(tuple(_row(project, target) for target in wished))
+    targets = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
+    return ProjectStatus(tuple(_row(project, target) for target in targets))
 
 
 def _row(project: Project, target: Target) -> TargetStatus:
@@ -64,16 +64,16 @@ def _lock(project: Project, target: Target) -> str:
     try:
         found = read_lock(project.lock(target.name))
         return "stale" if lock.staleness(target, project.catalog, found) else "fresh"
-    except ProvisionError:
+    except ProvisionError:  # in each column: one broken file must not hide all other targets
         return "unreadable"
 
 
 def _built(project: Project, target: Target) -> str:
     try:
-        now = current_generation(project.environments(target.name))
+        generation = current_generation(project.environments(target.name))
     except ProvisionError:
         return "unreadable"
-    return now.record.proof if now else "no"
+    return generation.record.proof if generation else "no"
 
 
 def _smoke(project: Project, target: Target) -> str:

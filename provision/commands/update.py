@@ -1,4 +1,4 @@
-"""The verb ``update``: refresh the catalogs from the network; the only verb that changes them."""
+"""The verb ``update``: refresh the catalog from the network; the only verb that changes it."""
 
 from __future__ import annotations
 
@@ -54,34 +54,24 @@ def update(
     """Refresh snapshots of wheel indexes and conda channels.
 
     Args:
-        project: Whose catalog.
-        targets: All targets: their platforms, Pythons and wishes decide which files are of
-            interest.
-        downloads: Where files are put that must be read whole; parts stay there.
-        progress: Told about the steps.
-        on_bytes: Told of each piece of a download.
-        run: The door, for the solver of conda channels.
+        project: The project with the catalog.
+        targets: All targets: their platforms, Pythons and requirements select the files to add.
+        downloads: Folder for wheels that must be read; interrupted downloads stay there.
+        progress: Receives the steps.
+        on_bytes: Receives the progress of a download.
+        run: Runs the solver of conda channels.
         only: Indexes and channels to refresh; all if empty.
 
     Raises:
         SpecError: A snapshot is missing or has faults.
     """
-    updater = Updater(project.catalog, targets, downloads, progress, on_bytes, run)
+    updater = CatalogUpdater(project.catalog, targets, downloads, progress, on_bytes, run)
     return [updater.refresh(name) for name in only or snapshot_names(project.catalog)]
 
 
 @dataclass(frozen=True, slots=True)
-class Updater:
-    """All that updating needs besides the index.
-
-    Attributes:
-        folder: The catalog.
-        targets: Their platforms and Pythons decide which files are of interest.
-        downloads: Where files are put that must be read whole; parts stay there.
-        progress: Told about the steps.
-        on_bytes: Told of each piece of a download.
-        run: The door.
-    """
+class CatalogUpdater:
+    """Refreshes snapshots; the attributes are the arguments of :func:`update`."""
 
     folder: Path
     targets: Sequence[Target]
@@ -91,7 +81,7 @@ class Updater:
     run: Run
 
     def refresh(self, name: str) -> RefreshResult:
-        """Refresh one snapshot, and write it if something was learned.
+        """Refresh one snapshot, and write it if anything changed.
 
         Raises:
             SpecError: The snapshot cannot be read.
@@ -102,58 +92,66 @@ class Updater:
 
     def _refresh_channel(self, name: str) -> RefreshResult:
         old = load_channel(self.folder, name)
-        ledger = SnapshotUpdate({package.filename: package for package in old.packages})
-        for wish in _distinct(self.targets, name):
-            self.progress.step(f"{name}: {wish.name}")
+        pending = SnapshotUpdate({package.filename: package for package in old.packages})
+        for target in _distinct(self.targets, name):
+            self.progress.step(f"{name}: {target.name}")
             try:
-                for package in conda_lock.newest(wish, old.url, self.run):
-                    ledger.note(package.filename, _unchanged(ledger.files, package))
+                for package in conda_lock.latest_packages(target, old.url, self.run):
+                    pending.record(package.filename, _unless_reuploaded(pending.files, package))
             except ProvisionError as error:
-                ledger.errors.append(error)
-        if ledger.changed:
-            files = sorted(ledger.files.values(), key=lambda p: (p.subdir, p.name, p.filename))
+                pending.errors.append(error)
+        if pending.changed:
+            files = sorted(pending.files.values(), key=lambda p: (p.subdir, p.name, p.filename))
             self._write(name, old.model_copy(update={"packages": tuple(files)}))
-        return ledger.result(name)
+        return pending.result(name)
 
     def _refresh_index(self, index: str) -> RefreshResult:
         old = load_index(self.folder, index)
+        # The names in the snapshot too: an entry that no spec uses any more is kept and refreshed.
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
-        ledger = SnapshotUpdate({wheel.filename: wheel for wheel in old.files})
+        pending = SnapshotUpdate({wheel.filename: wheel for wheel in old.files})
         try:
             with network.session() as session:
                 for name in sorted(names):
                     self.progress.step(f"{index}: {name}")
-                    self._name(session, old, name, ledger)
-        finally:  # also on Ctrl-C: what was downloaded and hashed need not be downloaded again
-            if ledger.changed:
-                files = sorted(ledger.files.values(), key=_order)
+                    self._refresh_name(session, old, name, pending)
+        finally:  # on Ctrl-C too: what was downloaded and hashed need not be downloaded again
+            if pending.changed:
+                files = sorted(pending.files.values(), key=_sort_key)
                 self._write(index, old.model_copy(update={"files": tuple(files)}))
-        return ledger.result(index)
+        return pending.result(index)
 
-    def _name(self, session: Session, old: Index, name: str, ledger: SnapshotUpdate[Wheel]) -> None:
+    def _refresh_name(
+        self, session: Session, old: Index, name: str, pending: SnapshotUpdate[Wheel]
+    ) -> None:
         try:
             packages = simple_index.list_wheels(session, old.url, name)
         except ProvisionError as error:
-            ledger.errors.append(error)
+            pending.errors.append(error)
             return
         known = [parse_wheel_filename(wheel.filename)[1] for wheel in old.of(name)]
         oldest = min(known, default=None)
         platforms = {(target.platform, target.python) for target in self.targets}
         for package in packages:
-            before = ledger.files.get(package.filename)
+            before = pending.files.get(package.filename)
             if before or simple_index.is_wanted(package.filename, platforms, oldest):
                 try:
-                    ledger.note(package.filename, self._learn(session, package, before))
+                    pending.record(package.filename, self._describe(session, package, before))
                 except ProvisionError as error:
-                    ledger.errors.append(error)
+                    pending.errors.append(error)
+        # Kept, not removed: a file that vanished can still be in a wheelhouse, and its hash serves.
         listed = {package.filename for package in packages}
-        ledger.vanished += [w.filename for w in old.of(name) if w.filename not in listed]
+        pending.vanished += [w.filename for w in old.of(name) if w.filename not in listed]
 
-    def _learn(
+    def _describe(
         self, session: Session, package: DistributionPackage, before: Wheel | None
     ) -> Wheel | Reupload:
-        """Return all that is known of a file now, or that it is not the file that it was."""
+        """Return the entry of a wheel, completed by what its index offers now.
+
+        A hash that differs from the one in the catalog is never taken over: the name then stands
+        for another file, and locks with the old hash would be silently replaced.
+        """
         offered = package.digests.get("sha256")
         if before and before.sha256 and offered and before.sha256 != offered:
             return Reupload(package.filename, before.sha256, offered)
@@ -162,21 +160,23 @@ class Updater:
         facts |= {"size": package.size} if package.size else {}
         if offered:
             facts |= {"sha256": offered, "confirmed": True}
+        # In the order of cost: metadata beside the wheel is a few kilobytes, a wheel of torch some
+        # gigabytes; it is downloaded only where a hash or the metadata cannot be had otherwise.
         if "requires_dist" not in facts and (
-            needs := simple_index.published_metadata(session, package)
+            metadata := simple_index.published_metadata(session, package)
         ):
-            facts |= _told(needs, "METADATA beside the wheel on its index")
+            facts |= _metadata_fields(metadata, "METADATA beside the wheel on its index")
         if "sha256" not in facts or "requires_dist" not in facts:
-            facts |= self._read_whole(session, package, offered)
+            facts |= self._read_wheel(session, package, offered)
         try:
             return Wheel.model_validate(facts)
         except ValidationError as error:
             raise ToolError(
-                f"{package.filename} has faults that a catalog must not hold",
+                f"{package.filename} is not valid in a catalog",
                 evidence="\n".join(faults_of(error, Wheel)),
             ) from error
 
-    def _read_whole(
+    def _read_wheel(
         self, session: Session, package: DistributionPackage, offered: str | None
     ) -> dict[str, object]:
         path = download(session, package.url, self.downloads, package.filename, self.on_bytes)
@@ -184,42 +184,42 @@ class Updater:
             found = sha256_file(path)
             if offered and found != offered:
                 raise ToolError(
-                    f"{package.filename} is not the file that its index promises",
-                    evidence=f"sha256 {found}, promised {offered}",
-                    remedy="try again; if it stays so, tell the vendor",
+                    f"{package.filename} does not have the hash that its index lists",
+                    evidence=f"sha256 {found}, listed {offered}",
+                    remedy="try again; if it persists, report it to the vendor",
                 )
-            needs = simple_index.embedded_metadata(path)
-            told = _told(needs, "the wheel's own METADATA")
-            return told | {"sha256": found, "size": path.stat().st_size, "confirmed": True}
+            metadata = simple_index.embedded_metadata(path)
+            fields = _metadata_fields(metadata, "the wheel's own METADATA")
+            return fields | {"sha256": found, "size": path.stat().st_size, "confirmed": True}
         finally:
-            path.unlink()
+            path.unlink()  # gigabytes that are not needed again once hashed
 
     def _write(self, name: str, snapshot: Index | Channel) -> None:
         write_atomic(self.folder / f"{name}.json", render_snapshot(snapshot))
 
 
 def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
-    """Return one target for each different wish to a channel."""
-    wishing = [t for t in targets if t.conda and channel in t.conda.channels]
-    return list({(t.platform, t.conda): t for t in wishing}.values())
+    """Return one target for each distinct request to a channel."""
+    users = [t for t in targets if t.conda and channel in t.conda.channels]
+    return list({(t.platform, t.conda): t for t in users}.values())
 
 
-def _unchanged(
-    known: Mapping[str, ChannelPackage], now: ChannelPackage
+def _unless_reuploaded(
+    known: Mapping[str, ChannelPackage], offered: ChannelPackage
 ) -> ChannelPackage | Reupload:
-    before = known.get(now.filename)
+    before = known.get(offered.filename)
     if before is None:
-        return now
-    if before.sha256 != now.sha256:
-        return Reupload(now.filename, before.sha256, now.sha256)
+        return offered
+    if before.sha256 != offered.sha256:
+        return Reupload(offered.filename, before.sha256, offered.sha256)
     return before
 
 
-def _told(needs: simple_index.CoreMetadata, basis: str) -> dict[str, object]:
-    python = {"requires_python": needs.requires_python} if needs.requires_python else {}
-    return {"requires_dist": needs.requires_dist, "basis": basis, **python}
+def _metadata_fields(metadata: simple_index.CoreMetadata, basis: str) -> dict[str, object]:
+    python = {"requires_python": metadata.requires_python} if metadata.requires_python else {}
+    return {"requires_dist": metadata.requires_dist, "basis": basis, **python}
 
 
-def _order(wheel: Wheel) -> tuple[object, ...]:
+def _sort_key(wheel: Wheel) -> tuple[object, ...]:
     name, version, _, _ = parse_wheel_filename(wheel.filename)
     return name, version, wheel.filename

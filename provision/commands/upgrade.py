@@ -1,4 +1,4 @@
-"""Move the cut-off of a spec, for all packages or for one; the rest of the file stays as it is."""
+"""Move the cut-off date of a spec, for all packages or for one, and edit nothing else in it."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 
-def upgraded(text: str, package: str | None, day: dt.date) -> str:
-    """Return the text of a spec that knows packages up to a day.
+def with_cutoff(text: str, package: str | None, day: dt.date) -> str:
+    """Return the text of a spec with another cut-off.
 
     Args:
-        text: Of the spec, sound.
-        package: The one distribution that may be newer; None for all.
-        day: Packages uploaded on this day or later do not exist.
+        text: Text of a valid spec.
+        package: The one distribution that gets the cut-off; None for all.
+        day: The cut-off: packages uploaded on this day or later are ignored.
     """
-    import tomlkit  # noqa: PLC0415 - keeps comments and order; no other verb needs it
+    import tomlkit  # noqa: PLC0415 - keeps comments and order; slow, and no other verb needs it
 
     document = tomlkit.parse(text)
     pip = document["pip"]
     if package is None:
         pip["cutoff"] = day
-        pip.pop("cutoffs", None)
+        pip.pop("cutoffs", None)  # single cut-offs would now hold their packages back
     else:
         pip.setdefault("cutoffs", tomlkit.inline_table())[package] = day
     return tomlkit.dumps(document)
@@ -44,16 +44,16 @@ def upgraded(text: str, package: str | None, day: dt.date) -> str:
 def upgrade(
     target: Target, project: Project, package: str | None, day: dt.date
 ) -> Iterator[Target]:
-    """Move the cut-off in a target's spec, and move it back if the body fails.
+    """Move the cut-off in a target's spec, and restore the file if the body fails.
 
     Args:
         target: The target.
-        project: Where its spec lies.
-        package: The one distribution that may be newer; None for all.
-        day: Packages uploaded on this day or later do not exist.
+        project: The project with its spec.
+        package: The one distribution that gets the cut-off; None for all.
+        day: The cut-off: packages uploaded on this day or later are ignored.
 
     Raises:
-        UsageError: The lock has no such distribution.
+        UsageError: The lock has no such distribution, or it comes from an index of the catalog.
     """
     name = str(canonicalize_name(package)) if package else None
     if name and name not in read_lock(project.lock(target.name)).versions:
@@ -69,9 +69,9 @@ def upgrade(
         )
     path = project.specs / f"{target.name}.toml"
     text = path.read_text(encoding="utf-8")
-    write_atomic(path, upgraded(text, name, day))
+    write_atomic(path, with_cutoff(text, name, day))
     try:
         yield load_spec(path)
-    except BaseException:
+    except BaseException:  # on Ctrl-C too, or the spec would be ahead of its lock
         write_atomic(path, text)
         raise

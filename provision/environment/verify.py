@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from provision.environment.conda_meta import InstalledCondaPackage
     from provision.environment.installed import InstalledDistribution, RecordEntry
     from provision.lockfile.pip import Lock
-    from provision.spec.forbidden import Forbidden
-    from provision.spec.model import ForbiddenDistribution
+    from provision.spec.parts import ForbiddenDistribution
 
 # What an installer writes about itself; it differs between machines and says nothing of the code.
 _NOISE = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
@@ -54,7 +53,7 @@ class Verification:
 
 
 def verify(
-    prefix: Path, lock: Lock, forbid: Iterable[Forbidden | ForbiddenDistribution], *, deep: bool
+    prefix: Path, lock: Lock, forbid: Iterable[ForbiddenDistribution], *, deep: bool
 ) -> Verification:
     """Compare an environment with its lock.
 
@@ -188,7 +187,7 @@ def _differs(lock: Lock, code: str, symptom: str, cause: str, evidence: str) -> 
 
 
 def _forbidden(
-    installed: list[InstalledDistribution], forbid: Iterable[Forbidden | ForbiddenDistribution]
+    installed: list[InstalledDistribution], forbid: Iterable[ForbiddenDistribution]
 ) -> Iterator[Finding]:
     here = {dist.name: dist for dist in installed}
     for entry in forbid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING
 
@@ -9,16 +10,10 @@ from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.host.root import Tree
+    from provision.host.machine import Machine
+    from provision.host.model import Host
+    from provision.host.root import Root
 
-LIBRARY_FOLDERS = (
-    "usr/lib/x86_64-linux-gnu",
-    "usr/lib64",
-    "usr/lib",
-    "usr/local/lib",
-    "usr/local/lib64",
-    "usr/lib/wsl/lib",
-)
 _LOADER = re.compile(r"libze_loader\.so\.1(?:\.(\d+(?:\.\d+)*))?")
 # libze_intel_gpu.so.1.<minor>.<build>, after NEO_VERSION_BUILD in level_zero/CMakeLists.txt.
 _DRIVER = re.compile(r"libze_intel_gpu\.so\.1(?:\.\d+\.(\d{5,}).*)?")
@@ -26,24 +21,27 @@ _DRIVER_STORE = "usr/lib/wsl/drivers"
 _INF_VERSION = re.compile(r"DriverVer\s*=\s*[\d/]+\s*,\s*([\d.]+)", re.IGNORECASE)
 
 
-def libraries(tree: Tree) -> list[str]:
-    """Return the names of the system's shared libraries that reach a GPU."""
-    return [
-        name
-        for folder in LIBRARY_FOLDERS
-        for name in tree.names(folder)
-        if name.startswith(("libze_", "libcuda.so"))
-    ]
+def probe(machine: Machine, host: Host) -> Host:
+    """Return the host with Intel's runtimes, and the GPUs that WSL hides from the PCI bus."""
+    names = machine.libraries
+    runtimes = dataclasses.replace(
+        host.runtimes,
+        level_zero=loader_version(names),
+        compute_runtime=compute_runtime_version(names, machine.devices),
+        opencl=opencl_libraries(machine.root),
+    )
+    behind = behind_wsl(machine.root) if "wsl" in host.surroundings else []
+    return dataclasses.replace(host, runtimes=runtimes, gpus=(*host.gpus, *behind))
 
 
 def loader_version(names: list[str]) -> str | None:
-    """Return the Level Zero loader's version, "" if only its plain name is there, else None."""
+    """Return the Level Zero loader's version, "" if no file name shows it, None if it is absent."""
     found = [match for name in names if (match := _LOADER.fullmatch(name))]
     return max((f"1.{match[1]}" if match[1] else "" for match in found), default=None)
 
 
 def compute_runtime_version(names: list[str], devices: Devices) -> str | None:
-    """Return the user-mode driver's version, "" if it shows none, None if it is absent."""
+    """Return the user-mode driver's version, "" if no file name shows it, None if it is absent."""
     found = [match for name in names if (match := _DRIVER.fullmatch(name))]
     builds = [int(match[1]) for match in found if match[1]]
     if builds:
@@ -51,23 +49,23 @@ def compute_runtime_version(names: list[str], devices: Devices) -> str | None:
     return "" if found else None
 
 
-def opencl_libraries(tree: Tree) -> tuple[str, ...]:
+def opencl_libraries(root: Root) -> tuple[str, ...]:
     """Return the libraries that the system's OpenCL ICD files name."""
     folder = "etc/OpenCL/vendors"
-    named = (tree.text(f"{folder}/{name}") for name in tree.names(folder) if name.endswith(".icd"))
+    named = (root.text(f"{folder}/{name}") for name in root.names(folder) if name.endswith(".icd"))
     return tuple(name for name in named if name)
 
 
-def behind_wsl(tree: Tree) -> list[Gpu]:
+def behind_wsl(root: Root) -> list[Gpu]:
     """Return the Intel GPUs whose Windows driver is mounted into WSL.
 
-    WSL shows no PCI device but ``/dev/dxg``; the mounted driver store tells which maker's drivers
-    there are and their version, not the model.
+    WSL has no PCI device of a GPU, only ``/dev/dxg``. The mounted driver store shows the vendor of
+    each driver and its version, not the model of the GPU.
     """
     found = []
-    for name in tree.names(_DRIVER_STORE):
+    for name in root.names(_DRIVER_STORE):
         if name.startswith("iigd"):
-            inf = tree.text(f"{_DRIVER_STORE}/{name}/{name.partition('.inf')[0]}.inf")
+            inf = root.text(f"{_DRIVER_STORE}/{name}/{name.partition('.inf')[0]}.inf")
             version = _INF_VERSION.search(inf.replace("\0", ""))
             driver = Driver("dxg", version[1] if version else None)
             found.append(Gpu("intel", "", "Intel GPU behind WSL", f"wsl:{name}", driver=driver))

@@ -1,4 +1,4 @@
-"""What a machine is: its GPUs, drivers, runtimes and rights, as plain frozen data."""
+"""The model of a host: GPUs, drivers, runtimes and permissions, as frozen data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Driver:
 
     Attributes:
         name: ``i915``, ``xe``, ``nvidia``, ``dxg`` …; on Windows the provider's name.
-        version: Its own version; None where it has none apart from the kernel's.
+        version: Its own version; None where it only has the kernel's.
     """
 
     name: str
@@ -24,9 +24,9 @@ class Node:
 
     Attributes:
         path: For instance ``/dev/dri/renderD128``.
-        group: Name or number of the group that owns it; "" where the file is absent.
-        present: Whether the file is there; a container may see a GPU and lack its file.
-        usable: Whether this user may read and write it.
+        group: Name or number of the owning group; "" where the file is absent.
+        present: Whether it exists; a container can show a GPU in sysfs and lack its device file.
+        usable: Whether the user may read and write it.
     """
 
     path: str
@@ -37,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The PCI Express link of a card: transfer rate as the system writes it, and lanes."""
+    """The PCI Express link of a GPU: transfer rates as sysfs writes them, and lanes."""
 
     speed: str
     width: int
@@ -52,18 +52,18 @@ class Gpu:
     Attributes:
         vendor: ``intel``, ``nvidia``, ``amd`` or ``other``.
         device_id: PCI device id, four hexadecimal digits; "" where the system hides it.
-        name: What a person calls it.
-        address: PCI address; what stands in its place where there is none.
-        family: Family of ``envs/catalog/devices.toml``; None if the id is not listed there.
-        supported: Whether PyTorch's wheels know this family.
+        name: Marketing name, or vendor and device id.
+        address: PCI address; another unique id where there is none.
+        family: Family in ``envs/catalog/devices.toml``; None if the device id is not listed.
+        supported: Whether PyTorch's wheels support this family.
         integrated: Whether it is part of the processor; None if unknown.
-        compute_capability: NVIDIA's, for instance ``8.6``.
-        driver: The kernel driver it is bound to; None if to none.
-        nodes: Device files through which it is reached.
-        memory_bytes: Its own memory, where the system tells.
-        link: Its PCI Express link; None for integrated ones.
-        resizable_bar: Whether the whole memory is mapped at once; None if it does not apply.
-        tiles: How many devices the runtime makes of it.
+        compute_capability: CUDA compute capability, for instance ``8.6``.
+        driver: The kernel driver it is bound to, if any.
+        nodes: Device files of the GPU.
+        memory_bytes: Dedicated memory, where the system reports it.
+        link: PCI Express link; None for integrated GPUs.
+        resizable_bar: Whether all memory is mapped at once; None if it does not apply.
+        tiles: Number of devices that the runtime shows for it.
     """
 
     vendor: str
@@ -84,10 +84,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Runtimes:
-    """Libraries of the system, outside any environment, that reach a GPU.
+    """GPU libraries of the system, outside any environment.
 
     Attributes:
-        level_zero: Version of the Level Zero loader; "" if it is there without one.
+        level_zero: Version of the Level Zero loader; "" if it is installed without a visible one.
         compute_runtime: Version of Intel's user-mode driver, ``<release>.<build>``.
         opencl: Libraries named by the OpenCL ICD files.
         cuda: Version of NVIDIA's user-mode driver, ``libcuda``.
@@ -101,7 +101,7 @@ class Runtimes:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who runs this process."""
+    """The user of a process."""
 
     name: str
     uid: int
@@ -111,19 +111,19 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One machine, as one user of it sees it.
+    """One machine, as one of its users sees it.
 
     Attributes:
         platform: conda's name of the platform, for instance ``linux-64``.
         kernel: Release of the kernel or build of Windows.
-        firmware: Version of the machine's firmware (UEFI or BIOS), "" where it is hidden.
-        surroundings: What lies between the machine and this process: ``wsl``, ``docker``,
+        firmware: Version of the firmware (UEFI or BIOS), "" where it is hidden.
+        surroundings: Layers between the machine and this process: ``wsl``, ``docker``,
             ``podman``, ``kubernetes``, ``lxc``, ``vm`` …, outermost first.
         gpus: Display and compute devices, in the order of their PCI addresses.
-        runtimes: Libraries of the system that reach a GPU.
-        user: Who runs this process; None on Windows.
+        runtimes: GPU libraries of the system.
+        user: The user of this process; None on Windows.
         variables: Environment variables that change what a GPU program sees or loads.
-        remarks: What could not be read, and what does not go together.
+        remarks: Facts that do not fit together.
     """
 
     platform: str
@@ -138,7 +138,7 @@ class Host:
 
 
 def host_layers(host: Host) -> dict[str, str]:
-    """Return what an upgrade can change on a machine: layer to version, comparable as it is.
+    """Return the layers that an upgrade can change, each with its version.
 
     Layers are the kernel, the machine's firmware, each GPU with its driver, and the runtime
     libraries of the system.

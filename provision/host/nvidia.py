@@ -1,4 +1,4 @@
-"""NVIDIA's cards and driver: NVML where it loads, else ``/proc`` and ``nvidia-smi``."""
+"""NVIDIA's GPUs and driver: from NVML where it loads, else ``nvidia-smi``, else ``/proc``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ProvisionError
+from provision.core.process import run
 from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provision.core.process import Run
-    from provision.host.root import Tree
+    from provision.host.machine import Machine
+    from provision.host.model import Host
+    from provision.host.root import Root
 
 _QUERY = "pci.bus_id,name,driver_version,memory.total,compute_cap"
 _WSL_TOOL = "/usr/lib/wsl/lib/nvidia-smi"
@@ -24,7 +27,7 @@ _CUDA = re.compile(r"libcuda\.so\.(\d{3,}(?:\.\d+)+)")
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One card as NVIDIA's own tools tell it."""
+    """One GPU as NVIDIA's own tools describe it."""
 
     address: str
     name: str
@@ -33,9 +36,32 @@ class Card:
     compute_capability: str | None = None
 
 
+def probe(machine: Machine, host: Host) -> Host:
+    """Return the host with NVIDIA's user-mode driver, and its GPUs completed by NVIDIA's tools."""
+    gpus = merge(host.gpus, _cards(machine.root, host))
+    module = next((g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None)
+    library = cuda_version(machine.libraries)
+    remarks = host.remarks
+    if module and library and module != library:
+        versions = f"NVIDIA's kernel module is {module} but its library {library}"
+        remarks += (f"{versions}: an update waits for a restart",)
+    runtimes = dataclasses.replace(host.runtimes, cuda=library)
+    return dataclasses.replace(host, gpus=tuple(gpus), runtimes=runtimes, remarks=remarks)
+
+
+def _cards(root: Root, host: Host) -> list[Card]:
+    # Without a GPU of NVIDIA's no library of theirs is loaded and no process started. In WSL the
+    # bus shows none: there /dev/dxg says that there may be one.
+    if not any(gpu.vendor == "nvidia" for gpu in host.gpus) and not root.exists("dev/dxg"):
+        return []
+    if not root.live:
+        return probe_proc(root)
+    return probe_nvml() or parse_tool(probe_tool(run)) or probe_proc(root)
+
+
 def probe_nvml() -> list[Card]:
-    """Ask NVIDIA's management library; an empty list where it does not load or answers nothing."""
-    import pynvml  # type: ignore[import-untyped]  # noqa: PLC0415 - only where there is a card
+    """Ask NVIDIA's management library; an empty list where it does not load or fails."""
+    import pynvml  # type: ignore[import-untyped]  # noqa: PLC0415 - only where there is a GPU
 
     try:
         pynvml.nvmlInit()
@@ -63,7 +89,8 @@ def probe_nvml() -> list[Card]:
 
 
 def probe_tool(run: Run) -> str:
-    """Return what ``nvidia-smi`` prints of the cards; "" where it is absent, fails or hangs."""
+    """Return the GPU table of ``nvidia-smi``; "" where it is absent, fails or hangs."""
+    # WSL mounts the tool from Windows into a folder that is not always on PATH.
     tool = shutil.which("nvidia-smi") or shutil.which(_WSL_TOOL)
     if tool is None:
         return ""
@@ -75,7 +102,7 @@ def probe_tool(run: Run) -> str:
 
 
 def parse_tool(text: str) -> list[Card]:
-    """Return the cards in the output of :func:`probe_tool`; a line it cannot read is left out."""
+    """Return the GPUs in the output of :func:`probe_tool`; lines of another form are skipped."""
     cards = []
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
@@ -86,31 +113,31 @@ def parse_tool(text: str) -> list[Card]:
     return cards
 
 
-def probe_proc(tree: Tree) -> list[Card]:
-    """Return the cards that the kernel module itself tells of under ``/proc/driver/nvidia``."""
+def probe_proc(root: Root) -> list[Card]:
+    """Return the GPUs that the kernel module lists under ``/proc/driver/nvidia``."""
     folder = "proc/driver/nvidia/gpus"
     found = []
-    for address in tree.names(folder):
-        model = re.search(r"^Model:\s*(.+)$", tree.text(f"{folder}/{address}/information"), re.M)
+    for address in root.names(folder):
+        model = re.search(r"^Model:\s*(.+)$", root.text(f"{folder}/{address}/information"), re.M)
         if model:
             found.append(Card(address, model[1].strip()))
     return found
 
 
 def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
-    """Return the GPUs with what NVIDIA's tools add; cards that the bus does not show are appended.
+    """Return the GPUs completed by NVIDIA's tools; those that the bus lacks are appended.
 
-    In WSL, and in some containers, only NVIDIA's library sees the cards.
+    In WSL, and in some containers, only NVIDIA's library sees the GPUs.
     """
     by_address = {card.address: card for card in cards}
     merged = [
-        _with(gpu, by_address.pop(gpu.address)) if gpu.address in by_address else gpu
+        _completed(gpu, by_address.pop(gpu.address)) if gpu.address in by_address else gpu
         for gpu in gpus
     ]
-    return merged + [_alone(card) for card in by_address.values()]
+    return merged + [_without_bus(card) for card in by_address.values()]
 
 
-def _with(gpu: Gpu, card: Card) -> Gpu:
+def _completed(gpu: Gpu, card: Card) -> Gpu:
     driver = gpu.driver or Driver("nvidia")
     return dataclasses.replace(
         gpu,
@@ -121,7 +148,7 @@ def _with(gpu: Gpu, card: Card) -> Gpu:
     )
 
 
-def _alone(card: Card) -> Gpu:
+def _without_bus(card: Card) -> Gpu:
     return Gpu(
         vendor="nvidia",
         device_id="",
@@ -136,7 +163,7 @@ def _alone(card: Card) -> Gpu:
 
 
 def cuda_version(names: Sequence[str]) -> str | None:
-    """Return the version of ``libcuda`` among library names; "" if it shows none."""
+    """Return the version of ``libcuda`` among library names; "" if no name shows it."""
     versions = [match[1] for name in names if (match := _CUDA.fullmatch(name))]
     if versions:
         return max(versions)

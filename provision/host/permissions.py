@@ -1,52 +1,60 @@
-"""Who this user is, and which device files they may use."""
+"""The user of this process, and which device files they may use."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 import sys
 from typing import TYPE_CHECKING
 
-from provision.host.model import Node, User
+from provision.host.model import Host, Node, User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from provision.host.root import Tree
+    from provision.host.machine import Machine
+    from provision.host.root import Root
+
+
+def probe(machine: Machine, host: Host) -> Host:
+    """Return the host with its user."""
+    return dataclasses.replace(host, user=machine.user or this_user(group_names(machine.root)))
 
 
 def this_user(groups: dict[int, str]) -> User:
     """Return the user of this process."""
     if sys.platform == "win32":
-        return User(os.environ.get("USERNAME", ""), 0)  # Windows has no rights on device files
+        return User(os.environ.get("USERNAME", ""), 0)  # Windows has no permissions on device files
     gids = tuple(sorted({os.getegid(), *os.getgroups()}))
     name = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.geteuid())
     return User(name, os.geteuid(), gids, tuple(groups.get(gid, str(gid)) for gid in gids))
 
 
-def group_names(tree: Tree) -> dict[int, str]:
+def group_names(root: Root) -> dict[int, str]:
     """Return the names of the groups in ``/etc/group`` by their number."""
     found: dict[int, str] = {}
-    for line in tree.text("etc/group", 1 << 20).splitlines():
+    for line in root.text("etc/group", 1 << 20).splitlines():
         fields = line.split(":")
         if len(fields) == 4 and fields[2].isdecimal():
             found.setdefault(int(fields[2]), fields[0])
     return found
 
 
-def nodes(tree: Tree, paths: Iterable[str], user: User, groups: dict[int, str]) -> tuple[Node, ...]:
+def nodes(root: Root, paths: Iterable[str], user: User, groups: dict[int, str]) -> tuple[Node, ...]:
     """Return device files with whether ``user`` may read and write them."""
-    return tuple(_node(tree, path, user, groups) for path in paths)
+    return tuple(_node(root, path, user, groups) for path in paths)
 
 
-def _node(tree: Tree, path: str, user: User, groups: dict[int, str]) -> Node:
-    file = tree.root / path.lstrip("/")
+def _node(root: Root, path: str, user: User, groups: dict[int, str]) -> Node:
+    file = root.path / path.lstrip("/")
     try:
         status = file.stat()
     except (OSError, ValueError):
         return Node(path, present=False, usable=False)
-    # The kernel knows access lists too, which the seat's user gets on a desktop; bits do not.
-    usable = os.access(file, os.R_OK | os.W_OK) if tree.live else may_use(status, user)
+    # Permission bits are not all: on a desktop, logind gives the user of the seat an access list
+    # entry. Only the kernel knows both, and only of the running machine.
+    usable = os.access(file, os.R_OK | os.W_OK) if root.live else may_use(status, user)
     return Node(path, groups.get(status.st_gid, str(status.st_gid)), usable=usable)
 
 

@@ -1,4 +1,4 @@
-"""Reading a file tree that may be half there, unreadable or garbage, without ever raising."""
+"""Read the files of a machine, which may be absent, unreadable or garbage, without raising."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """A root folder: ``/`` of this machine, or a recorded one.
+class Root:
+    """The root folder of a machine: ``/`` of this one, or that of a recorded one.
 
-    Every method answers with something empty where the real answer cannot be had: facts that
-    are missing are facts too, and a probe must not fail on them.
+    Every method returns an empty value where the file cannot be read: containers, old kernels and
+    hardened systems lack files that others have, and one that is missing must not fail a probe.
     """
 
-    root: Path = Path("/")
+    path: Path = Path("/")
 
     @property
     def live(self) -> bool:
-        """Whether this is the running machine, which may be asked in other ways too."""
-        return self.root == Path(self.root.anchor)
+        """Whether this is the running machine, where system calls work too."""
+        return self.path == Path(self.path.anchor)
 
     def text(self, path: str, limit: int = 65536) -> str:
         """Return the first bytes of a file as text, stripped."""
         try:
-            with (self.root / path).open("rb") as stream:
+            with (self.path / path).open("rb") as stream:
                 return stream.read(limit).decode("utf-8", "replace").strip("\0 \t\r\n")
         except (OSError, ValueError):
             return ""
@@ -33,28 +33,28 @@ class Tree:
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted."""
         try:
-            return sorted(os.listdir(self.root / path))  # noqa: PTH208 - names, not paths
+            return sorted(os.listdir(self.path / path))  # noqa: PTH208 - names, not paths
         except (OSError, ValueError):
             return []
 
     def target(self, path: str) -> str:
-        """Return the last part of where a link points."""
+        """Return the last component of the target of a symbolic link."""
         try:
-            return Path(os.readlink(self.root / path)).name  # noqa: PTH115 - may dangle
+            return Path(os.readlink(self.path / path)).name  # noqa: PTH115 - may dangle
         except (OSError, ValueError):
             return ""
 
     def exists(self, path: str) -> bool:
-        """Whether something is there."""
+        """Whether a path exists."""
         try:
-            return (self.root / path).exists()
+            return (self.path / path).exists()
         except (OSError, ValueError):
             return False
 
     def above(self, path: str) -> list[Path]:
-        """Return the real folders above a path, nearest first, relative to the root."""
+        """Return the resolved folders above a path, nearest first, relative to the root."""
         try:
-            real = (self.root / path).resolve().relative_to(self.root.resolve())
+            real = (self.path / path).resolve().relative_to(self.path.resolve())
         except (OSError, ValueError, RuntimeError):
             return []
         return list(real.parents)

@@ -1,17 +1,20 @@
-"""What lies between the machine and this process: WSL, containers, virtual machines."""
+"""Layers between the machine and this process: WSL, virtual machines, containers."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from provision.host.root import Tree
+    from provision.host.machine import Machine
+    from provision.host.model import Host
+    from provision.host.root import Root
 
 _CONTAINERS = {"docker": "docker", "kubepods": "kubernetes", "libpod": "podman", "lxc": "lxc"}
-# As DMI's "sys_vendor product_name" of the common hypervisors.
+# In "sys_vendor product_name" of DMI, as the common hypervisors fill it in.
 _MACHINES = re.compile(
     r"QEMU|KVM|VMware|VirtualBox|innotek|Xen|Bochs|Parallels|Amazon EC2|Google Compute"
     r"|OpenStack|Microsoft Corporation Virtual Machine|Virtual Machine",
@@ -19,40 +22,46 @@ _MACHINES = re.compile(
 )
 
 
-def probe(tree: Tree, environ: Mapping[str, str]) -> tuple[str, ...]:
+def probe(machine: Machine, host: Host) -> Host:
+    """Return the host with its surroundings."""
+    return dataclasses.replace(host, surroundings=surroundings(machine.root, machine.environ))
+
+
+def surroundings(root: Root, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the layers around this process, outermost first."""
     layers = []
-    if is_wsl(tree):
+    if is_wsl(root):
         layers.append("wsl")
-    elif _is_virtual(tree):
+    elif _is_virtual(root):
         layers.append("vm")
-    return (*layers, *_containers(tree, environ))
+    return (*layers, *_containers(root, environ))
 
 
-def is_wsl(tree: Tree) -> bool:
+def is_wsl(root: Root) -> bool:
     """Whether the kernel is that of the Windows Subsystem for Linux."""
-    return "microsoft" in tree.text("proc/sys/kernel/osrelease").lower()
+    return "microsoft" in root.text("proc/sys/kernel/osrelease").lower()
 
 
-def _is_virtual(tree: Tree) -> bool:
-    dmi = f"{tree.text('sys/class/dmi/id/sys_vendor')} {tree.text('sys/class/dmi/id/product_name')}"
-    flags = re.search(r"^flags\s*:(.*)$", tree.text("proc/cpuinfo", 8192), re.MULTILINE)
+def _is_virtual(root: Root) -> bool:
+    dmi = f"{root.text('sys/class/dmi/id/sys_vendor')} {root.text('sys/class/dmi/id/product_name')}"
+    flags = re.search(r"^flags\s*:(.*)$", root.text("proc/cpuinfo", 8192), re.MULTILINE)
     return bool(
         _MACHINES.search(dmi)
-        or tree.text("sys/hypervisor/type")
+        or root.text("sys/hypervisor/type")
         or (flags and " hypervisor" in flags[1])
     )
 
 
-def _containers(tree: Tree, environ: Mapping[str, str]) -> list[str]:
-    groups = tree.text("proc/1/cgroup")
+def _containers(root: Root, environ: Mapping[str, str]) -> list[str]:
+    # With cgroup v2 the path is often only "/", hence the marker files below.
+    groups = root.text("proc/1/cgroup")
     found = [name for word, name in _CONTAINERS.items() if word in groups]
     if "KUBERNETES_SERVICE_HOST" in environ:
         found.insert(0, "kubernetes")
-    if tree.exists("run/.containerenv"):
+    if root.exists("run/.containerenv"):
         found.append("podman")
-    if tree.exists(".dockerenv"):
+    if root.exists(".dockerenv"):
         found.append("docker")
-    if tree.exists(".singularity.d") or "APPTAINER_CONTAINER" in environ:
+    if root.exists(".singularity.d") or "APPTAINER_CONTAINER" in environ:
         found.append("apptainer")
     return list(dict.fromkeys(found))

@@ -1,9 +1,9 @@
-"""Which GPUs the selector variables hide from a program.
+"""Which GPUs the selector variables hide from programs.
 
 Level Zero numbers its devices discrete before integrated, then by PCI address, unless
 ``ZE_ENABLE_PCI_ID_DEVICE_ORDER`` is 1 (``comparePciIdBusNumber`` in compute-runtime's
-execution_environment.cpp). ``ZE_AFFINITY_MASK`` picks first, and ``ONEAPI_DEVICE_SELECTOR`` counts
-what is left (https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md).
+execution_environment.cpp). ``ZE_AFFINITY_MASK`` is applied first; ``ONEAPI_DEVICE_SELECTOR``
+numbers the devices that remain (https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md).
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ _NONE = {"none", "void", "no"}
 
 
 def hidden(host: Host) -> dict[str, str]:
-    """Return the addresses of GPUs that a variable hides, each with that variable as it is set."""
+    """Return the hidden GPUs: address to ``NAME=value`` of the variable that hides it."""
     intel = in_level_zero_order(host)
     return _hidden_intel(intel, host.variables) | _hidden_nvidia(host)
 
 
 def in_level_zero_order(host: Host) -> list[Gpu]:
-    """Return Intel's GPUs as Level Zero numbers them; one with two tiles counts twice."""
+    """Return Intel's GPUs in Level Zero's order; one with two tiles counts twice."""
     by_bus = host.variables.get("ZE_ENABLE_PCI_ID_DEVICE_ORDER") == "1"
+    # Level Zero does not see, and so does not number, a GPU without a driver.
     found = [gpu for gpu in host.gpus if gpu.vendor == "intel" and gpu.driver is not None]
     found.sort(key=lambda gpu: (not by_bus and gpu.integrated is True, gpu.address))
     flat = host.variables.get("ZE_FLAT_DEVICE_HIERARCHY", "FLAT").upper() != "COMPOSITE"
@@ -36,7 +37,7 @@ def in_level_zero_order(host: Host) -> list[Gpu]:
 
 
 def malformed(selector: str) -> str | None:
-    """Return the first part of an ``ONEAPI_DEVICE_SELECTOR`` that its parser refuses, or None."""
+    """Return the first term of an ``ONEAPI_DEVICE_SELECTOR`` that its parser rejects, or None."""
     for term in selector.split(";"):
         if term and not re.fullmatch(r"!?[\w*]+:[\w*.,]+", term.strip()):
             return term
@@ -44,14 +45,14 @@ def malformed(selector: str) -> str | None:
 
 
 def _hidden_intel(ordered: Sequence[Gpu], variables: Mapping[str, str]) -> dict[str, str]:
-    left, gone = list(ordered), {}
+    remaining, gone = list(ordered), {}
     if mask := variables.get("ZE_AFFINITY_MASK"):
         wanted = {word.split(".")[0].strip() for word in mask.split(",")}
-        left = [gpu for number, gpu in enumerate(ordered) if str(number) in wanted]
-        gone = _missing(ordered, left, f"ZE_AFFINITY_MASK={mask}")
+        remaining = [gpu for number, gpu in enumerate(ordered) if str(number) in wanted]
+        gone = _missing(ordered, remaining, f"ZE_AFFINITY_MASK={mask}")
     if selector := variables.get("ONEAPI_DEVICE_SELECTOR"):
-        chosen = [gpu for i, gpu in enumerate(left) if selects(selector, i)]
-        gone |= _missing(left, chosen, f"ONEAPI_DEVICE_SELECTOR={selector}")
+        chosen = [gpu for i, gpu in enumerate(remaining) if selects(selector, i)]
+        gone |= _missing(remaining, chosen, f"ONEAPI_DEVICE_SELECTOR={selector}")
     return gone
 
 
@@ -61,9 +62,9 @@ def _missing(before: Sequence[Gpu], after: Sequence[Gpu], why: str) -> dict[str,
 
 
 def selects(selector: str, index: int) -> bool:
-    """Whether an ``ONEAPI_DEVICE_SELECTOR`` lets the Level Zero GPU of this number through."""
+    """Whether an ``ONEAPI_DEVICE_SELECTOR`` selects the Level Zero GPU of this number."""
     if malformed(selector):
-        return False  # the runtime ends the program
+        return False  # the runtime aborts the program, so it uses no GPU
     terms = [term.strip() for term in selector.lower().split(";") if term.strip()]
     wanted = [term for term in terms if not term.startswith("!")]
     unwanted = [term[1:] for term in terms if term.startswith("!")]
@@ -79,9 +80,9 @@ def _matches(term: str, index: int) -> bool:
 
 def _hidden_nvidia(host: Host) -> dict[str, str]:
     cards = [gpu for gpu in host.gpus if gpu.vendor == "nvidia"]
-    given = host.variables.get("NVIDIA_VISIBLE_DEVICES")
-    if host.surroundings and given is not None and given.strip().lower() in _NONE:
-        return {gpu.address: f"NVIDIA_VISIBLE_DEVICES={given}" for gpu in cards}
+    value = host.variables.get("NVIDIA_VISIBLE_DEVICES")
+    if host.surroundings and value is not None and value.strip().lower() in _NONE:
+        return {gpu.address: f"NVIDIA_VISIBLE_DEVICES={value}" for gpu in cards}
     visible = host.variables.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return {}
@@ -89,7 +90,9 @@ def _hidden_nvidia(host: Host) -> dict[str, str]:
     numbers = _cuda_numbers(visible)
     alike = len({gpu.device_id for gpu in cards}) < 2
     if numbers is None or (numbers and not alike and not _by_bus(host)):
-        return {}  # cards named by UUID, or numbered by speed: which one stays is not to be seen
+        # By UUID, or numbered by speed (CUDA's default order for unlike GPUs): neither is known
+        # here, and a wrong "hidden" would be worse than none.
+        return {}
     return {gpu.address: why for i, gpu in enumerate(cards) if i not in numbers}
 
 
@@ -98,7 +101,7 @@ def _by_bus(host: Host) -> bool:
 
 
 def _cuda_numbers(visible: str) -> set[int] | None:
-    """Return the numbers before the first invalid one, as CUDA reads them; None for UUIDs."""
+    """Return the numbers before the first invalid one, as CUDA does; None for UUIDs."""
     numbers: set[int] = set()
     for word in visible.split(","):
         if word.strip().upper().startswith(("GPU-", "MIG-")):

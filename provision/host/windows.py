@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.host.model import Driver, Gpu
+from provision.host.model import Driver, Gpu, Host, Runtimes
 from provision.host.sysfs import VENDORS
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from provision.catalog.devices import Devices
 
-# The values of a display device that are worth reading; a recorded tree holds the same.
+# The registry values that are read of a display device; a recorded tree holds the same.
 VALUES = ("DriverDesc", "DriverVersion", "ProviderName", "HardwareInformation.qwMemorySize")
 _DISPLAY = "{4d36e968-e325-11ce-bfc1-08002be10318}"  # GUID_DEVCLASS_DISPLAY
 _INSTANCE = re.compile(r"PCI\\VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4}).*\\(.+)", re.IGNORECASE)
@@ -28,7 +30,7 @@ if sys.platform == "win32":
     def probe() -> dict[str, dict[str, str | int]]:
         """Return the present display devices: device instance id to the values of its driver key.
 
-        The registry alone would also list cards that were taken out; cfgmgr32 knows the present.
+        The registry alone also lists devices that were removed; cfgmgr32 knows the present ones.
         """
         return {instance: _values(instance) for instance in _present()}
 
@@ -53,7 +55,7 @@ if sys.platform == "win32":
             ) as key:
                 return {name: value for name in VALUES if (value := _value(key, name)) is not None}
         except OSError:
-            return {}
+            return {}  # a device without a driver has no driver key
 
     def _value(key: winreg.HKEYType, name: str) -> str | int | None:
         try:
@@ -69,10 +71,37 @@ else:
         return {}
 
 
-def parse(found: Mapping[str, Mapping[str, str | int]], devices: Devices) -> list[Gpu]:
-    """Return the device tree's display devices as GPUs; what is no PCI device is left out.
+def read_windows(
+    found: Mapping[str, Mapping[str, str | int]],
+    devices: Devices,
+    variables: Mapping[str, str],
+    kernel: str,
+) -> Host:
+    """Return the host that a device tree describes.
 
-    A device without a driver key runs on no driver at all, or on Microsoft's basic one.
+    Args:
+        found: Device instance id to the values of its driver key, as :func:`probe` reads them.
+        devices: The device catalog.
+        variables: Environment variables that change what a GPU program sees or loads.
+        kernel: Version of Windows.
+    """
+    system = Path(os.environ.get("SYSTEMROOT", "C:\\Windows")) / "System32"
+    gpus = parse(found, devices)
+    loader = (system / "ze_loader.dll").exists()
+    cuda = next((g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None)
+    return Host(
+        platform="win-64",
+        kernel=kernel,
+        gpus=tuple(gpus),
+        runtimes=Runtimes(level_zero="" if loader else None, cuda=cuda),
+        variables=dict(variables),
+    )
+
+
+def parse(found: Mapping[str, Mapping[str, str | int]], devices: Devices) -> list[Gpu]:
+    """Return the PCI display devices of a device tree as GPUs.
+
+    A device without a driver key has no driver, or Microsoft's basic display driver.
     """
     gpus = (_gpu(instance, values, devices) for instance, values in found.items())
     return sorted((gpu for gpu in gpus if gpu is not None), key=lambda gpu: gpu.address)
@@ -109,6 +138,6 @@ def _driver(vendor: str, values: Mapping[str, str | int]) -> Driver | None:
 
 
 def nvidia_version(windows: str) -> str:
-    """Return NVIDIA's own number for the version that Windows shows: 32.0.15.8088 is 580.88."""
+    """Return NVIDIA's own version for the one that Windows shows: 580.88 for 32.0.15.8088."""
     digits = "".join(windows.split(".")[-2:])[-5:]
     return f"{digits[:3]}.{digits[3:]}" if re.fullmatch(r"\d{5}", digits) else windows

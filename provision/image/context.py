@@ -1,4 +1,4 @@
-"""The folder that an image is built in, made from nothing but the spec and the lock of a target."""
+"""Make the build context of an image, from nothing but the spec and the lock of a target."""
 
 from __future__ import annotations
 
@@ -36,23 +36,25 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
-_MACHINE = "x86_64-manylinux_2_28"  # what uv calls the images' platform
-# What the image of every target has of the distribution: truststore and with it every download of
-# a model reads the system's certificates.
+_PLATFORM = "x86_64-manylinux_2_28"  # uv's name of the images' platform
+# Packages of the distribution in every image: model downloads verify TLS with its certificates.
 _PACKAGES = ("ca-certificates",)
-# Where things lie in the image.
+# Paths in the image.
 _HOME = Path("opt/provision")
 SBOM = _HOME / "sbom.cdx.json"
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """Which image to build.
+    """The image to build.
 
     Attributes:
-        supply: Where its artifacts may come from.
-        base_image: Instead of the default of ``docker/Dockerfile``.
-        dev: With a C++ compiler and the headers, for ``torch.compile``.
+        project: The project.
+        target: The target.
+        lock: Its lock.
+        supply: Sources of its artifacts.
+        base_image: Base image; None for the default of ``docker/Dockerfile``.
+        dev: Whether to add a C++ compiler and the headers, for ``torch.compile``.
     """
 
     project: Project
@@ -69,170 +71,176 @@ class ImageRequest:
 
     @property
     def tag(self) -> str:
-        """Name and tag of the image: the start of its lock's digest."""
+        """Name and tag of the image; the tag is the start of the lock's digest."""
         return f"{self.name}:{self.lock.digest[:12]}"
 
     @property
     def context(self) -> Path:
-        """The folder that the image is built in."""
+        """The folder of the build context."""
         return self.project.root / ".cache" / "docker" / self.name.rpartition("/")[2]
 
     @property
     def epoch(self) -> int:
-        """The one time of everything in the image: the cut-off of the lock, in Unix seconds."""
+        """The time of every file in the image, in Unix seconds: the cut-off of the lock."""
         midnight = dt.datetime.combine(self.target.pip.cutoff, dt.time(), dt.UTC)
         return int(midnight.timestamp())
 
 
-def prepare_context(order: ImageRequest, run: Run, progress: Progress) -> None:
-    """Make the folder that an image is built in, from nothing but spec and lock.
+def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
+    """Make the folder of the build context.
 
     Raises:
-        UsageError: The target has no images, or offline needs files that are in no wheelhouse.
-        ToolError: The toolkit's own packages cannot be had, or the disk is full.
+        UsageError: The target has no images, or files that an offline build needs are missing.
+        ToolError: The toolkit's own packages cannot be downloaded, or the disk is full.
     """
-    target = order.target
+    target = request.target
     if target.docker is None:
         raise UsageError(
             f"{target.name} has no images",
             cause="its spec has no table [docker]",
             remedy=f"add `[docker]` to envs/{target.name}.toml; images are for linux-64",
         )
-    progress.step(f"preparing {order.context}")
-    tools = _tools(order, run)
-    if is_tagged(order.context):
-        remove_tagged(order.context)
-    make_tagged(order.context)
-    write_atomic(order.context / "Dockerfile", dockerfile(order))
-    _copy_artifacts(order, progress)
-    _copy_system(order)
-    _copy_toolkit(order, tools)
-    _copy_suite(order)
+    progress.step(f"preparing {request.context}")
+    tools = _tools(request, run)  # first: it needs the network and can fail
+    if is_tagged(request.context):
+        remove_tagged(request.context)
+    make_tagged(request.context)
+    write_atomic(request.context / "Dockerfile", dockerfile(request))
+    _copy_artifacts(request, progress)
+    _copy_system(request)
+    _copy_toolkit(request, tools)
+    _copy_suite(request)
 
 
-def dockerfile(order: ImageRequest) -> str:
-    """Return the Dockerfile with the target's variables and labels added to its last stage."""
+def dockerfile(request: ImageRequest) -> str:
+    """Return the Dockerfile with the target's variables and labels added to the last stage."""
     lines = [(_CHECKOUT / "docker" / "Dockerfile").read_text(encoding="utf-8")]
-    for key, value in order.target.variables(PREFIX).items():
+    for key, value in request.target.variables(PREFIX).items():
         lines.append(f"ENV {key}={_quoted(value)}")
-    for key, value in labels(order).items():
+    for key, value in labels(request).items():
         lines.append(f"LABEL {key}={_quoted(value)}")
     return "\n".join(lines) + "\n"
 
 
 def _quoted(text: str) -> str:
+    # A quoted string of a Dockerfile has JSON's escapes, and "$" starts a variable.
     return json.dumps(text, ensure_ascii=False).replace("$", "\\$")
 
 
-def labels(order: ImageRequest) -> dict[str, str]:
+def labels(request: ImageRequest) -> dict[str, str]:
     """Return the image's labels; https://specs.opencontainers.org/image-spec/annotations/."""
-    versions = order.lock.versions
-    named = sorted({Requirement(text).name for text in order.target.pip.requirements})
+    versions = request.lock.versions
+    named = sorted({Requirement(text).name for text in request.target.pip.requirements})
     return {
-        "org.opencontainers.image.title": order.name,
-        "org.opencontainers.image.description": order.target.summary,
-        "org.opencontainers.image.version": order.lock.digest[:12],
+        "org.opencontainers.image.title": request.name,
+        "org.opencontainers.image.description": request.target.summary,
+        "org.opencontainers.image.version": request.lock.digest[:12],
         "org.opencontainers.image.licenses": "Apache-2.0",
-        "provision.target": order.target.name,
-        "provision.status": order.target.status,
-        "provision.lock": order.lock.digest,
-        "provision.spec": order.target.digest(),
-        "provision.python": order.target.python,
+        "provision.target": request.target.name,
+        "provision.status": request.target.status,
+        "provision.lock": request.lock.digest,
+        "provision.spec": request.target.digest(),
+        "provision.python": request.target.python,
         "provision.packages": " ".join(f"{n}=={versions[n]}" for n in named if n in versions),
         "provision.toolkit": __version__,
     }
 
 
-def _tools(order: ImageRequest, run: Run) -> Path:
-    """Return a folder with the toolkit's own packages as the image's Python takes them."""
+def _tools(request: ImageRequest, run: Run) -> Path:
+    """Return a folder with the toolkit's own packages for the Python of the image."""
     lock = _CHECKOUT / "lockfiles" / "tools" / "requirements.txt"
-    name = f"tools-{sha256_file(lock)[:12]}-{order.target.python}"
-    folder = order.context.parent / name
+    name = f"tools-{sha256_file(lock)[:12]}-{request.target.python}"
+    # Named by the lock and the Python, so an equal folder is used again.
+    folder = request.context.parent / name
     if folder.is_dir():
         return folder
-    order.context.parent.mkdir(parents=True, exist_ok=True)
+    request.context.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch, name)
         argv = [uv.uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
                 "--require-hashes", "--no-build", "--target", str(made),
-                "--python-platform", _MACHINE, "--python-version", order.target.python,
+                "--python-platform", _PLATFORM, "--python-version", request.target.python,
                 "--requirements", str(lock)]  # fmt: skip
-        if url := order.supply.indexes.get("default"):
+        if url := request.supply.indexes.get("default"):
             argv += ["--default-index", url]
-        run(argv).require("could not fetch what the toolkit itself needs inside of the build")
-        made.rename(folder)
+        run(argv).require("could not download the packages that the toolkit needs in the build")
+        made.rename(folder)  # complete or absent, whatever happens in between
     return folder
 
 
-def _copy_artifacts(order: ImageRequest, progress: Progress) -> None:
-    """Link wheels and conda packages of the lock that are here into the context."""
-    archives = map(wanted_archive, conda_packages(order.lock))
-    items: list[NamedArtifact] = [*order.lock.artifacts, *archives]
-    found = find_artifacts(items, (*order.supply.wheelhouses, order.project.archives))
+def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
+    """Link the artifacts of the lock that are in a wheelhouse into the context."""
+    archives = map(wanted_archive, conda_packages(request.lock))
+    items: list[NamedArtifact] = [*request.lock.artifacts, *archives]
+    found = find_artifacts(items, (*request.supply.wheelhouses, request.project.archives))
     missing = [item.filename for item in items if item not in found]
-    if order.supply.offline and missing:
+    if request.supply.offline and missing:
         raise UsageError(
             f"{plural(len(missing), 'file')} of the lock in no wheelhouse",
             evidence="\n".join(missing[:8]),
             cause="--offline was given",
             remedy="put them into a folder and name it with --wheelhouse, or drop --offline",
         )
-    house = order.context / "wheelhouse"
-    house.mkdir()
+    wheelhouse = request.context / "wheelhouse"
+    wheelhouse.mkdir()
     for path in found.values():
-        _link(path, house / path.name)
+        _link(path, wheelhouse / path.name)
     progress.step(f"{plural(len(found), 'file')} of {len(items)} from wheelhouses")
 
 
 def _link(source: str | Path, target: str | Path) -> None:
-    """Give a file a second name, or copy it where the disk does not allow that."""
+    """Hard-link a file, or copy it where the file system does not allow that.
+
+    A context has gigabytes of wheels, and the engine only reads them.
+    """
     try:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
 
 
-def _copy_system(order: ImageRequest) -> None:
-    python = f"python{order.target.python}"
-    packages = {python, *_PACKAGES, *(order.target.docker.apt if order.target.docker else ())}
-    if order.dev:
+def _copy_system(request: ImageRequest) -> None:
+    python = f"python{request.target.python}"
+    packages = {python, *_PACKAGES, *(request.target.docker.apt if request.target.docker else ())}
+    if request.dev:
         packages |= {"g++", f"{python}-dev"}
-    folder = order.context / "system"
+    folder = request.context / "system"
     folder.mkdir()
     shutil.copy2(_CHECKOUT / "docker" / "system.sh", folder / "install.sh")
     lines = "".join(f"{package}\n" for package in sorted(packages))
     (folder / "packages.txt").write_text(lines, encoding="utf-8")
 
 
-def _copy_toolkit(order: ImageRequest, tools: Path) -> None:
-    """Copy what runs inside of the build: the toolkit, and of the project what makes the target."""
-    top, name = order.context / "toolkit", order.target.name
+def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
+    """Copy what runs in the build: the toolkit, and the files of the project for the target."""
+    top, name = request.context / "toolkit", request.target.name
     bare = shutil.ignore_patterns("__pycache__")
     shutil.copytree(tools, top / "lib", copy_function=_link, ignore=bare)
     shutil.copytree(_CHECKOUT / "provision", top / "lib" / "provision", ignore=bare)
     (top / "envs" / "catalog").mkdir(parents=True)
-    shutil.copy2(order.project.specs / f"{name}.toml", top / "envs")
-    for index in order.target.pip.index:
-        shutil.copy2(order.project.catalog / f"{index}.json", top / "envs" / "catalog")
-    shutil.copytree(order.lock.folder, top / "lockfiles" / name)
+    shutil.copy2(request.project.specs / f"{name}.toml", top / "envs")
+    # Of the catalog only what the target uses: another index must not change the layer's cache key.
+    for index in request.target.pip.index:
+        shutil.copy2(request.project.catalog / f"{index}.json", top / "envs" / "catalog")
+    shutil.copytree(request.lock.folder, top / "lockfiles" / name)
     (top / "docker").mkdir()
     for script in (
         "bytecode.py",
         "leave-out.txt",
-        *(() if order.dev else ("leave-out-headers.txt",)),
+        *(() if request.dev else ("leave-out-headers.txt",)),
     ):
         shutil.copy2(_CHECKOUT / "docker" / script, top / "docker")
 
 
-def _copy_suite(order: ImageRequest) -> None:
-    """Copy what lies in the image beside the environment: the checks and what starts them."""
-    home = order.context / "root" / _HOME
+def _copy_suite(request: ImageRequest) -> None:
+    """Copy what is in the image beside the environment: the checks and the entry point."""
+    home = request.context / "root" / _HOME
     bare = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(order.project.smoke, home / "smoke", ignore=bare)
+    shutil.copytree(request.project.smoke, home / "smoke", ignore=bare)
     shutil.copytree(_CHECKOUT / "docker" / "bin", home / "bin")
     shutil.copy2(_CHECKOUT / "docker" / "entrypoint.py", home)
-    expected = expectation(order.target, order.lock.versions) | {
-        "environment": order.target.variables(PREFIX)
+    expected = expectation(request.target, request.lock.versions) | {
+        "environment": request.target.variables(PREFIX)
     }
     write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
-    write_atomic(order.context / "root" / SBOM, sbom.sbom(order.target, order.lock))
+    write_atomic(request.context / "root" / SBOM, sbom.sbom(request.target, request.lock))

@@ -1,4 +1,10 @@
-"""Lock -> an image: everything that is in it comes from the spec and the lock of its target."""
+"""Build the image of a target with Docker, from nothing but its spec and lock.
+
+``docker/Dockerfile`` has several stages: one installs what the environment needs from the
+distribution, one makes the environment with the toolkit, one collects the checks. The last stage
+only copies their files. So neither the toolkit, nor caches, nor the times of a build are in the
+image, and equal files give equal layers.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +32,17 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 @dataclass(frozen=True, slots=True)
 class BuiltImage:
-    """What was built.
+    """A built image.
 
     Attributes:
-        id: Of the image in the engine.
-        size: Of all its layers, in bytes.
-        seconds: How long the engine took.
-        sbom: The list of what is in it (CycloneDX).
-        layout: The OCI layout, where one was asked for.
-        digest: Of the manifest in the layout.
+        target: Name of the target.
+        tag: Name and tag of the image.
+        id: Id of the image in the engine.
+        size: Size of all layers, in bytes.
+        seconds: Duration of the build in the engine.
+        sbom: Its software bill of materials (CycloneDX).
+        layout: The OCI layout, where one was requested.
+        digest: Digest of the manifest in the layout.
     """
 
     target: str
@@ -48,35 +56,35 @@ class BuiltImage:
 
 
 def build_image(
-    order: ImageRequest, run: Run, progress: Progress, *, layout: Path | None = None
+    request: ImageRequest, run: Run, progress: Progress, *, layout: Path | None = None
 ) -> BuiltImage:
-    """Build the image of a target, and write it as an OCI layout where that is wished.
+    """Build the image of a target, and write it as an OCI layout where one is requested.
 
     Raises:
         UsageError: The target has no images.
         ToolError: There is no engine with BuildKit, or the build failed.
     """
     engine = find_engine(run)
-    prepare_context(order, run, progress)
-    progress.step(f"building {order.tag}")
-    argv = build_argv(order, engine, os.environ)
+    prepare_context(request, run, progress)
+    progress.step(f"building {request.tag}")
+    argv = build_argv(request, engine, os.environ)
     built = run(argv, env=_environment(), to_terminal=True)
     built.require(
-        f"could not build the image of {order.target.name}",
-        remedy="what failed is above; `--print` shows the command, to be run by hand",
+        f"could not build the image of {request.target.name}",
+        remedy="the output above has the error; `--print` shows the command, to run it by hand",
     )
-    image, size = _inspect(engine, order.tag, run)
+    image, size = _inspect(engine, request.tag, run)
     digest = None
     if layout:
         progress.step(f"writing {layout}")
-        digest = _export(engine, order, layout, run)
+        digest = _export(engine, request, layout, run)
     return BuiltImage(
-        target=order.target.name,
-        tag=order.tag,
+        target=request.target.name,
+        tag=request.tag,
         id=image,
         size=size,
         seconds=round(built.seconds, 1),
-        sbom=order.context / "root" / SBOM,
+        sbom=request.context / "root" / SBOM,
         layout=layout,
         digest=digest,
     )
@@ -85,25 +93,28 @@ def build_image(
 def find_engine(run: Run) -> str:
     """Return the first ``docker`` on PATH that builds with BuildKit and whose engine answers.
 
-    A client before 23 has BuildKit built in; a later one needs its plugin buildx.
+    A client before 23 has BuildKit built in; a later one needs its plugin buildx. A machine can
+    have several clients, of which the first often has no plugin or no permission on the engine.
 
     Raises:
-        ToolError: There is none; what each of them said is the evidence.
+        ToolError: There is none; the evidence has the error of each.
     """
-    said = []
+    errors = []
     for program in _on_path("docker"):
         version = run([program, "version", "--format", "{{.Client.Version}} {{.Server.Version}}"],
                       env=_environment())  # fmt: skip
         if version.returncode:
-            said.append(f"{program}: {version.stderr.strip()}")
+            errors.append(f"{program}: {version.stderr.strip()}")
         elif _builds(program, version.stdout, run):
             return program
         else:
-            said.append(f"{program}: client {version.stdout.split()[0]} without its plugin buildx")
+            errors.append(
+                f"{program}: client {version.stdout.split()[0]} without its plugin buildx"
+            )
     raise ToolError(
         "there is no Docker engine that can build",
-        evidence="\n".join(said) or "no `docker` on PATH",
-        remedy="install Docker with buildx, start its engine, and check that you may use it",
+        evidence="\n".join(errors) or "no `docker` on PATH",
+        remedy="install Docker with buildx, start its engine, and check your permission to use it",
     )
 
 
@@ -121,50 +132,52 @@ def _on_path(name: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of the client: its own settings are read on purpose."""
+    """Return the environment of the client: its own settings and the mirror pass on purpose."""
     own = {key: value for key, value in os.environ.items() if key.startswith(("DOCKER_", "PIP_"))}
     return clean_environment(extra=own | {"DOCKER_BUILDKIT": "1"})
 
 
-def build_argv(order: ImageRequest, engine: str, env: Mapping[str, str]) -> list[str]:
+def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> list[str]:
     """Return the command that builds an image in its prepared context.
 
-    What only the network needs, a mirror with its password and a private certificate authority,
-    goes in as secrets, which no layer and no history holds.
+    The URL of a mirror, which may contain a password, and a private certificate authority are
+    secrets: build arguments would stay in the history of the image.
     """
     values = {
-        "TARGET": order.target.name,
-        "PYTHON": order.target.python,
-        "SOURCE_DATE_EPOCH": str(order.epoch),
+        "TARGET": request.target.name,
+        "PYTHON": request.target.python,
+        "SOURCE_DATE_EPOCH": str(request.epoch),
     }
-    if order.base_image:
-        values["BASE_IMAGE"] = order.base_image
-    if order.supply.offline:
+    if request.base_image:
+        values["BASE_IMAGE"] = request.base_image
+    if request.supply.offline:
         values["OPTIONS"] = "--offline"
-    argv = [engine, "build", "--tag", order.tag, "--tag", f"{order.name}:latest"]
+    argv = [engine, "build", "--tag", request.tag, "--tag", f"{request.name}:latest"]
     for name, value in values.items():
         argv += ["--build-arg", f"{name}={value}"]
-    if order.supply.offline:
-        return [*argv, "--network", "none", str(order.context)]
+    if request.supply.offline:  # not even a proxy: what is missing must fail, not be downloaded
+        return [*argv, "--network", "none", str(request.context)]
     for name in _PROXIES:
         argv += ["--build-arg", name] if env.get(name) else []
     if bundle := clean_environment(env).get("SSL_CERT_FILE"):
         argv += ["--secret", f"id=ca,src={bundle}"]
     if env.get("PIP_INDEX_URL"):
         argv += ["--secret", "id=index,env=PIP_INDEX_URL"]
-    return [*argv, str(order.context)]
+    return [*argv, str(request.context)]
 
 
 def _inspect(engine: str, tag: str, run: Run) -> tuple[str, int]:
     argv = [engine, "image", "inspect", "--format", "{{.Id}} {{.Size}}", tag]
-    told = run(argv, env=_environment()).require(f"could not look at {tag}").stdout.split()
-    return told[0], int(told[1])
+    done = run(argv, env=_environment()).require(f"could not inspect {tag}")
+    identifier, size = done.stdout.split()
+    return identifier, int(size)
 
 
-def _export(engine: str, order: ImageRequest, layout: Path, run: Run) -> str:
+def _export(engine: str, request: ImageRequest, layout: Path, run: Run) -> str:
     layout.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, because an image can be larger than /tmp.
     with tempfile.TemporaryDirectory(dir=layout.parent, prefix=".provision-") as scratch:
         saved = Path(scratch, "saved.tar")
-        argv = [engine, "image", "save", "--output", str(saved), order.tag]
-        run(argv, env=_environment()).require(f"could not save {order.tag}")
-        return write_layout(saved, layout, tag=order.tag, epoch=order.epoch)
+        argv = [engine, "image", "save", "--output", str(saved), request.tag]
+        run(argv, env=_environment()).require(f"could not save {request.tag}")
+        return write_layout(saved, layout, tag=request.tag, epoch=request.epoch)

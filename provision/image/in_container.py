@@ -1,6 +1,9 @@
-"""What runs inside an image's build: make the environment at its place, ready to be copied.
+"""Make an environment in the build of an image; only ``docker/Dockerfile`` runs this module.
 
-``docker/Dockerfile`` calls ``python -m provision.image.in_container``; nothing else does.
+The environment is installed at its final path, which scripts and bytecode contain, and then moved
+to a folder that the last stage of the Dockerfile copies. Everything that differs between two builds
+of one lock is removed or set: files that no program uses go, bytecode is compiled in a fixed order,
+and times and modes are set. So two builds have equal layers.
 """
 
 from __future__ import annotations
@@ -42,13 +45,13 @@ if TYPE_CHECKING:
 
 PREFIX = Path("/opt/env")
 LEFT_OUT = "left-out.txt"
-# Fixed, because what a process compiled before shows in the bytecode that it writes; more than
-# the cores of a small machine, so that the shares end at about the same time.
+# Fixed, because bytecode depends on what the same process compiled before (shared constants are
+# written as references). More than the cores of a small machine, so that all of them stay busy.
 _SHARES = 8
 
 
-class _Lines:
-    """Tells the builder's log what is being done."""
+class _LogProgress:
+    """Writes the steps to the log of the build."""
 
     def step(self, text: str) -> None:
         sys.stderr.write(f"· {text}\n")
@@ -68,14 +71,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     epoch = int(os.environ["SOURCE_DATE_EPOCH"])
     project = Project(arguments.project)
-    order = order_of(project, arguments.target, arguments.wheelhouse, offline=arguments.offline)
+    request = build_request(
+        project, arguments.target, arguments.wheelhouse, offline=arguments.offline
+    )
     try:
-        make(order, PREFIX, epoch, run)
+        make(request, PREFIX, epoch, run)
     except ProvisionError as error:
-        for words in (error.what, error.evidence, error.cause, error.remedy):
-            sys.stderr.write(f"{words}\n" if words else "")
+        for part in (error.what, error.evidence, error.cause, error.remedy):
+            sys.stderr.write(f"{part}\n" if part else "")
         return int(error.exit_code)
-    _Lines().step("giving everything one time")
+    _LogProgress().step("setting all times")
     place = arguments.out / PREFIX.relative_to("/")
     place.parent.mkdir(parents=True)
     PREFIX.rename(place)
@@ -83,8 +88,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def order_of(project: Project, name: str, wheelhouse: Path, *, offline: bool) -> build.BuildRequest:
-    """Return what to build, from the part of a project that lies in the build's context."""
+def build_request(
+    project: Project, name: str, wheelhouse: Path, *, offline: bool
+) -> build.BuildRequest:
+    """Return the build request for a target, from the part of a project in the build context."""
     target = load_target(project.specs, name)
     indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
     supply = ArtifactSources(
@@ -96,25 +103,27 @@ def order_of(project: Project, name: str, wheelhouse: Path, *, offline: bool) ->
     return build.BuildRequest(project, target, lock, supply, smoke=False, absent="", stack=dict)
 
 
-def make(order: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> None:
-    """Fill a prefix, compare it with the lock, then make it small and the same each time.
+def make(request: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> None:
+    """Install a prefix, compare it with the lock, then make it small and reproducible.
+
+    Files are removed only after the comparison, so that it covers every file of the lock.
 
     Raises:
-        ToolError: An artifact cannot be had, or what was installed is not what is locked.
+        ToolError: An artifact is not available, or what was installed differs from the lock.
     """
-    progress = _Lines()
+    progress = _LogProgress()
     make_tagged(prefix)
-    built = build.populate_prefix(prefix, order, run, progress)
+    built = build.populate_prefix(prefix, request, run, progress)
     site = site_packages(prefix)
     assert built.generation is not None  # noqa: S101 - no checks were asked for
     assert site is not None  # noqa: S101 - it was just filled
-    progress.step("leaving out what no program uses")
-    gone = leave_out(site, _patterns(order.project.root / "docker"))
-    write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in gone))
-    progress.step("compiling what programs import")
-    compile_imported(prefix, order.target, order.project.root / "docker" / "bytecode.py", run)
-    _forget_the_cache(prefix)
-    _settle(built.generation, order, epoch)
+    progress.step("removing files that no program uses")
+    removed = leave_out(site, _patterns(request.project.root / "docker"))
+    write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in removed))
+    progress.step("compiling imported modules")
+    compile_imported(prefix, request.target, request.project.root / "docker" / "bytecode.py", run)
+    _drop_cache_paths(prefix)
+    _rewrite_record(built.generation, request, epoch)
 
 
 def _patterns(folder: Path) -> list[str]:
@@ -124,11 +133,11 @@ def _patterns(folder: Path) -> list[str]:
 
 
 def leave_out(site: Path, patterns: Iterable[str]) -> list[str]:
-    """Remove files that match a pattern, and their lines in RECORD; return their paths.
+    """Remove files that match a pattern, and their rows in RECORD; return their paths.
 
-    RECORD stays true: what it names is there, as it was locked.
+    RECORD stays correct, so that `verify` still covers all other files.
     """
-    gone: list[str] = []
+    removed: list[str] = []
     chosen = list(patterns)
     for dist in installed_distributions(site):
         table = dist.folder / "RECORD"
@@ -139,32 +148,36 @@ def leave_out(site: Path, patterns: Iterable[str]) -> list[str]:
             with table.open("w", encoding="utf-8", newline="") as stream:
                 keep = [row for row in rows if row[0] not in leaving]
                 csv.writer(stream, lineterminator="\n").writerows(keep)
-            gone += leaving
-    for path in gone:
+            removed += leaving
+    for path in removed:
         (site / path).unlink()
-    _remove_empty({(site / path).parent for path in gone}, site)
-    return sorted(gone)
+    _remove_empty({(site / path).parent for path in removed}, site)
+    return sorted(removed)
 
 
 def _remove_empty(folders: set[Path], top: Path) -> None:
     for folder in folders:
         while folder != top and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-            folder = folder.parent  # noqa: PLW2901 - climbs
+            folder = folder.parent  # noqa: PLW2901 - goes up
 
 
 def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> None:
-    """Compile the modules that the packages of a spec load when they are imported.
+    """Compile the modules that importing the packages of a spec loads.
+
+    All bytecode would take 150 MB more, and none would slow down every start of a container, which
+    cannot write its own.
 
     Raises:
         ToolError: A file of the environment cannot be compiled.
     """
-    # Not -I, which would ignore the seed: the order of a set of names shows in bytecode.
+    # A fixed hash seed: the order of a set constant is part of the bytecode. So not -I, which
+    # ignores PYTHONHASHSEED.
     python = [str(environment_python(prefix)), "-s", "-P", "-B", str(script)]
     variables = {"PATH": os.defpath, "PYTHONHASHSEED": "0"} | target.variables(prefix)
     names = [Requirement(text).name for text in target.pip.requirements]
     listed = run([*python, "list", *names], env=variables)
-    paths = listed.require("could not tell what the environment imports").stdout.splitlines()
+    paths = listed.require("could not list what the environment imports").stdout.splitlines()
 
     def compile_share(start: int) -> None:
         share = "\n".join(paths[start::_SHARES])
@@ -175,26 +188,26 @@ def compile_imported(prefix: Path, target: Target, script: Path, run: Run) -> No
         list(pool.map(compile_share, range(_SHARES)))
 
 
-def _settle(generation: Generation, order: build.BuildRequest, epoch: int) -> None:
-    """Look again, and write the record again: what is left, and the one time instead of now.
+def _rewrite_record(generation: Generation, request: build.BuildRequest, epoch: int) -> None:
+    """Verify again, and write the record with the remaining files and the fixed time.
 
     Raises:
-        ToolError: What was left out is missed.
+        ToolError: A removed file is needed.
     """
-    left = verify(generation.folder, order.lock, order.target.pip.forbid, deep=False)
-    if left.findings:
+    result = verify(generation.folder, request.lock, request.target.pip.forbid, deep=False)
+    if result.findings:
         raise ToolError(
-            "leaving files out broke the environment",
-            evidence="\n".join(finding.symptom for finding in left.findings),
-            remedy="take the pattern at fault out of docker/leave-out*.txt",
+            "removing files broke the environment",
+            evidence="\n".join(finding.symptom for finding in result.findings),
+            remedy="remove the pattern at fault from docker/leave-out*.txt",
         )
     moment = dt.datetime.fromtimestamp(epoch, dt.UTC).isoformat(timespec="seconds")
-    facts = {"files": left.files, "size": left.size, "built": moment}
+    facts = {"files": result.files, "size": result.size, "built": moment}
     write_record(generation.folder, generation.record.model_copy(update=facts))
 
 
-def _forget_the_cache(prefix: Path) -> None:
-    """Drop from conda's records where each package was unpacked: that folder is gone."""
+def _drop_cache_paths(prefix: Path) -> None:
+    """Remove the paths of unpacked packages from conda's records: they differ in each build."""
     for path in (prefix / FOLDER).glob("*.json"):
         document = json.loads(path.read_text(encoding="utf-8"))
         for key in ("extracted_package_dir", "link"):
@@ -203,7 +216,7 @@ def _forget_the_cache(prefix: Path) -> None:
 
 
 def set_times(folder: Path, epoch: int) -> None:
-    """Give everything in a folder one time and modes that do not depend on who built it."""
+    """Set one time for everything in a folder, and modes that do not depend on the umask."""
     for base, names, leaves in os.walk(folder, topdown=False):
         for name in (*names, *leaves):
             path = Path(base, name)

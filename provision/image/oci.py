@@ -1,8 +1,11 @@
-"""An image as a file: an OCI layout whose digest depends on nothing but the image's content.
+"""Write an image as an OCI layout whose digest depends on the content of the image only.
 
-An engine writes the time of a build into an image's configuration and history, so two builds of
-equal layers have different names. Here the times are set, and the same layers give the same
-manifest. See https://specs.opencontainers.org/image-spec/image-layout/.
+An engine writes the time of the build into the configuration and the history of an image, and some
+engines compress layers, with a result that depends on their version. So two builds of equal layers
+have different digests. Here all times are set to one, and layers are stored uncompressed: the same
+layers give the same manifest, and its digest can be compared and signed.
+
+The format: https://specs.opencontainers.org/image-spec/image-layout/.
 """
 
 from __future__ import annotations
@@ -23,25 +26,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _IMAGE = "application/vnd.oci.image"
-# What an engine writes about its own work, not about the image.
+# Keys that engines write about the build and not about the image.
 _NOISE = ("container", "container_config", "docker_version", "moby.buildkit.cache.v0",
           "moby.buildkit.buildinfo.v1")  # fmt: skip
 
 
 def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
-    """Rewrite what ``docker save`` wrote as an OCI layout in one tar file; return its digest.
+    """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest.
 
-    The file is also what ``docker load`` of engines before 25 reads, which know no OCI layout.
+    The file also has the ``manifest.json`` that ``docker load`` of engines before 25 reads, which
+    do not support OCI layouts.
 
     Args:
         saved: The output of ``docker save`` for one image.
         layout: The file to write.
         tag: Name and tag of the image.
-        epoch: The one time of everything, in Unix seconds.
+        epoch: The time to set everywhere, in Unix seconds.
 
     Raises:
-        ToolError: A file cannot be read or written, or is not what ``docker save`` writes.
+        ToolError: A file cannot be read or written, or is not an output of ``docker save``.
     """
+    # Under another name until it is complete: a file cut short has no index, but looks like one.
     partial = layout.with_name(f".{layout.name}.partial")
     try:
         with tarfile.open(saved) as source, tarfile.open(partial, "w") as target:
@@ -57,7 +62,7 @@ def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
 
 
 class _Layout:
-    """One image on its way from an engine's archive to a layout."""
+    """One image while it is copied from an engine's archive to a layout."""
 
     def __init__(self, source: tarfile.TarFile, target: tarfile.TarFile, epoch: int) -> None:
         self._source = source
@@ -66,14 +71,14 @@ class _Layout:
         self._written: set[str] = set()
 
     def write(self, tag: str) -> str:
-        (told,) = json.load(self._open("manifest.json"))
-        config = normalized_config(json.load(self._open(told["Config"])), self._epoch)
-        layers = [self._layer(name) for name in told["Layers"]]
-        described = self._blob(_compact(config), "config.v1+json")
+        (saved,) = json.load(self._open("manifest.json"))
+        config = normalized_config(json.load(self._open(saved["Config"])), self._epoch)
+        layers = [self._layer(name) for name in saved["Layers"]]
+        config_blob = self._blob(_compact(config), "config.v1+json")
         manifest = {
             "schemaVersion": 2,
             "mediaType": f"{_IMAGE}.manifest.v1+json",
-            "config": described,
+            "config": config_blob,
             "layers": layers,
         }
         entry = self._blob(_compact(manifest), "manifest.v1+json")
@@ -81,7 +86,7 @@ class _Layout:
         index = {"schemaVersion": 2, "manifests": [entry | {"annotations": names}]}
         self._add("index.json", _compact(index))
         self._add("oci-layout", _compact({"imageLayoutVersion": "1.0.0"}))
-        paths = [_path(part["digest"]) for part in (described, *layers)]
+        paths = [_path(part["digest"]) for part in (config_blob, *layers)]
         archive = {"Config": paths[0], "RepoTags": [tag], "Layers": paths[1:]}
         self._add("manifest.json", _compact([archive]))
         return str(entry["digest"])
@@ -89,7 +94,7 @@ class _Layout:
     def _open(self, name: str) -> IO[bytes]:
         member = self._source.extractfile(name)
         if member is None:
-            raise ValueError(f"{name} is no file")
+            raise ValueError(f"{name} is not a file")
         return member
 
     def _layer(self, name: str) -> dict[str, Any]:
@@ -111,7 +116,7 @@ class _Layout:
         self._copy(name, io.BytesIO(data), len(data))
 
     def _copy(self, name: str, content: IO[bytes], size: int) -> None:
-        if name in self._written:  # two empty layers are one blob
+        if name in self._written:  # equal layers, such as two empty ones, are one blob
             return
         self._written.add(name)
         entry = tarfile.TarInfo(name)
@@ -120,7 +125,7 @@ class _Layout:
 
 
 def normalized_config(config: dict[str, Any], epoch: int) -> dict[str, Any]:
-    """Return an image's configuration with every time set and without its engine's noise."""
+    """Return an image's configuration with every time set, and without the keys of its engine."""
     moment = dt.datetime.fromtimestamp(epoch, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kept = {key: value for key, value in config.items() if key not in _NOISE}
     history = [entry | {"created": moment} for entry in config.get("history", ())]
@@ -128,10 +133,10 @@ def normalized_config(config: dict[str, Any], epoch: int) -> dict[str, Any]:
 
 
 def _unpack(stored: IO[bytes], plain: IO[bytes]) -> None:
-    """Copy a layer as it is named in the configuration: an engine may keep it compressed."""
-    packed = stored.read(2) == b"\x1f\x8b"
+    """Copy a layer uncompressed: its digest in the configuration is that of the plain tar file."""
+    compressed = stored.read(2) == b"\x1f\x8b"  # gzip
     stored.seek(0)
-    if packed:
+    if compressed:
         with gzip.open(stored) as unpacked:
             shutil.copyfileobj(unpacked, plain, 1 << 20)
     else:

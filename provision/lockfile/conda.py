@@ -1,6 +1,6 @@
-"""Read model of the conda layer: the packages that a ``conda-lock.yml`` names.
+"""Read the conda layer: the packages of a ``conda-lock.yml``.
 
-conda-lock's format has no place for sizes; a comment beside the hash tells them, as in the pip
+conda-lock's format has no field for sizes; they are in a comment beside the hash, as in the pip
 layer.
 """
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from provision.lockfile.pip import Lock
 
 SIZE = "{line}  # size: {size}"
-# YAML quotes what could be a number.
+# YAML writers quote a hash that could be read as a number.
 _SIZE = re.compile(r"^ +sha256: '?(?P<sha256>[0-9a-f]{64})'?  # size: (?P<size>\d+)$", re.MULTILINE)
 
 
 class Hashes(Table):
-    """Of the archive, hexadecimal."""
+    """Hashes of an archive, hexadecimal."""
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     md5: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
 
 
 class CondaPackage(Table):
-    """One archive that the lock names; its build string is a part of the file's name."""
+    """One locked package; the build string is only in the file name of its archive."""
 
     name: str
     version: str
@@ -44,9 +44,7 @@ class CondaPackage(Table):
     hash: Hashes
     category: str
     optional: bool
-    size: Annotated[int | None, Field(description="Bytes; None where the lock does not tell.")] = (
-        None
-    )
+    size: Annotated[int | None, Field(description="Bytes; None where the lock has none.")] = None
 
     @property
     def filename(self) -> str:
@@ -65,7 +63,7 @@ class CondaPackage(Table):
 
     @property
     def sha256(self) -> str:
-        """Of the archive."""
+        """SHA-256 of the archive."""
         return self.hash.sha256
 
 
@@ -76,16 +74,16 @@ class _Document(Table):
 
 
 def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
-    """Return the packages of a lock's conda layer for its platform; none where it has no layer.
+    """Return the packages of a lock's conda layer for its platform; none without that layer.
 
     Raises:
-        SpecError: The text is not what conda-lock writes; all faults at once, with their place.
+        SpecError: The text is not a conda-lock file; all faults are listed with their place.
     """
     if lock.conda is None:
         return ()
     import yaml  # noqa: PLC0415 - most locks have no conda layer
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is there
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is
     try:
         data = yaml.load(lock.conda, loader)  # noqa: S506 - both are safe loaders
         _add_sizes(data, lock.conda)
@@ -96,15 +94,15 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         raise SpecError(
             f"cannot read the conda layer of {lock.folder.name}",
             evidence="\n".join(faults),
-            cause="it was edited, or conda-lock writes another schema now",
+            cause="it was edited, or comes from a conda-lock with another schema",
             remedy=f"lock it again: `provision lock {lock.folder.name}`",
         ) from error
     platform = lock.header["platform"]
     return tuple(package for package in document.package if package.platform == platform)
 
 
-def _add_sizes(data: Any, text: str) -> None:  # noqa: ANN401 - whatever the file holds
+def _add_sizes(data: Any, text: str) -> None:  # noqa: ANN401 - not validated yet
     sizes = {match["sha256"]: int(match["size"]) for match in _SIZE.finditer(text)}
-    with contextlib.suppress(KeyError, TypeError, AttributeError):  # validation tells what is wrong
+    with contextlib.suppress(KeyError, TypeError, AttributeError):  # validation reports the fault
         for entry in data["package"]:
             entry["size"] = sizes.get(entry["hash"]["sha256"])

@@ -1,4 +1,4 @@
-"""What differs between two locks, and who asked for it."""
+"""Differences between two locks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactChange:
-    """What locking did to one distribution.
+    """The change of one distribution.
 
     Attributes:
         name: Distribution.
-        before: Version in the old lock; None where it is new.
-        after: Version in the new lock; None where it is gone.
-        via: Who asks for it, or asked.
+        before: Version in the old lock; None where it is added.
+        after: Version in the new lock; None where it is removed.
+        via: What requires it, or required it.
     """
 
     name: str
@@ -34,13 +34,13 @@ class ArtifactChange:
         """``added``, ``removed``, ``up``, ``down``, or ``file`` where only the wheel changed."""
         if self.before is None or self.after is None:
             return "added" if self.before is None else "removed"
-        if self.before == self.after:
+        if self.before == self.after:  # another build of one version has another hash
             return "file"
         return "up" if Version(self.after) > Version(self.before) else "down"
 
 
 def diff_artifacts(before: Sequence[Artifact], after: Sequence[Artifact]) -> list[ArtifactChange]:
-    """Return what differs between two locks, by name."""
+    """Return the differences between two locks, by name."""
     old, new = ({artifact.name: artifact for artifact in side} for side in (before, after))
     differing = [
         name

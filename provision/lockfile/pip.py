@@ -1,8 +1,8 @@
-r"""What is fixed: reading and writing ``lockfiles/<target>/requirements.txt``.
+r"""Read and write the pip layer: ``lockfiles/<target>/requirements.txt``.
 
 The file is a pip requirements file: ``pip install --require-hashes -r`` takes it as it is. One
-artifact is locked per distribution, the very wheel of the target's platform, and a comment under
-each entry tells what pip has no place for::
+artifact is locked per distribution, the best wheel for the target's platform, and comments under
+each entry hold what the format has no field for::
 
     numpy==2.4.6 \
         --hash=sha256:5b6d…
@@ -11,8 +11,8 @@ each entry tells what pip has no place for::
         # index: default
         # via: accelerate, transformers
 
-No host is in it, because hashes make the source irrelevant, and no time, because the same wish
-must give the same bytes.
+It has no host, because hashes make the source irrelevant, and no time, because the same input must
+give the same bytes.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 SCHEMA = "1"
 PIP_LAYER = "requirements.txt"
 CONDA_LAYER = "conda-lock.yml"
+# One pattern per kind of line. A line that matches none is refused: pip would obey "-e" or
+# "--index-url" or a requirement without a hash, and a lock has none of them.
 _HEADER = re.compile(r"# (?P<key>[a-z-]+): (?P<value>.+)")
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\")
 _HASH = re.compile(r"    --hash=sha256:(?P<sha256>[0-9a-f]{64})")
@@ -41,16 +43,16 @@ _NOTE = re.compile(r"    # (?P<key>file|size|index|via): (?P<value>.+)")
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One wheel that the lock names.
+    """One locked wheel.
 
     Attributes:
         name: Distribution, normalised.
         version: Version with its local part, such as ``2.13.0+cpu``.
-        filename: Name of the wheel.
-        sha256: Of the wheel, hexadecimal.
-        size: Of the wheel in bytes; None where the index does not tell.
+        filename: File name of the wheel.
+        sha256: Its SHA-256, hexadecimal.
+        size: Its size in bytes; None where the index does not list it.
         index: Catalog index that it comes from, or ``default``.
-        via: Who asked for it: distributions, or ``the spec``.
+        via: What requires it: distributions, or ``the spec``.
     """
 
     name: str
@@ -64,7 +66,14 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Lock:
-    """Both layers of one target, as they lie in its folder."""
+    """Both layers of one target.
+
+    Attributes:
+        folder: Folder of the lock.
+        header: Keys and values of the pip layer's header.
+        artifacts: Wheels of the pip layer.
+        conda: Text of the conda layer, if the target has one.
+    """
 
     folder: Path
     header: dict[str, str]
@@ -73,7 +82,11 @@ class Lock:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of what the lock installs; comments and the engine's version don't count."""
+        """SHA-256 of what the lock installs.
+
+        Comments and the version of the resolver do not count: a new resolver that gives the same
+        packages must not make every environment out of date.
+        """
         lines = [f"python {self.header['python']} {self.header['platform']}"]
         lines += sorted(f"{a.name}=={a.version} {a.sha256}" for a in self.artifacts)
         lines.append(_COMMENT.sub("", self.conda or ""))
@@ -89,7 +102,7 @@ def read_lock(folder: Path) -> Lock:
     """Read the lock in a target's folder.
 
     Raises:
-        SpecError: It is absent, or a line is not one that ``provision lock`` writes.
+        SpecError: It is absent, or has a line that ``provision lock`` does not write.
     """
     conda = folder / CONDA_LAYER
     try:
@@ -101,27 +114,27 @@ def read_lock(folder: Path) -> Lock:
         raise SpecError(
             f"no lock for {folder.name}",
             evidence=str(error),
-            remedy=f"make it with `provision lock {folder.name}`",
+            remedy=f"run `provision lock {folder.name}`",
         ) from error
 
 
 def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
-    """Return the lock that two texts make up.
+    """Return the lock of two texts.
 
     Args:
-        folder: Where they lie, or will lie.
+        folder: Folder of the lock, which may not exist yet.
         pip: Text of the pip layer.
         conda: Text of the conda layer, where there is one.
 
     Raises:
-        SpecError: A line of the pip layer is not one that ``provision lock`` writes.
+        SpecError: The pip layer has a line that ``provision lock`` does not write.
     """
     path, lines = folder / PIP_LAYER, pip.splitlines()
     header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
         raise SpecError(
-            f"{path}: its header is not that of a lock of schema {SCHEMA}",
-            remedy=f"make it with `provision lock {folder.name}`",
+            f"{path}: its header is not that of a lock with schema {SCHEMA}",
+            remedy=f"run `provision lock {folder.name}`",
         )
     return Lock(folder, header, tuple(_entries(path, lines)), conda)
 
@@ -141,9 +154,9 @@ def _entries(path: Path, lines: list[str]) -> list[Artifact]:
             entry[match["key"]] = match["value"]
         else:
             raise SpecError(
-                f"{path}, line {number}: {line.strip()!r} is no line of a lock",
-                cause="the file was edited, or a merge left its marks",
-                remedy=f"make it again with `provision lock {path.parent.name}`",
+                f"{path}, line {number}: {line.strip()!r} is not a line of a lock",
+                cause="the file was edited, or has conflict markers of a merge",
+                remedy=f"run `provision lock {path.parent.name}`",
             )
     _close(path, entry, found)
     return found
@@ -155,7 +168,7 @@ def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
     if absent := [key for key in ("sha256", "file", "index", "via") if key not in entry]:
         raise SpecError(
             f"{path}, line {entry['line']}: {entry['name']} has no {' and no '.join(absent)}",
-            remedy=f"make it again with `provision lock {path.parent.name}`",
+            remedy=f"run `provision lock {path.parent.name}`",
         )
     found.append(
         Artifact(
@@ -171,7 +184,8 @@ def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
 
 
 def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:
-    """Return the text of the pip layer's file, which :func:`read_lock` reads back."""
+    """Return the text of the pip layer; :func:`parse_lock` reads it."""
+    # Sorted below, so that the order of a resolver's output cannot change the bytes.
     lines = [f"# {key}: {value}" for key, value in ({"schema": SCHEMA} | dict(header)).items()]
     for artifact in sorted(artifacts, key=lambda artifact: artifact.name):
         lines += ["", *_lines(artifact)]

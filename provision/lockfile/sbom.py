@@ -1,4 +1,4 @@
-"""What is in a target, for scanners and auditors: a CycloneDX list made from its lock."""
+"""The software bill of materials of a target: CycloneDX, made from its lock."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
 
-# A name that never changes, so that one lock gives one serial number.
+# Constant, so that the same lock gives the same serial number.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_OID, "provision.sbom")
 
 
 def sbom(target: Target, lock: Lock) -> str:
     """Return the components of a target as CycloneDX 1.6 JSON, the same bytes for the same lock.
 
-    The time in it is the lock's cut-off: what it lists is what existed then.
+    Its time is the cut-off of the lock, because the time of the call would change the bytes.
     """
     root = Component(
         name=target.name,
@@ -57,7 +57,7 @@ def _midnight(day: dt.date) -> dt.datetime:
 
 
 def _component(artifact: Artifact) -> Component:
-    """Return one wheel; see https://github.com/package-url/purl-spec for its address."""
+    """Return one wheel; its package URL: https://github.com/package-url/purl-spec."""
     purl = PackageURL(
         "pypi", name=artifact.name, version=artifact.version,
         qualifiers={"file_name": artifact.filename},

@@ -1,4 +1,4 @@
-"""Which wheels a platform takes, and which of several it takes first."""
+"""Wheel tags of a platform, and the best of several wheels for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from packaging.utils import parse_wheel_filename
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# glibc 2.28 is the floor of the vendors' own Linux wheels (Debian 10, RHEL 8, Ubuntu 18.10).
+# The glibc that the vendors' own Linux wheels need at least: 2.28 (Debian 10, RHEL 8).
 _GLIBC = 28
 _ALIASES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}  # PEP 600
 
@@ -18,10 +18,10 @@ UV_NAMES = {"linux-64": f"x86_64-manylinux_2_{_GLIBC}", "win-64": "x86_64-pc-win
 
 
 def wheel_platforms(platform: str) -> list[str]:
-    """Return the platform tags that a platform takes, the best first.
+    """Return the platform tags that a platform supports, best first.
 
     Args:
-        platform: conda's name of it: ``linux-64`` or ``win-64``.
+        platform: conda's name of the platform: ``linux-64`` or ``win-64``.
     """
     if platform == "win-64":
         return ["win_amd64"]
@@ -34,7 +34,7 @@ def wheel_platforms(platform: str) -> list[str]:
 
 
 def tags(platform: str, python: str) -> list[Tag]:
-    """Return every wheel tag that CPython of a minor version takes on a platform, best first."""
+    """Return every wheel tag that a CPython minor version supports on a platform, best first."""
     major, minor = map(int, python.split("."))
     platforms = wheel_platforms(platform)
     own = cpython_tags((major, minor), platforms=platforms)
@@ -42,15 +42,15 @@ def tags(platform: str, python: str) -> list[Tag]:
 
 
 def best_wheel(filenames: Iterable[str], platform: str, python: str) -> str | None:
-    """Return the wheel that an installer takes on a platform, or None if none of them fits.
+    """Return the wheel that an installer would take on a platform, or None if none fits.
 
-    Of two that fit equally well, the one with the higher build number wins, as in pip.
+    Of two with equal tags, the one with the higher build number wins, as in pip.
     """
-    order = {tag: position for position, tag in enumerate(tags(platform, python))}
+    rank = {tag: position for position, tag in enumerate(tags(platform, python))}
     best: tuple[tuple[int, tuple[int, str] | tuple[()], str], str] | None = None
     for filename in filenames:
         _, _, build, wheel_tags = parse_wheel_filename(filename)
-        if fitting := [order[tag] for tag in wheel_tags if tag in order]:
+        if fitting := [rank[tag] for tag in wheel_tags if tag in rank]:
             key = (-min(fitting), build, filename)
             best = max(best, (key, filename)) if best else (key, filename)
     return best[1] if best else None

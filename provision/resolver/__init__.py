@@ -1,1 +1,1 @@
-"""Resolvers: from a spec and the catalog to the text of a lock."""
+"""Resolvers: make the text of a lock from a spec and the catalog."""

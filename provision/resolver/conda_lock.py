@@ -1,4 +1,9 @@
-"""Lock the conda layer with conda-lock, solved from the catalog: no conda and no network."""
+"""Lock the conda layer with conda-lock, solved from the catalog: no conda and no network.
+
+conda-lock has no solver: it runs a conda and reads the JSON of ``create --dry-run``. Here that
+conda is :mod:`provision.resolver.conda_shim`, and the channels are ``repodata.json`` files written
+from the catalog.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +35,12 @@ if TYPE_CHECKING:
     from provision.core.process import Completed, Run
     from provision.spec.model import Target
 
-ADAPTER = "provision-conda"
+# Not a name with "mamba" in it: conda-lock would pass other options to such a program.
+SHIM = "provision-conda"
 _ENGINES = ("conda-lock", "py-rattler")
 _LOCK = "conda-lock.yml"
-# What a machine of each platform has at least; conda-lock's own defaults would add a CUDA.
+# The virtual packages of the oldest supported machine of each platform. Without them conda-lock
+# takes its defaults, which have a CUDA 11.4 and would let a CPU target depend on it.
 _VIRTUAL = {
     "linux-64": {"__unix": "0", "__linux": "5.10", "__glibc": "2.28", "__archspec": "1 x86_64"},
     "win-64": {"__win": "0", "__archspec": "1 x86_64"},
@@ -43,7 +50,7 @@ _VIRTUAL = {
 def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
     """Return one platform of a channel as conda's ``repodata.json``.
 
-    ``base_url`` makes the solver tell the channel's real addresses, wherever the file lies.
+    ``base_url`` makes the solver report the channel's real URLs instead of those of the local file.
     """
     packages: dict[str, dict[str, Any]] = {}
     conda: dict[str, dict[str, Any]] = {}
@@ -61,25 +68,26 @@ def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
     }
 
 
-def lock_argv(adapter: str, platform: str) -> list[str]:
-    """Return the command that locks the files which :func:`lay_out` wrote."""
-    return [sys.executable, "-m", "conda_lock", "lock", "--conda", adapter,
+def lock_argv(shim: str, platform: str) -> list[str]:
+    """Return the conda-lock command for the files that :func:`write_inputs` wrote."""
+    return [sys.executable, "-m", "conda_lock", "lock", "--conda", shim,
             "--file", "environment.yml", "--virtual-package-spec", "virtual-packages.yml",
             "--platform", platform, "--lockfile", _LOCK]  # fmt: skip
 
 
-def lay_out(target: Target, channels: dict[str, Channel], folder: Path) -> None:
-    """Write conda-lock's input into a folder. JSON is YAML too, so no YAML writer is needed."""
+def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> None:
+    """Write the input files of conda-lock; JSON is YAML too, so no YAML writer is needed."""
     if not target.conda:
         return
-    wish = {
+    # No `pip` entry: conda-lock would download a mapping of package names for it.
+    environment = {
         "channels": list(target.conda.channels),
         "dependencies": list(target.conda.dependencies),
         "platforms": [target.platform],
     }
-    machine = {"subdirs": {target.platform: {"packages": _VIRTUAL[target.platform]}}}
-    write_atomic(folder / "environment.yml", json.dumps(wish))
-    write_atomic(folder / "virtual-packages.yml", json.dumps(machine))
+    virtual = {"subdirs": {target.platform: {"packages": _VIRTUAL[target.platform]}}}
+    write_atomic(folder / "environment.yml", json.dumps(environment))
+    write_atomic(folder / "virtual-packages.yml", json.dumps(virtual))
     for name, channel in channels.items():
         for subdir in (target.platform, "noarch"):
             path = folder / "channels" / name / subdir / "repodata.json"
@@ -90,24 +98,24 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
     """Return the text of a target's ``conda-lock.yml``.
 
     Raises:
-        SpecError: No choice of packages in the catalog meets the spec.
+        SpecError: The packages of the catalog cannot satisfy the spec.
         ToolError: conda-lock is not installed, or failed in another way.
     """
-    adapter = find_adapter()
+    shim = find_shim()
     with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
         folder = Path(temporary)
-        lay_out(target, channels, folder)
+        write_inputs(target, channels, folder)
         env = clean_environment(extra={CHANNELS: str(folder / "channels")})
-        done = run(lock_argv(adapter, target.platform), env=env, cwd=folder)
+        done = run(lock_argv(shim, target.platform), env=env, cwd=folder)
         if done.returncode:
             raise _failure(target, done)
         text = (folder / _LOCK).read_text(encoding="utf-8")
-    known = [package for channel in channels.values() for package in channel.packages]
-    return _with_sizes({p.sha256: p.size for p in known}, _with_own_header(target, text))
+    packages = [package for channel in channels.values() for package in channel.packages]
+    return _with_sizes({p.sha256: p.size for p in packages}, _with_own_header(target, text))
 
 
 def _with_sizes(sizes: Mapping[str, int], text: str) -> str:
-    """Add what conda-lock's file has no place for, as comments."""
+    """Add the size of each archive as a comment: conda-lock's format has no field for it."""
 
     def add(match: re.Match[str]) -> str:
         return SIZE.format(line=match[0], size=sizes[match[1]])
@@ -116,18 +124,18 @@ def _with_sizes(sizes: Mapping[str, int], text: str) -> str:
 
 
 def _with_own_header(target: Target, text: str) -> str:
-    # conda-lock's header names commands that do not know of the catalog.
+    # conda-lock's own header recommends commands that would bypass the catalog.
     engines = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _ENGINES)
     body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
     return f"# engine: {engines}\n# command: provision lock {target.name}\n{body}"
 
 
-def newest(target: Target, channel_url: str, run: Run) -> list[ChannelPackage]:
-    """Return what a channel itself, asked over the network, would give to a target now.
+def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelPackage]:
+    """Return the packages that a channel, asked over the network, now resolves a target to.
 
     Raises:
-        ToolError: py-rattler is not installed, the channel does not answer, its packages do not
-            meet the spec, or what it tells is not usable.
+        ToolError: py-rattler is not installed, the channel does not answer, its packages cannot
+            satisfy the spec, or its records are not valid.
     """
     if not target.conda:
         return []
@@ -135,19 +143,19 @@ def newest(target: Target, channel_url: str, run: Run) -> list[ChannelPackage]:
     with tempfile.TemporaryDirectory(prefix=VIRTUAL) as temporary:
         _write_virtual(Path(temporary), target.platform)
         channels = ["--channel", channel_url, "--channel", Path(temporary).as_uri()]
-        argv = [find_adapter(), "create", *channels, *target.conda.dependencies]
+        argv = [find_shim(), "create", *channels, *target.conda.dependencies]
         done = run(argv, env=clean_environment(extra=env))
     if done.returncode:
         raise ToolError(
-            f"{channel_url} has nothing to give to {target.name}",
+            f"{channel_url} gives no packages for {target.name}",
             evidence=_solver_message(done) or done.stderr.strip(),
-            remedy="try again later; the catalog keeps what it has",
+            remedy="try again later; the catalog is unchanged",
         )
     try:
         return [_package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]]
     except ValidationError as error:
         raise ToolError(
-            f"{channel_url} tells what a catalog must not hold",
+            f"{channel_url} has records that are not valid in a catalog",
             evidence="\n".join(faults_of(error, ChannelPackage)),
         ) from error
 
@@ -161,28 +169,30 @@ def _write_virtual(folder: Path, platform: str) -> None:
     packages = {
         f"{name}.conda": {
             "name": name,
-            "version": told.partition(" ")[0],
-            "build": told.partition(" ")[2] or "0",
+            "version": version.partition(" ")[0],
+            "build": version.partition(" ")[2] or "0",
             "package_type": "virtual_system",
         }
-        for name, told in _VIRTUAL[platform].items()
+        for name, version in _VIRTUAL[platform].items()
     }
     write_atomic(folder / "noarch" / "repodata.json", json.dumps({"packages": packages}))
 
 
-def find_adapter() -> str:
-    """Return the program that answers conda-lock in conda's place.
+def find_shim() -> str:
+    """Return the path of the program that conda-lock runs instead of conda.
+
+    It is checked here, because conda-lock silently downloads a conda, with growing delays, when it
+    is given a path that does not exist.
 
     Raises:
-        ToolError: It or conda-lock is absent. Given a path that does not exist, conda-lock would
-            go and download a conda, with growing pauses and without a word.
+        ToolError: The shim or conda-lock is not installed.
     """
     here = Path(sys.executable).parent
-    if importlib.util.find_spec("conda_lock") and (path := shutil.which(ADAPTER, path=str(here))):
+    if importlib.util.find_spec("conda_lock") and (path := shutil.which(SHIM, path=str(here))):
         return path
     raise ToolError(
         "cannot lock the conda layer",
-        cause=f"conda-lock or {ADAPTER} is not installed beside {sys.executable}",
+        cause=f"conda-lock or {SHIM} is not installed beside {sys.executable}",
         remedy="`uv pip install --group conda` in the clone, or lock through nox",
     )
 
@@ -190,9 +200,9 @@ def find_adapter() -> str:
 def _failure(target: Target, done: Completed) -> Exception:
     if message := _solver_message(done):
         return SpecError(
-            f"the conda layer of {target.name} cannot be met",
+            f"the conda layer of {target.name} cannot be satisfied",
             evidence=message,
-            cause="no choice among the packages of the catalog meets all of [conda]",
+            cause="no set of packages in the catalog satisfies all of [conda]",
             remedy=f"change [conda] in envs/{target.name}.toml, or `provision update` the channel",
         )
     return ToolError(
@@ -202,7 +212,7 @@ def _failure(target: Target, done: Completed) -> Exception:
 
 
 def _solver_message(done: Completed) -> str:
-    """Return what the solver said; it is in the adapter's JSON, which conda-lock passes on."""
+    """Return the solver's message: conda-lock prints the shim's JSON among its own output."""
     for line in (done.stdout + done.stderr).splitlines():
         _, found, rest = line.partition('{"error"')
         if found:

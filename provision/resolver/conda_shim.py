@@ -1,8 +1,20 @@
-"""Answers conda's ``create --dry-run --json`` with py-rattler, so that nobody needs conda.
+"""A stand-in for the conda program that answers ``create --dry-run --json`` with py-rattler.
 
-conda-lock starts it as its conda (``--conda provision-conda``), once per platform. A channel that
-is named is not asked over the network: ``PROVISION_CHANNELS`` is a folder that holds it. Only one
-that is given by its address, as ``provision update`` does, is asked there.
+conda-lock solves by running a conda. A real one would have to be installed, and would read its
+channels from the network, where the result changes from day to day. This program reads them from
+a folder that is written from the catalog, so the same catalog gives the same lock.
+
+The protocol, for each platform, as of conda-lock 4.0:
+
+1. ``provision-conda --version`` must exit with 0.
+2. ``provision-conda create --prefix TMP --dry-run --json --override-channels --channel NAME …
+   --channel file:///…/conda-lock-fake-repodata-… SPEC …`` with ``CONDA_SUBDIR=<platform>``. The
+   last channel holds the virtual packages (``__glibc``, ``__win`` …).
+3. Standard output is one JSON document: ``{"actions": {"FETCH": [records], "LINK": []}}``, or
+   ``{"error": …, "message": …}`` with an exit code other than 0.
+
+A channel given by name is read from the folder ``PROVISION_CHANNELS``; one given by URL, as
+``provision update`` does, is read from the network.
 """
 
 from __future__ import annotations
@@ -21,15 +33,15 @@ if TYPE_CHECKING:
 
 CHANNELS = "PROVISION_CHANNELS"
 _IGNORED = {"--override-channels", "--dry-run", "--json", "--no-pip"}
-# conda-lock hands the virtual packages (__glibc, __win …) over as one more channel.
+# Part of the name of the folder that conda-lock writes the virtual packages to.
 VIRTUAL = "conda-lock-fake-repodata-"
 
 
 def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the channels and the specs of a ``create`` command line.
+    """Return the channels and the match specs of a ``create`` command line.
 
     Raises:
-        ValueError: It has an option that this adapter does not know.
+        ValueError: An option is unknown; ignoring it could change what it asks for.
     """
     channels: list[str] = []
     specs: list[str] = []
@@ -47,8 +59,8 @@ def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def virtual_packages(channel: str, subdir: str) -> list[GenericVirtualPackage]:
-    """Return the virtual packages in the folder that conda-lock made for them."""
-    from rattler import (  # noqa: PLC0415 - only where it is installed
+    """Return the virtual packages in the folder that conda-lock wrote for them."""
+    from rattler import (  # noqa: PLC0415 - an optional dependency
         BuildString,
         GenericVirtualPackage,
         PackageName,
@@ -66,7 +78,10 @@ def virtual_packages(channel: str, subdir: str) -> list[GenericVirtualPackage]:
     ]
     return [
         GenericVirtualPackage(
-            PackageName(record["name"]), Version(record["version"]), BuildString(record["build"])
+            # py-rattler raises TypeError for a plain string as the build.
+            PackageName(record["name"]),
+            Version(record["version"]),
+            BuildString(record["build"]),
         )
         for record in records
     ]
@@ -75,57 +90,58 @@ def virtual_packages(channel: str, subdir: str) -> list[GenericVirtualPackage]:
 async def solve(
     channels: Sequence[str], specs: Sequence[str], subdir: str, folder: Path
 ) -> list[RepoDataRecord]:
-    """Return the packages that meet the specs on a platform, by name.
+    """Return the packages that satisfy the specs on a platform, sorted by name.
 
     Args:
-        channels: Names or addresses of channels, and conda-lock's own one of virtual packages.
+        channels: Names or URLs of channels, and the URL of the folder of virtual packages.
         specs: conda match specs.
         subdir: The platform.
-        folder: Holds each channel that is named.
+        folder: Contains each channel that is given by name.
     """
     from rattler import Channel, Gateway, MatchSpec, Subdir, solve  # noqa: PLC0415
 
-    own = [channel for channel in channels if VIRTUAL in channel]
-    asked = [name if "://" in name else (folder / name).as_uri() for name in channels]
+    virtual = [channel for channel in channels if VIRTUAL in channel]
+    urls = [name if "://" in name else (folder / name).as_uri() for name in channels]
     found = await solve(
-        [Channel(url) for url in asked if url not in own],
+        [Channel(url) for url in urls if url not in virtual],
         [MatchSpec(spec) for spec in specs],
         Gateway(),
         platforms=[Subdir(subdir), Subdir("noarch")],
-        virtual_packages=[package for name in own for package in virtual_packages(name, subdir)],
+        virtual_packages=[package for url in virtual for package in virtual_packages(url, subdir)],
     )
     return sorted(found, key=lambda record: str(record.name.normalized))
 
 
 def fetch_record(record: RepoDataRecord) -> dict[str, Any]:
-    """Return a record as conda's JSON tells it."""
-    told: dict[str, Any] = json.loads(record.to_json())
-    return told | {"url": record.url, "fn": record.file_name, "channel": record.channel}
+    """Return a record as conda writes it in its JSON."""
+    fields: dict[str, Any] = json.loads(record.to_json())
+    return fields | {"url": record.url, "fn": record.file_name, "channel": record.channel}
 
 
-def respond(argv: Sequence[str]) -> tuple[int, str]:
-    """Return the exit code and the text that conda would give to a command line."""
+def emulate_conda(argv: Sequence[str]) -> tuple[int, str]:
+    """Return conda's exit code and standard output for a command line."""
     if argv == ["--version"]:
-        return 0, "conda 25.0.0"  # conda-lock only wants to see it succeed
+        return 0, "conda 25.0.0"  # conda-lock only checks the exit code
     if not argv or argv[0] != "create":
         return 2, json.dumps({"message": f"unknown command {' '.join(argv)}"})
-    import asyncio  # noqa: PLC0415 - whoever only wants this module's names need not load it
+    import asyncio  # noqa: PLC0415 - slow; conda_lock imports this module for its names only
 
     try:
         channels, specs = parse(argv[1:])
         folder, subdir = Path(os.environ.get(CHANNELS, "")), os.environ["CONDA_SUBDIR"]
         records = asyncio.run(solve(channels, specs, subdir, folder))
-    except Exception as error:  # noqa: BLE001 - whatever it is, conda-lock must get it as JSON
+    except Exception as error:  # noqa: BLE001 - conda-lock reads every failure as JSON
         return 1, json.dumps({"error": type(error).__name__, "message": str(error)})
     return 0, json.dumps({"actions": {"FETCH": [fetch_record(r) for r in records], "LINK": []}})
 
 
 def main() -> None:
-    """Answer the command line of this process and end it."""
-    code, text = respond(sys.argv[1:])
+    """Run the command line of this process, and end it."""
+    code, text = emulate_conda(sys.argv[1:])
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
-    # py-rattler 0.28 sometimes dies by a signal while the interpreter shuts down.
+    # Not sys.exit: py-rattler 0.28 sometimes (2 to 18 % of runs) dies by a signal while the
+    # interpreter shuts down, after the answer is written.
     os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""Why the requirements of a spec cannot be met, in the words of the spec."""
+"""Explain why the requirements of a spec cannot be resolved, in terms of the spec."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from provision.core.process import Completed
     from provision.spec.model import Target
 
-# One step of uv's reasoning: what it rests on comes before what it concludes.
+# One step of uv's derivation: "because <premises>, we can conclude that <conclusion>". Conclusions
+# only repeat the premises in longer words, so premises alone are shown.
 _PREMISES = re.compile(r"[Bb]ecause (.*?), we can conclude that")
 _SET = r"([^\s,]+(?:,[<>=!~][^\s,]*)*)"
-# What uv 0.13 says -> what it means for the reader.
+# Wording of uv 0.13 -> wording of the error. What no pattern matches is left out: the whole message
+# is the evidence that --debug shows.
 _FACTS = (
     (rf"all versions of (\S+) depend on {_SET}", r"every \1 needs \2"),
     (rf"{_SET} depends on {_SET}", r"\1 needs \2"),
@@ -39,39 +41,39 @@ _NO_SOLUTION = "No solution found"
 
 def explain_conflict(
     target: Target,
-    said: Completed,
-    again: Callable[[Sequence[str]], Completed | None],
+    failed: Completed,
+    resolve: Callable[[Sequence[str]], Completed | None],
     unusable: Sequence[Wheel],
 ) -> SpecError | ToolError:
-    """Return the error that tells why resolving failed.
+    """Return the error that explains why resolving failed.
 
     Args:
         target: The spec.
-        said: What the resolver said.
-        again: Resolves a part of the requirements; None where that works.
-        unusable: Files of the catalogs that could not be offered for want of hash or metadata.
+        failed: The failed run of the resolver.
+        resolve: Resolves a part of the requirements; returns the failed run, None on success.
+        unusable: Wheels of the catalog that lack a hash or metadata and so were not offered.
     """
-    whole = ToolError(f"the resolver on {target.name}", evidence=said.stderr.strip())
-    if _NO_SOLUTION not in said.stderr:
+    whole = ToolError(f"uv on {target.name}", evidence=failed.stderr.strip())
+    if _NO_SOLUTION not in failed.stderr:
         return ToolError(
             f"could not resolve {target.name}",
-            evidence="\n".join(said.stderr.strip().splitlines()[-12:]),
+            evidence="\n".join(failed.stderr.strip().splitlines()[-12:]),
             remedy="check the network, or set pip's index-url to a mirror that answers",
         )
-    clashing, said = smallest_conflict(target.pip.requirements, said, again)
-    held = [f"the catalog lists {wheel.filename}, but {wheel.lacks}"
-            for wheel in unusable if any(_asks_for(text, wheel) for text in clashing)]  # fmt: skip
+    conflict, failed = smallest_conflict(target.pip.requirements, failed, resolve)
+    lacking = [f"the catalog lists {wheel.filename}, but {wheel.lacks}"
+            for wheel in unusable if any(_matches(text, wheel) for text in conflict)]  # fmt: skip
     error = SpecError(
-        f"{target.name}: {_subject(clashing)}",
-        evidence="\n".join(f"envs/{target.name}.toml asks for {line}" for line in clashing),
-        cause="\n".join([*premises(said.stderr), *held]),
-        remedy=_remedy(target, said.stderr, held),
+        f"{target.name}: {_subject(conflict)}",
+        evidence="\n".join(f"envs/{target.name}.toml asks for {line}" for line in conflict),
+        cause="\n".join([*stated_facts(failed.stderr), *lacking]),
+        remedy=_remedy(target, failed.stderr, lacking),
     )
     error.__cause__ = whole  # shown with --debug
     return error
 
 
-def _asks_for(text: str, wheel: Wheel) -> bool:
+def _matches(text: str, wheel: Wheel) -> bool:
     requirement = Requirement(text)
     return canonicalize_name(requirement.name) == wheel.name and requirement.specifier.contains(
         wheel.version, prereleases=True
@@ -79,31 +81,34 @@ def _asks_for(text: str, wheel: Wheel) -> bool:
 
 
 def smallest_conflict(
-    requirements: Sequence[str], said: Completed, again: Callable[[Sequence[str]], Completed | None]
+    requirements: Sequence[str],
+    failed: Completed,
+    resolve: Callable[[Sequence[str]], Completed | None],
 ) -> tuple[list[str], Completed]:
-    """Return the fewest requirements that still clash, and what the resolver says to them alone.
+    """Return a minimal set of requirements that conflict, and the failed run on them alone.
 
-    Each is left out in turn: if the rest still clashes, it had no part in it. One attempt takes
-    a fraction of a second, because all metadata is at hand after the first.
+    Each requirement is left out in turn: if the others still conflict, it has no part in it. One
+    run takes a fraction of a second, because the first one has cached all metadata. A run that
+    fails for another reason, such as the network, proves nothing and the requirement stays.
     """
-    left = list(requirements)
+    remaining = list(requirements)
     for requirement in requirements:
-        fewer = [other for other in left if other != requirement]
-        if fewer and (failed := again(fewer)) and _NO_SOLUTION in failed.stderr:
-            left, said = fewer, failed
-    return left, said
+        others = [other for other in remaining if other != requirement]
+        if others and (run := resolve(others)) and _NO_SOLUTION in run.stderr:
+            remaining, failed = others, run
+    return remaining, failed
 
 
-def premises(text: str) -> list[str]:
-    """Return the facts that a resolver's reasoning rests on, in its order and in plain words."""
-    flat = " ".join(text.split())
-    found = [fact for premise in _PREMISES.findall(flat) for fact in _in_words(premise)]
+def stated_facts(text: str) -> list[str]:
+    """Return the facts that uv's explanation rests on, reworded, in its order."""
+    flat = " ".join(text.split())  # uv wraps its lines
+    found = [fact for premise in _PREMISES.findall(flat) for fact in _reworded(premise)]
     found += [f"{m[1]} {m[2]} was published on {m[3]}, not before the cut-off"
               for m in _LATE.finditer(flat)]  # fmt: skip
     return list(dict.fromkeys(found))
 
 
-def _in_words(premise: str) -> list[str]:
+def _reworded(premise: str) -> list[str]:
     found = [
         (match.start(), match.expand(words).strip())
         for pattern, words in _FACTS
@@ -112,15 +117,15 @@ def _in_words(premise: str) -> list[str]:
     return [words for _, words in sorted(found)]
 
 
-def _subject(clashing: Sequence[str]) -> str:
-    if len(clashing) == 1:
-        return f"{clashing[0]} cannot be had"
-    return f"{', '.join(clashing[:-1])} and {clashing[-1]} cannot be installed together"
+def _subject(conflict: Sequence[str]) -> str:
+    if len(conflict) == 1:
+        return f"{conflict[0]} is not available"
+    return f"{', '.join(conflict[:-1])} and {conflict[-1]} cannot be installed together"
 
 
-def _remedy(target: Target, text: str, held: Sequence[str]) -> str:
-    if held:
-        return "`provision update` asks the index for what is missing, or hashes the file itself"
+def _remedy(target: Target, text: str, lacking: Sequence[str]) -> str:
+    if lacking:
+        return "`provision update` gets what is missing from the index, or hashes the file itself"
     if late := _LATE.search(" ".join(text.split())):
         return f"`provision lock {target.name} --upgrade {late[1]}`, or ask for another version"
     return f"change one of these in envs/{target.name}.toml"

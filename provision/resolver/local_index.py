@@ -1,8 +1,15 @@
-"""A package index on 127.0.0.1 that offers exactly what the catalog and the spec allow.
+"""A package index on 127.0.0.1 that serves exactly the wheels that the catalog and the spec allow.
 
-A resolver reads PEP 691 pages and PEP 658 metadata from it, so that locking needs no vendor's
-server, and a name that a spec assigns to an index has no files but those of the catalog. The
-files themselves are not here: their addresses lead to the vendor.
+It has PEP 691 pages and PEP 658 metadata, which is all that a resolver reads, so locking needs no
+vendor's server. The wheels themselves are redirected to the vendor.
+
+Each index serves only the names that the spec assigns to it, and is given to uv before the default
+index with ``--index-strategy first-index``: the first index that has a name is the only one that
+uv takes it from. So an assigned name can come from no other index, at any version, and every other
+name gets 404 here and goes on to the default index.
+
+It is a server because uv does not read PEP 658 metadata from ``file://`` indexes: it would open
+the wheels, which are not here. It listens on loopback only, and only while the resolver runs.
 """
 
 from __future__ import annotations
@@ -21,13 +28,13 @@ if TYPE_CHECKING:
     from provision.catalog.snapshot import Wheel
 
 _PAGE = "application/vnd.pypi.simple.v1+json"
-# A snapshot is its own cut-off; a resolver that is given a cut-off date asks each file for one.
+# A snapshot is its own cut-off date, but a resolver with one skips files without an upload time.
 _UPLOADED = "1970-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What the index says to one request."""
+    """The response of the index to one request."""
 
     status: int
     content_type: str = "text/plain"
@@ -36,7 +43,7 @@ class Response:
 
 
 def core_metadata(wheel: Wheel) -> str:
-    """Return the core metadata of a wheel as far as a resolver needs it."""
+    """Return the fields of a wheel's core metadata that a resolver reads."""
     lines = ["Metadata-Version: 2.1", f"Name: {wheel.name}", f"Version: {wheel.version}"]
     if wheel.requires_python:
         lines.append(f"Requires-Python: {wheel.requires_python}")
@@ -45,7 +52,7 @@ def core_metadata(wheel: Wheel) -> str:
 
 
 def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
-    """Return the PEP 691 page of a distribution; its files lie one level above the page."""
+    """Return the PEP 691 page of a distribution; the URLs of its files are relative to the page."""
     return {
         "meta": {"api-version": "1.1"},
         "name": name,
@@ -66,22 +73,23 @@ def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
 
 
 def respond(
-    indexes: Mapping[str, Sequence[Wheel]], path: str, elsewhere: str | None = None
+    indexes: Mapping[str, Sequence[Wheel]], path: str, fallback: str | None = None
 ) -> Response:
-    """Return the answer to a request: ``/…/<index>/<name>/`` or ``/…/<index>/files/<file>``.
+    """Return the response to ``/…/<index>/<name>/`` or ``/…/<index>/files/<file>``.
 
     Args:
-        indexes: Index -> the files that it may offer.
-        path: What is asked for.
-        elsewhere: Address of an index to which names lead that none of the files has.
+        indexes: Index -> the wheels that it serves.
+        path: Path of the request.
+        fallback: URL of an index to redirect to for names that no wheel has.
     """
+    # A path has two or three parts, by kind: (index, "files", file) or (…, index, name).
     *_, index, place, leaf = ["", "", *unquote(path).strip("/").split("/")]
     if place == "files":
         return _file(indexes.get(index, ()), leaf)
     if wheels := [wheel for wheel in indexes.get(place, ()) if wheel.name == leaf]:
         return Response(200, _PAGE, json.dumps(project_page(leaf, wheels)).encode())
-    if elsewhere and place in indexes:
-        return Response(302, location=f"{elsewhere.rstrip('/')}/{leaf}/")
+    if fallback and place in indexes:
+        return Response(302, location=f"{fallback.rstrip('/')}/{leaf}/")
     return Response(404)
 
 
@@ -98,39 +106,40 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Keep quiet: a resolver that has enough closes its connections in the middle."""
+        """Ignore errors: a resolver closes connections in the middle of a response."""
 
 
 @contextlib.contextmanager
 def serve(
-    indexes: Mapping[str, Sequence[Wheel]], digest: str, elsewhere: str | None = None
+    indexes: Mapping[str, Sequence[Wheel]], digest: str, fallback: str | None = None
 ) -> Iterator[dict[str, str]]:
-    """Serve some indexes while the context lasts; give their addresses.
+    """Serve indexes while the context lasts, and yield the URL of each.
 
     Args:
-        indexes: Index -> the files that it may offer.
-        digest: Names this content in every address, because resolvers remember pages and
-            metadata by address, and a port may come back with another content.
-        elsewhere: Address of an index for all names that the files do not have, for resolvers
-            that cannot tell one index from another.
+        indexes: Index -> the wheels that it serves.
+        digest: Of the content; part of every URL, because resolvers cache pages and metadata by
+            URL, and a later server with other content may get the same port.
+        fallback: URL of an index for all other names, for resolvers that have no order of
+            indexes.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body are two writes; Nagle's algorithm would delay the second by 40 ms.
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
-            reply = respond(indexes, self.path, elsewhere)
-            self.send_response(reply.status)
-            self.send_header("Content-Type", reply.content_type)
-            self.send_header("Content-Length", str(len(reply.body)))
-            if reply.location:
-                self.send_header("Location", reply.location)
+            response = respond(indexes, self.path, fallback)
+            self.send_response(response.status)
+            self.send_header("Content-Type", response.content_type)
+            self.send_header("Content-Length", str(len(response.body)))
+            if response.location:
+                self.send_header("Location", response.location)
             self.end_headers()
-            self.wfile.write(reply.body)
+            self.wfile.write(response.body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Keep quiet: standard error belongs to the console."""
+            """Log nothing: standard error belongs to the console."""
 
     with _Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Resolve the pip layer with pip-tools: a second opinion, for this machine's own platform."""
+"""Resolve the pip layer with pip-tools, a second resolver for this machine's own platform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
 from provision.resolver import local_index
-from provision.resolver.uv import PINS, WISH, loopback_environment, parse_pins
+from provision.resolver.uv import PINS, REQUIREMENTS, loopback_environment, parse_pins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 _HOST = {"linux": "linux-64", "win32": "win-64"}
-_ONE = "one"
+_MERGED = "merged"
 
 
 def version() -> str:
@@ -37,16 +37,16 @@ def compile_argv(target: Target, index_url: str, *, constrained: bool) -> list[s
     """Return the pip-compile command.
 
     Args:
-        target: Its cut-off decides, unless versions are given.
+        target: Gives the cut-off.
         index_url: The only index.
-        constrained: Whether the versions are given, in the file ``pins.txt``.
+        constrained: Whether ``pins.txt`` gives the versions, instead of the cut-off.
     """
-    # pip can obey a cut-off only where the index tells upload times; given versions need none.
+    # pip can apply a cut-off only where the index lists upload times; given versions need none.
     limit = ["--constraint", PINS] if constrained else ["--uploaded-prior-to", _cutoff(target)]
     return [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
             "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
             "--no-emit-options", "--index-url", index_url, *limit, "--output-file", "out.txt",
-            WISH]  # fmt: skip
+            REQUIREMENTS]  # fmt: skip
 
 
 def _cutoff(target: Target) -> str:
@@ -63,35 +63,39 @@ def pins(
 ) -> Pins:
     """Resolve a target's requirements.
 
-    pip merges all indexes that it is given, so it gets one: a name that the catalog serves has no
-    other files there, and every other name leads to the default index.
+    pip merges all indexes that it is given, so it gets a single one: that serves the names of the
+    catalog itself, and redirects every other name to the default index.
 
     Args:
-        target: The wish.
-        wheels: What each catalog index may offer.
+        target: The spec.
+        wheels: The wheels of each catalog index.
         default_index: A mirror of the default index; None for the default itself.
-        run: The door.
-        given: Versions that it must not leave, by name; without them the cut-off decides.
+        run: Runs processes.
+        given: Required version by name; without them the cut-off decides.
 
     Raises:
         UsageError: pip-tools cannot resolve this target on this machine.
-        SpecError: It finds no solution.
-        ToolError: It is not installed.
+        SpecError: There is no solution.
+        ToolError: pip-tools is not installed.
     """
-    _require_ability(target)
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - the default index's address
+    _require_support(target)
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - the default index's URL
 
-    served = {_ONE: [wheel for files in wheels.values() for wheel in files]}
-    elsewhere = default_index or PYPI_SIMPLE_ENDPOINT
+    served = {_MERGED: [wheel for files in wheels.values() for wheel in files]}
+    fallback = default_index or PYPI_SIMPLE_ENDPOINT
     with (
-        local_index.serve(served, "pip-tools", elsewhere) as urls,
+        local_index.serve(served, "pip-tools", fallback) as urls,
         tempfile.TemporaryDirectory(prefix="provision-") as temporary,
     ):
         folder = Path(temporary)
-        write_atomic(folder / WISH, "".join(f"{line}\n" for line in target.pip.requirements))
-        fixed = (given or {}).items()
-        write_atomic(folder / PINS, "".join(f"{name}=={version}\n" for name, version in fixed))
-        argv = compile_argv(target, urls[_ONE], constrained=given is not None)
+        write_atomic(
+            folder / REQUIREMENTS, "".join(f"{line}\n" for line in target.pip.requirements)
+        )
+        constraints = (given or {}).items()
+        write_atomic(
+            folder / PINS, "".join(f"{name}=={version}\n" for name, version in constraints)
+        )
+        argv = compile_argv(target, urls[_MERGED], constrained=given is not None)
         done = run(argv, env=_environment(), cwd=folder)
     if done.returncode:
         raise SpecError(
@@ -103,13 +107,13 @@ def pins(
 
 def _environment() -> dict[str, str]:
     env = clean_environment(extra=loopback_environment(os.environ))
-    more = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1"}
+    settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1"}
     if "SSL_CERT_FILE" in env:
-        more["PIP_CERT"] = env["SSL_CERT_FILE"]
-    return env | more
+        settings["PIP_CERT"] = env["SSL_CERT_FILE"]
+    return env | settings
 
 
-def _require_ability(target: Target) -> None:
+def _require_support(target: Target) -> None:
     if not importlib.util.find_spec("piptools"):
         raise ToolError(
             "pip-tools is not installed",
@@ -120,11 +124,11 @@ def _require_ability(target: Target) -> None:
         raise UsageError(
             f"pip-tools cannot resolve {target.name} here",
             cause=f"it resolves for its own Python and platform, {here[1]} on {here[0]}",
-            remedy="use uv, or run this on such a machine",
+            remedy="use uv, or run this on that platform",
         )
     if target.pip.overrides or target.pip.cutoffs:
         raise UsageError(
             f"pip-tools cannot resolve {target.name}",
-            cause="it knows no overrides and no cut-off for a single package",
+            cause="it supports neither overrides nor a cut-off for a single package",
             remedy="use uv",
         )

@@ -1,11 +1,12 @@
-"""Spec and catalog -> the text of a lock; touches no file of the project."""
+"""Resolve a spec with the catalog to the text of a lock; writes no file of the project."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.catalog.snapshot import catalog_digest, load_channel, load_index
+from provision.catalog.digest import catalog_digest
+from provision.catalog.snapshot import load_channel, load_index
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """All that resolving needs besides the target.
+    """Resolves targets.
 
     Attributes:
         folder: The catalog.
-        sources: Where the default index's packages come from.
-        run: The door.
-        progress: Told about the steps.
+        sources: pip's configuration, which may name a mirror of the default index.
+        run: Runs processes.
+        progress: Receives the steps.
         engine: ``uv`` or ``pip-tools``.
     """
 
@@ -43,18 +44,18 @@ class Resolver:
     progress: Progress
     engine: str = "uv"
 
-    def layers(self, target: Target, known: Iterable[Artifact]) -> tuple[str, str | None]:
+    def resolve(self, target: Target, known: Iterable[Artifact]) -> tuple[str, str | None]:
         """Return the text of the pip layer, and of the conda layer where the spec has one.
 
         Args:
-            target: The wish.
-            known: Artifacts whose sizes need not be asked for again.
+            target: The spec.
+            known: Artifacts of the previous lock, whose sizes need not be requested again.
 
         Raises:
-            SpecError: The spec cannot be met.
+            SpecError: The spec cannot be satisfied.
             ToolError: A resolver or the network failed.
         """
-        conda = self._conda(target)
+        conda = self._conda(target)  # first: the header of the pip layer has its digest
         sizes = {a.sha256: a.size for a in known if a.size}
         return self._pip(target, sizes, conda), conda
 
@@ -63,51 +64,52 @@ class Resolver:
         digest = catalog_digest(self.folder, target)
         self.progress.step(f"{target.name}: resolving")
         with local_index.serve(wheels, digest) as indexes:
-            desk = uv.UvResolver(indexes, self.sources.index_url, self.run)
-            pins = self._pins(target, wheels, desk)
-            picks = desk.files(target, pins)
+            engine = uv.UvResolver(indexes, self.sources.index_url, self.run)
+            pins = self._pins(target, wheels, engine)
+            resolved = engine.files(target, pins)
         self.progress.step(f"{target.name}: sizes of files")
         listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
-        sizes = self._sizes(picks, dict(known) | listed)
-        artifacts = [_artifact(target, pick, sizes[pick.sha256]) for pick in picks]
+        sizes = self._sizes(resolved, dict(known) | listed)
+        artifacts = [_artifact(target, wheel, sizes[wheel.sha256]) for wheel in resolved]
         return render_requirements(header(target, digest, conda, self.engine), artifacts)
 
     def _sizes(
-        self, picks: Sequence[ResolvedWheel], known: Mapping[str, int | None]
+        self, resolved: Sequence[ResolvedWheel], known: Mapping[str, int | None]
     ) -> dict[str, int | None]:
         """Return the size of each file by its SHA-256.
 
-        A catalog's file has the size that the catalog tells, or none: its vendor is never asked.
+        A wheel of the catalog has the size that the catalog lists, or None: locking must not need
+        the vendor's server.
         """
-        sizes = {p.sha256: known.get(p.sha256, p.size) for p in picks}
-        unknown = {p.sha256: p.url for p in picks if p.sha256 not in known and not p.size}
-        asked = network.content_lengths(unknown.values(), self.sources.index_url)
-        return sizes | {sha256: asked[url] for sha256, url in unknown.items()}
+        sizes = {p.sha256: known.get(p.sha256, p.size) for p in resolved}
+        unknown = {p.sha256: p.url for p in resolved if p.sha256 not in known and not p.size}
+        requested = network.content_lengths(unknown.values(), self.sources.index_url)
+        return sizes | {sha256: requested[url] for sha256, url in unknown.items()}
 
     def _pins(
-        self, target: Target, wheels: Mapping[str, Sequence[Wheel]], desk: uv.UvResolver
+        self, target: Target, wheels: Mapping[str, Sequence[Wheel]], engine: uv.UvResolver
     ) -> Pins:
         if self.engine == "pip-tools":
             return pip_tools.pins(target, wheels, self.sources.index_url, self.run)
-        found = desk.pins(target)
+        found = engine.pins(target)
         if isinstance(found, dict):
             return found
-        self.progress.step(f"{target.name}: finding out which requirements clash")
+        self.progress.step(f"{target.name}: finding out which requirements conflict")
 
-        def again(requirements: Sequence[str]) -> Completed | None:
+        def resolve(requirements: Sequence[str]) -> Completed | None:
             part = target.pip.model_copy(update={"requirements": tuple(requirements)})
-            said = desk.pins(target.model_copy(update={"pip": part}))
-            return None if isinstance(said, dict) else said
+            result = engine.pins(target.model_copy(update={"pip": part}))
+            return None if isinstance(result, dict) else result
 
-        raise explain_conflict(target, found, again, self._unusable(target))
+        raise explain_conflict(target, found, resolve, self._unusable(target))
 
     def _unusable(self, target: Target) -> list[Wheel]:
         snapshots = [load_index(self.folder, index) for index in target.pip.index]
         return [wheel for snapshot in snapshots for wheel in snapshot.files if wheel.lacks]
 
-    def second_opinion(self, target: Target, locked: Mapping[str, str]) -> Pins:
-        """Return what pip-tools installs when it must keep to the locked versions."""
-        self.progress.step(f"{target.name}: asking pip-tools")
+    def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:
+        """Return what pip-tools resolves to when it is constrained to the locked versions."""
+        self.progress.step(f"{target.name}: resolving with pip-tools")
         wheels = offered(target, self.folder)
         return pip_tools.pins(target, wheels, self.sources.index_url, self.run, given=locked)
 
@@ -120,11 +122,12 @@ class Resolver:
 
 
 def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
-    """Return the files that each catalog index may offer to a target.
+    """Return the wheels that each catalog index serves for a target.
 
     Raises:
-        SpecError: A name is assigned to an index whose catalog cannot serve it. Without this a
-            resolver would go on to the default index, and take a stranger's package there.
+        SpecError: A name is assigned to an index that has no usable wheel of it. Without this
+            check the resolver would go on to the default index, and take a package of the same
+            name there that anybody may have uploaded.
     """
     found = {}
     for index, names in target.pip.index.items():
@@ -138,21 +141,21 @@ def _usable(target: Target, index: str, name: str, listed: Sequence[Wheel]) -> l
     if wheels := [wheel for wheel in listed if not wheel.lacks]:
         return wheels
     raise SpecError(
-        f"{target.name}: the catalog of {index} has no usable file of {name}",
+        f"{target.name}: the catalog of {index} has no usable wheel of {name}",
         evidence="\n".join(f"{wheel.filename}: {wheel.lacks}" for wheel in listed),
-        cause=f"[pip.index] says that {name} comes from {index} and nowhere else",
-        remedy="`provision update` asks the index; or correct [pip.index]",
+        cause=f"[pip.index] assigns {name} to {index}, and no other index is used for it",
+        remedy="run `provision update` to refresh the catalog, or correct [pip.index]",
     )
 
 
 def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[str, str]:
-    """Return what the first lines of a lock tell.
+    """Return the header of the pip layer.
 
     Args:
         target: The spec.
-        digest: Of the catalog, as far as the target uses it.
+        digest: Of the part of the catalog that the target uses.
         conda: Text of the conda layer.
-        engine: Which resolver made the pip layer.
+        engine: The resolver of the pip layer.
     """
     layer = {"conda": sha256_bytes(conda.encode())} if conda else {}
     return {
@@ -167,13 +170,13 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
     }
 
 
-def _artifact(target: Target, pick: ResolvedWheel, size: int | None) -> Artifact:
+def _artifact(target: Target, wheel: ResolvedWheel, size: int | None) -> Artifact:
     return Artifact(
-        name=pick.name,
-        version=pick.version,
-        filename=pick.filename,
-        sha256=pick.sha256,
+        name=wheel.name,
+        version=wheel.version,
+        filename=wheel.filename,
+        sha256=wheel.sha256,
         size=size,
-        index=target.pip.index_of(pick.name),
-        via=pick.via,
+        index=target.pip.index_of(wheel.name),
+        via=wheel.via,
     )

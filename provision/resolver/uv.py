@@ -1,4 +1,4 @@
-"""Resolve the pip layer with uv, for any platform from any platform."""
+"""Resolve the pip layer with uv, for any platform on any platform."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
-# Distribution -> its version, and who asked for it.
+# Distribution -> its version, and what requires it.
 Pins = dict[str, tuple[str, tuple[str, ...]]]
-WISH, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
+REQUIREMENTS, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedWheel:
-    """One distribution of a resolution, with the wheel that the platform takes.
+    """One resolved distribution, with the best wheel for the platform.
 
     Attributes:
         name: Distribution, normalised.
         version: Version with its local part.
-        via: Who asked for it: distributions, or ``the spec``.
+        via: What requires it: distributions, or ``the spec``.
         filename: Name of the wheel.
         sha256: Of the wheel.
-        size: Bytes; None where the index does not tell.
-        url: Where the index has it.
+        size: Bytes; None where the index does not list it.
+        url: URL of the wheel.
     """
 
     name: str
@@ -60,15 +60,16 @@ def version() -> str:
 
 
 def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[str]:
-    """Return the part of the command that is the same for each file to compile.
+    """Return the part of the command that all uses share.
 
     Args:
-        uv: The program.
-        target: Its platform, Python and cut-off dates decide.
-        indexes: Address of each catalog index, asked in this order before the default index: the
-            first that knows a name is the only one that is asked for it.
+        uv: Path of uv.
+        target: Gives platform, Python and cut-off dates.
+        indexes: URL of each catalog index, in order before the default index; see
+            :mod:`provision.resolver.local_index`.
     """
-    # Any interpreter will do, because platform and version are told; uv would search for one.
+    # --python: platform and version are given below, so any interpreter serves, and uv need not
+    # search for one. --only-binary: what an sdist becomes depends on the machine that builds it.
     argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet",
             "--python", sys.executable, "--no-python-downloads",
             "--python-platform", UV_NAMES[target.platform], "--python-version", target.python,
@@ -82,37 +83,37 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
 
 
 def _moment(day: dt.date) -> str:
-    # uv reads a bare date as the end of that day where it runs; a lock must not depend on that.
+    # Not a bare date: uv reads that as the end of the day in the local time zone.
     return f"{day.isoformat()}T00:00:00Z"
 
 
 def parse_pins(text: str) -> Pins:
-    """Return version and askers by name, from requirements with annotations in line style."""
+    """Return the pins in the output of uv or pip-compile with annotations in line style."""
     found: Pins = {}
     for line in text.splitlines():
         if match := _PIN.fullmatch(line.strip()):
-            askers = (match["via"] or WISH).split(", ")
-            found[match["name"]] = (match["version"], tuple(sorted(set(map(_asker, askers)))))
+            via = (match["via"] or REQUIREMENTS).split(", ")
+            found[match["name"]] = (match["version"], tuple(sorted(set(map(_requirer, via)))))
     return found
 
 
-def _asker(text: str) -> str:
-    return "the spec" if WISH in text or OVERRIDES in text else text
+def _requirer(text: str) -> str:
+    return "the spec" if REQUIREMENTS in text or OVERRIDES in text else text
 
 
 def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[ResolvedWheel]:
-    """Return the one wheel of each distribution in a PEP 751 lock.
+    """Return the best wheel of each distribution in a PEP 751 lock file.
 
     Raises:
         ToolError: A distribution has no wheel for the platform, or its wheel has no SHA-256.
     """
     return [
-        _pick(package, pins[package["name"]][1], platform, python)
+        _best(package, pins[package["name"]][1], platform, python)
         for package in tomllib.loads(text)["packages"]
     ]
 
 
-def _pick(
+def _best(
     package: dict[str, object], via: tuple[str, ...], platform: str, python: str
 ) -> ResolvedWheel:
     name, release = str(package["name"]), str(package["version"])
@@ -120,8 +121,8 @@ def _pick(
     if not (filename := best_wheel(wheels, platform, python)):
         raise ToolError(
             f"{name} {release} has no wheel for {platform} and Python {python}",
-            cause="only wheels are locked: what an sdist becomes depends on the machine",
-            remedy=f"require another version of {name}, or of what needs it: {', '.join(via)}",
+            cause="only wheels are locked: what an sdist builds depends on the machine",
+            remedy=f"require another version of {name}, or of what requires it: {', '.join(via)}",
         )
     wheel = wheels[filename]
     if not (sha256 := wheel["hashes"].get("sha256")):
@@ -138,12 +139,12 @@ def _filename(wheel: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UvResolver:
-    """uv, set up to answer questions about one target.
+    """uv with the indexes of one target.
 
     Attributes:
-        indexes: Address of each catalog index.
+        indexes: URL of each catalog index.
         default_index: A mirror of the default index; None for uv's own default.
-        run: The door.
+        run: Runs processes.
     """
 
     indexes: Mapping[str, str]
@@ -151,47 +152,48 @@ class UvResolver:
     run: Run
 
     def pins(self, target: Target) -> Pins | Completed:
-        """Resolve a target's requirements; give the failed process where there is no solution."""
+        """Resolve a target's requirements; return the failed process if there is no solution."""
         files = {
-            WISH: target.pip.requirements,
+            REQUIREMENTS: target.pip.requirements,
             OVERRIDES: [override.requirement for override in target.pip.overrides],
         }
         done = self._compile(
-            target, files, ["--overrides", OVERRIDES, "--annotation-style", "line", WISH]
+            target, files, ["--overrides", OVERRIDES, "--annotation-style", "line", REQUIREMENTS]
         )
         return done if done.returncode else parse_pins(done.stdout)
 
     def files(self, target: Target, pins: Pins) -> list[ResolvedWheel]:
-        """Look up the wheels of a resolution.
+        """Look up the wheels of resolved versions.
 
         Raises:
-            ToolError: A distribution has none that can be locked, or the index does not answer.
+            ToolError: A distribution has no wheel that can be locked, or the index does not answer.
         """
         pinned = {PINS: [f"{name}=={version}" for name, (version, _) in pins.items()]}
-        words = ["--no-deps", "--format", "pylock.toml", PINS]
-        # Resolving has just brought the pages into uv's cache; to ask again takes twice the time.
-        done = self._compile(target, pinned, ["--offline", *words])
+        options = ["--no-deps", "--format", "pylock.toml", PINS]
+        # Offline first: uv has just cached every index page, and revalidating them would double the
+        # time. Where pip-tools resolved, uv's cache may lack them.
+        done = self._compile(target, pinned, ["--offline", *options])
         if done.returncode:
-            done = self._compile(target, pinned, words)
+            done = self._compile(target, pinned, options)
         done.require(f"could not find the files of {target.name}")
         return parse_pylock(done.stdout, pins, target.platform, target.python)
 
     def _compile(
-        self, target: Target, files: Mapping[str, Sequence[str]], more: Sequence[str]
+        self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]
     ) -> Completed:
-        import uv  # noqa: PLC0415 - only finds the program
+        import uv  # noqa: PLC0415 - used only to find the program
 
-        # A mirror's address may hold a password, and commands are echoed: not on the command line.
+        # Not on the command line, which is echoed: the URL of a mirror may contain a password.
         mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
         env = clean_environment(extra=mirror | loopback_environment(os.environ))
         with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
             for name, lines in files.items():
                 write_atomic(Path(temporary) / name, "".join(f"{line}\n" for line in lines))
-            argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *more]
+            argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *options]
             return self.run(argv, env=env, cwd=Path(temporary))
 
 
 def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that keep a proxy out of the way to this machine's own index."""
+    """Return the variables that exempt the local index from a proxy."""
     hosts = next((value for name, value in env.items() if name.upper() == "NO_PROXY"), "")
     return {"NO_PROXY": ",".join(filter(None, [hosts, "127.0.0.1"]))}

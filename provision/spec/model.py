@@ -1,4 +1,4 @@
-"""What is wished: ``envs/<target>.toml``, the only file a person writes for a target."""
+"""The model of a spec: ``envs/<target>.toml``, the only file a person writes for a target."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, Field, model_validator
 
+from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
 
 if TYPE_CHECKING:
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Return a requirement as its parts.
+    """Parse a requirement.
 
     Raises:
-        ValueError: It is none, in words for whoever wrote it.
+        ValueError: The text is not a requirement; the message is for the author of the file.
     """
     try:
         return Requirement(text)
     except InvalidRequirement as error:
-        raise ValueError(f"{text!r} is no requirement (PEP 508): {error}") from error
+        raise ValueError(f"{text!r} is not a requirement (PEP 508): {error}") from error
 
 
 def _requirement(text: str) -> str:
@@ -42,7 +43,7 @@ def _specifier(text: str) -> str:
     try:
         SpecifierSet(text)
     except InvalidSpecifier as error:
-        raise ValueError(f"{text!r} is no version range such as '>=580.65.06'") from error
+        raise ValueError(f"{text!r} is not a version range such as '>=580.65.06'") from error
     return text
 
 
@@ -53,7 +54,7 @@ def _channel(text: str) -> str:
     password = urlsplit(text).password or ""
     if (password and not password.startswith("$")) or _TOKEN.search(text):
         raise ValueError(
-            "holds a password, which would end up in the lock; name a $VARIABLE instead"
+            "contains a password, which would end up in the lock; use a $VARIABLE instead"
         )
     return text
 
@@ -64,36 +65,29 @@ Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(
 
 
 class Hardware(Table):
-    """Which devices and drivers the target is for."""
+    """The devices and drivers that the target is for."""
 
     families: Annotated[
         tuple[str, ...], Field(description="Device families of envs/catalog/devices.toml.")
     ] = ()
     driver: Annotated[
-        Specifier | None, Field(description="Versions of the GPU's driver that work.")
+        Specifier | None, Field(description="Supported versions of the GPU driver.")
     ] = None
     compute_capability: Annotated[
         Specifier | None,
-        Field(description="CUDA compute capabilities that the wheels hold code for."),
+        Field(description="CUDA compute capabilities that the wheels are compiled for."),
     ] = None
 
 
 class Conda(Table):
-    """The optional layer below pip: the interpreter and native libraries."""
+    """The optional conda layer below pip: the interpreter and native libraries."""
 
     channels: Annotated[tuple[Annotated[str, AfterValidator(_channel)], ...], Field(min_length=1)]
     dependencies: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class ForbiddenDistribution(Table):
-    """A distribution that is treated specially, and why."""
-
-    name: Distribution
-    reason: Annotated[str, Field(min_length=1)]
-
-
 class Override(Table):
-    """A requirement that replaces whatever the packages themselves ask for, and why."""
+    """A requirement that replaces those of all packages for its distribution, and why."""
 
     requirement: Annotated[str, AfterValidator(_requirement)]
     reason: Annotated[str, Field(min_length=1)]
@@ -136,7 +130,7 @@ class Pip(Table):
 
 
 class Smoke(Table):
-    """What the device must show, beyond what every target must."""
+    """Smoke checks that this target needs beyond those of every target."""
 
     fused_ops: tuple[str, ...] = ()
     rotary: tuple[Literal["half", "interleaved", "ipex-llm"], ...] = ("half", "interleaved")
@@ -146,7 +140,7 @@ class Smoke(Table):
 
 
 class Docker(Table):
-    """What the image needs from its distribution."""
+    """What the container image needs from its Linux distribution."""
 
     apt: tuple[str, ...] = ()
 
@@ -156,10 +150,10 @@ class Target(Table):
 
     name: str
     summary: Annotated[str, Field(min_length=1)]
-    accelerator: Literal["cpu", "cuda", "xpu"]
-    platform: Annotated[Literal["linux-64", "win-64"], Field(description="conda's platform name.")]
+    accelerator: Accelerator
+    platform: Annotated[Platform, Field(description="conda's platform name.")]
     python: Annotated[str, Field(pattern=r"^3\.\d+$", description="Minor version, such as '3.11'.")]
-    status: Literal["supported", "legacy"] = "supported"
+    status: Status = "supported"
     reason: Annotated[
         str | None, Field(description="Why the target is legacy; printed at each build.")
     ] = None
@@ -185,13 +179,13 @@ class Target(Table):
         return self
 
     def digest(self) -> str:
-        """Return the SHA-256 of what decides the lock: platform, Python, conda and pip layers.
+        """Return the SHA-256 of the keys that decide the lock: platform, Python, conda and pip.
 
         Other keys (summary, hardware, smoke …) may change without making the lock stale.
         """
-        wish = self.model_dump(mode="json", include={"platform", "python", "conda", "pip"})
-        wish["pip"].pop("forbid")
-        return hashlib.sha256(json.dumps(wish, sort_keys=True).encode()).hexdigest()
+        keys = self.model_dump(mode="json", include={"platform", "python", "conda", "pip"})
+        keys["pip"].pop("forbid")  # `verify` checks it; a resolver never reads it
+        return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
 
     def variables(self, prefix: Path) -> dict[str, str]:
         """Return the variables that the spec sets, for an environment at ``prefix``."""

@@ -1,4 +1,4 @@
-"""Read specs from a folder: all targets by name, one whole spec with all its faults."""
+"""The reader of specs: a whole validated spec, or one part of it without loading pydantic."""
 
 from __future__ import annotations
 
@@ -6,47 +6,58 @@ import difflib
 import json
 import re
 import tomllib
-from typing import TYPE_CHECKING
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from provision.core.errors import SpecError, UsageError
-from provision.spec.model import Target
-from provision.spec.tables import faults_of
+from provision.spec.parts import forbidden_of, hardware_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from provision.spec.model import Target
+    from provision.spec.parts import ForbiddenDistribution, TargetHardware
+
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+Part = TypeVar("Part")
 
 
 def load_spec(path: Path) -> Target:
-    """Read one spec.
+    """Read and validate one spec.
 
     Raises:
         SpecError: All faults of the file at once, each with its key and what is allowed.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SpecError(
-            f"cannot read {path}", evidence=str(error), remedy="mend the file"
-        ) from error
-    if not _NAME.fullmatch(path.stem):
-        raise SpecError(
-            f"{path}: the file's name becomes the target's name",
-            remedy="use lower-case words joined by '-', such as cuda-linux.toml",
-        )
-    try:
-        # TOML's arrays are JSON's: strict mode takes them for tuples only when they come as JSON.
-        return Target.model_validate_json(json.dumps({"name": path.stem} | data, default=str))
-    except ValidationError as error:
-        faults = faults_of(error, Target)
-        raise SpecError(
-            f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}",
-            evidence="\n".join(faults),
-            remedy="mend each of them; `provision schema` prints all that is allowed",
-        ) from error
+    return _validate(path, _parse(path))
+
+
+def load_target(folder: Path, name: str) -> Target:
+    """Read and validate the spec of one target.
+
+    Raises:
+        UsageError: There is no such target; the nearest names are suggested.
+        SpecError: The file has faults.
+    """
+    return load_spec(_path(folder, name))
+
+
+def read_hardware(folder: Path) -> list[TargetHardware]:
+    """Read the hardware of all targets, sorted by name; a fault in another part is no hindrance.
+
+    Raises:
+        SpecError: The hardware of a spec is not valid; all faults of the file are listed.
+    """
+    return [_read_part(path, hardware_of) for path in sorted(folder.glob("*.toml"))]
+
+
+def read_forbidden(folder: Path, target: str) -> tuple[ForbiddenDistribution, ...]:
+    """Read the forbidden distributions of one target; a fault in another part is no hindrance.
+
+    Raises:
+        UsageError: There is no such target.
+        SpecError: An entry is not valid; all faults of the file are listed.
+    """
+    return _read_part(_path(folder, target), forbidden_of)
 
 
 def target_names(folder: Path) -> list[str]:
@@ -54,13 +65,7 @@ def target_names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def load_target(folder: Path, name: str) -> Target:
-    """Read the spec of one target.
-
-    Raises:
-        UsageError: There is no such target; the nearest names are suggested.
-        SpecError: The file has faults.
-    """
+def _path(folder: Path, name: str) -> Path:
     if name not in (known := target_names(folder)):
         close = difflib.get_close_matches(name, known, 1)
         raise UsageError(
@@ -68,4 +73,46 @@ def load_target(folder: Path, name: str) -> Target:
             cause=f"{folder} holds: {', '.join(known) or 'no specs'}",
             remedy=f"did you mean `{close[0]}`?" if close else "`provision targets` lists them",
         )
-    return load_spec(folder / f"{name}.toml")
+    return folder / f"{name}.toml"
+
+
+def _read_part(path: Path, part_of: Callable[[dict[str, Any]], Part]) -> Part:
+    data = _parse(path)
+    try:
+        return part_of(data)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # The validation of the whole file is slow, and raises an error that names each fault.
+        return part_of(_validate(path, data).model_dump())
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SpecError(
+            f"cannot read {path}", evidence=str(error), remedy="correct the file"
+        ) from error
+    return {"name": path.stem} | data
+
+
+def _validate(path: Path, data: dict[str, Any]) -> Target:
+    from pydantic import ValidationError  # noqa: PLC0415 - slow to import; not for reading a part
+
+    from provision.spec.model import Target  # noqa: PLC0415
+    from provision.spec.tables import faults_of  # noqa: PLC0415
+
+    if not _NAME.fullmatch(path.stem):
+        raise SpecError(
+            f"{path}: the file's name becomes the target's name",
+            remedy="use lower-case words joined by '-', such as cuda-linux.toml",
+        )
+    try:
+        # TOML's arrays are JSON's: strict mode takes them for tuples only when they come as JSON.
+        return Target.model_validate_json(json.dumps(data, default=str))
+    except ValidationError as error:
+        faults = faults_of(error, Target)
+        raise SpecError(
+            f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}",
+            evidence="\n".join(faults),
+            remedy="correct each of them; `provision schema` prints all that is allowed",
+        ) from error

@@ -1,8 +1,9 @@
-"""The base of every model that reads a file, and its validation errors in words."""
+"""The base class of every model that reads a file, and readable validation errors."""
 
 from __future__ import annotations
 
 import difflib
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -14,20 +15,20 @@ if TYPE_CHECKING:
 class Table(BaseModel):
     """A table of a file that a person or a tool wrote: frozen, unknown keys refused."""
 
-    # Built when first used: a verb that reads one model need not wait for the others.
+    # Built at first use: building the validators of all models would slow down every verb.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Return a line per fault: its place, what is wrong and what is allowed.
+    """Return one line per fault: its place, what is wrong and what is allowed.
 
     Args:
-        error: What validating a whole file said.
+        error: The validation error of a whole file.
         model: The model of that file.
     """
     entries = error.errors(include_url=False)
     places = [entry["loc"] for entry in entries]
-    # A container whose items are at fault is reported too, as too short: a symptom, not a fault.
+    # pydantic reports a container with invalid items as too short, too: a consequence, no fault.
     return [
         _fault(entry, model)
         for entry in entries
@@ -41,7 +42,7 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
 def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydantic's error dictionary
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in entry["loc"])
     message = entry["msg"].removeprefix("Value error, ").splitlines()[0]
-    if entry["type"] == "extra_forbidden":
+    if entry["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         message = "unknown key" + _suggestion(entry["loc"], model)
     elif entry["type"] == "missing":
         message = "is missing"
@@ -50,17 +51,21 @@ def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
     return f"{place.lstrip('.') or 'the whole file'}: {message}"
 
 
-def _suggestion(place: tuple[int | str, ...], model: type[BaseModel]) -> str:
+def _suggestion(place: tuple[int | str, ...], model: type[Any]) -> str:
     for part in place[:-1]:
-        field = model.model_fields.get(str(part))
+        field = getattr(model, "model_fields", {}).get(str(part))
         model = next(_models_in(field.annotation), model) if field else model
-    allowed = [key for key in model.model_fields if key != "name"]
+    keys = getattr(model, "model_fields", None) or model.__match_args__  # of a dataclass
+    # A target's own name is not a key: the file's name gives it.
+    allowed = [key for key in keys if key != "name" or len(place) > 1]
     close = difflib.get_close_matches(str(place[-1]), allowed, 1)
     return f", did you mean `{close[0]}`?" if close else f"; allowed are {', '.join(allowed)}"
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any type form
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _models_in(annotation: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - any type form
+    if isinstance(annotation, type) and (
+        issubclass(annotation, BaseModel) or is_dataclass(annotation)
+    ):
         yield annotation
     for part in get_args(annotation):
         yield from _models_in(part)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from provision.commands.detect import Detection
     from provision.commands.generations import Cleaned, RolledBack
     from provision.commands.lock import Confirmation, Freshness, LockResult
-    from provision.commands.status import Overview
+    from provision.commands.status import ProjectStatus
     from provision.core.findings import Diagnosis
     from provision.environment.verify import Verification
     from provision.image.docker import BuiltImage
@@ -286,8 +286,8 @@ def _image(result: BuiltImage, console: Console) -> None:
     console.line(f"  docker run --rm {result.tag}")
 
 
-@_view("Overview")
-def _overview(result: Overview, console: Console) -> None:
+@_view("ProjectStatus")
+def _overview(result: ProjectStatus, console: Console) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("target", "platform", "lock", "built", "last checks"):
         table.add_column(column, no_wrap=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import (
     Channel,
     Index,
-    catalog_digest,
     load_channel,
     load_index,
     render_snapshot,
@@ -52,11 +52,11 @@ def test_a_wheel_knows_its_name_and_version(tmp_path: Path) -> None:
     assert (wheel.name, wheel.version, wheel.lacks) == ("torch", "2.13.0+cpu", "")
 
 
-def test_all_faults_are_told_at_once_with_their_place(tmp_path: Path) -> None:
+def test_all_faults_are_reported_at_once_with_their_place(tmp_path: Path) -> None:
     faulty = TORCH | {"sha256": "beef", "requires_dist": ["torch =="], "colour": 1}
     with pytest.raises(SpecError) as caught:
         load_index(write(tmp_path, faulty, url="https://me:secret@example.org/"), "vendor")
-    for fault in ("url: holds a user name", "files[0].sha256", "files[0].requires_dist[0]",
+    for fault in ("url: contains a user name", "files[0].sha256", "files[0].requires_dist[0]",
                   "files[0].colour: unknown key"):  # fmt: skip
         assert fault in caught.value.evidence
     assert "secret" not in str(caught.value) + caught.value.evidence
@@ -94,22 +94,22 @@ def test_names_of_other_targets_do_not_count_in_the_digest(tmp_path: Path) -> No
     assert catalog_digest(tmp_path, target("torch", "triton-xpu")) != before
 
 
-def test_a_broken_snapshot_is_told_when_only_its_digest_is_wanted(tmp_path: Path) -> None:
+def test_a_broken_snapshot_is_reported_when_only_its_digest_is_wanted(tmp_path: Path) -> None:
     (write(tmp_path) / "vendor.json").write_text("{")
     with pytest.raises(SpecError, match=r"vendor\.json"):
         catalog_digest(tmp_path, target("torch"))
 
 
 def test_records_of_another_platform_do_not_count_in_the_digest(tmp_path: Path) -> None:
-    wish = target().model_copy(update={"conda": CONDA, "platform": "linux-64"})
+    spec = target().model_copy(update={"conda": CONDA, "platform": "linux-64"})
     digests = set()
     for subdir in ("linux-64", "noarch", "win-64"):
         text = json.dumps({"packages": [{"name": "zlib", "subdir": subdir}]})
         (tmp_path / "forge.json").write_text(text)
-        digests.add(catalog_digest(tmp_path, wish))
+        digests.add(catalog_digest(tmp_path, spec))
     (tmp_path / "forge.json").write_text('{"packages": []}')
     assert len(digests) == 3
-    assert catalog_digest(tmp_path, wish) in digests
+    assert catalog_digest(tmp_path, spec) in digests
 
 
 SNAPSHOTS = sorted(path for path in COMMITTED.glob("*.json") if "." not in path.stem)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.artifacts.pip_config import PipConfig
-from provision.catalog.snapshot import Wheel, catalog_digest
+from provision.catalog.digest import catalog_digest
+from provision.catalog.snapshot import Wheel
 from provision.commands import lock, upgrade
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import run
@@ -138,10 +139,10 @@ def test_the_callers_extra_indexes_are_never_contacted(
     real = local_index.respond
 
     def answer(
-        indexes: Mapping[str, Sequence[Wheel]], path: str, elsewhere: str | None
+        indexes: Mapping[str, Sequence[Wheel]], path: str, fallback: str | None
     ) -> local_index.Response:
         asked.append(path)
-        return real(indexes, path, elsewhere)
+        return real(indexes, path, fallback)
 
     monkeypatch.setattr(local_index, "respond", answer)
     decoy = (wheel("torch-99.0+xpu-py3-none-any.whl"), wheel("nunpy-9-py3-none-any.whl"))
@@ -157,7 +158,7 @@ def test_the_callers_extra_indexes_are_never_contacted(
 
 
 @pytest.mark.machine
-def test_the_same_wish_gives_the_same_bytes_anywhere(
+def test_the_same_spec_gives_the_same_bytes_anywhere(
     project: Project, sources: PipConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     make(target(), project, sources)
@@ -199,9 +200,9 @@ sys.exit(5 if result.differs else 0)
 def test_another_process_with_another_hash_seed_gives_the_same_bytes(
     project: Project, sources: PipConfig, tmp_path: Path, seed: str, zone: str
 ) -> None:
-    wish = target()
-    make(wish, project, sources)
-    argv = [sys.executable, "-c", SCRIPT, wish.model_dump_json(), project.root, sources.index_url]
+    spec = target()
+    make(spec, project, sources)
+    argv = [sys.executable, "-c", SCRIPT, spec.model_dump_json(), project.root, sources.index_url]
     root = str(Path(lock.__file__).parents[2])
     env = {"PYTHONHASHSEED": seed, "TZ": zone, "HOME": str(tmp_path), "PYTHONPATH": root,
            "LC_ALL": "C", "PATH": ""}  # fmt: skip
@@ -218,7 +219,7 @@ def test_a_proxy_does_not_come_between(
 
 
 @pytest.mark.machine
-def test_a_clash_is_told_in_the_specs_words_and_writes_nothing(
+def test_a_conflict_is_reported_in_terms_of_the_spec_and_writes_nothing(
     project: Project, sources: PipConfig
 ) -> None:
     with pytest.raises(SpecError) as caught:
@@ -232,18 +233,18 @@ def test_a_clash_is_told_in_the_specs_words_and_writes_nothing(
 
 
 @pytest.mark.machine
-def test_a_version_that_its_catalog_cannot_serve_is_told(
+def test_a_version_that_its_catalog_cannot_serve_is_reported(
     project: Project, sources: PipConfig
 ) -> None:
     with pytest.raises(SpecError) as caught:
         make(target("torch==2.1+xpu", "numpy"), project, sources)
-    assert caught.value.what == "thing: torch==2.1+xpu cannot be had"
+    assert caught.value.what == "thing: torch==2.1+xpu is not available"
     assert "its SHA-256 is unknown" in caught.value.cause
     assert "provision update" in caught.value.remedy
 
 
 @pytest.mark.machine
-def test_a_source_only_package_is_told_by_name(project: Project) -> None:
+def test_a_source_only_package_is_reported_by_name(project: Project) -> None:
     sdist = wheel("old-1.0-py3-none-any.whl")
     with local_index.serve({"simple": (sdist,)}, "5" * 64) as urls:
         real = local_index.project_page
@@ -253,7 +254,7 @@ def test_a_source_only_package_is_told_by_name(project: Project) -> None:
             )
             with pytest.raises(SpecError) as caught:
                 make(target("old", index={}), project, PipConfig(index_url=urls["simple"]))
-    assert caught.value.what == "thing: old cannot be had"
+    assert caught.value.what == "thing: old is not available"
     assert "source" in caught.value.cause
 
 
@@ -272,7 +273,7 @@ def test_one_targets_failure_leaves_the_others(project: Project, sources: PipCon
 
 
 @pytest.mark.machine
-def test_without_writing_it_tells_what_would_change(project: Project, sources: PipConfig) -> None:
+def test_without_writing_it_shows_what_would_change(project: Project, sources: PipConfig) -> None:
     make(target(), project, sources)
     path = project.lock("thing") / PIP_LAYER
     before = path.read_bytes()
@@ -324,29 +325,29 @@ def test_pip_tools_accepts_the_lock_and_notices_a_wrong_one(
     project: Project, sources: PipConfig
 ) -> None:
     pytest.importorskip("piptools", reason="the group pip-tools is not installed")
-    wish = target("torch", "filelock")
-    make(wish, project, sources)
+    spec = target("torch", "filelock")
+    make(spec, project, sources)
     asked = make_resolver(project, sources)
-    assert lock.confirm_with_pip_tools(wish, project, asked).differences == ()
+    assert lock.confirm_with_pip_tools(spec, project, asked).differences == ()
     path = project.lock("thing") / PIP_LAYER
     kept = path.read_text()
     path.write_text(kept[: kept.index("filelock==")] + kept[kept.index("torch==") :])
-    (change,) = lock.confirm_with_pip_tools(wish, project, asked).differences
+    (change,) = lock.confirm_with_pip_tools(spec, project, asked).differences
     assert (change.name, change.before, change.after) == ("filelock", None, "3.0")
     path.write_text(kept.replace("torch==2.0+xpu", "torch==99.0"))
     with pytest.raises(SpecError, match="no solution"):
-        lock.confirm_with_pip_tools(wish, project, asked)
+        lock.confirm_with_pip_tools(spec, project, asked)
 
 
 @pytest.mark.machine
-def test_pip_tools_locks_the_same_wish_to_the_same_versions(
+def test_pip_tools_locks_the_same_spec_to_the_same_versions(
     project: Project, sources: PipConfig
 ) -> None:
     pytest.importorskip("piptools", reason="the group pip-tools is not installed")
-    wish = target("torch", "filelock")
-    make(wish, project, sources)
+    spec = target("torch", "filelock")
+    make(spec, project, sources)
     with_uv = read_lock(project.lock("thing"))
-    (result,) = lock.lock([wish], project, make_resolver(project, sources, "pip-tools"))
+    (result,) = lock.lock([spec], project, make_resolver(project, sources, "pip-tools"))
     assert result.error is None
     with_piptools = read_lock(project.lock("thing"))
     assert with_piptools.digest == with_uv.digest
@@ -355,20 +356,20 @@ def test_pip_tools_locks_the_same_wish_to_the_same_versions(
 
 def test_pip_tools_says_what_it_cannot_do(project: Project) -> None:
     pytest.importorskip("piptools", reason="the group pip-tools is not installed")
-    for wish in (
+    for spec in (
         target(platform="win-64"),
         target(overrides=({"requirement": "torch==2", "reason": "because"},)),
     ):
-        (result,) = lock.lock([wish], project, make_resolver(project, PipConfig(), "pip-tools"))
+        (result,) = lock.lock([spec], project, make_resolver(project, PipConfig(), "pip-tools"))
         assert isinstance(result.error, UsageError)
 
 
 def test_a_name_that_its_catalog_cannot_serve_is_refused_before_resolving(
     project: Project,
 ) -> None:
-    wish = target(index={"vendor": ("torch", "pytorch-triton-xpu")})
-    with pytest.raises(SpecError, match="no usable file of pytorch-triton-xpu"):
-        resolver.offered(wish, project.catalog)
+    spec = target(index={"vendor": ("torch", "pytorch-triton-xpu")})
+    with pytest.raises(SpecError, match="no usable wheel of pytorch-triton-xpu"):
+        resolver.offered(spec, project.catalog)
 
 
 def artifact(name: str, version: str, sha256: str = "a" * 64) -> Artifact:
@@ -376,7 +377,7 @@ def artifact(name: str, version: str, sha256: str = "a" * 64) -> Artifact:
     return Artifact(name, version, filename, sha256, 1, "default", ("the spec",))
 
 
-def test_changes_are_told_by_kind_and_asker() -> None:
+def test_changes_are_reported_by_kind_and_asker() -> None:
     before = [artifact("a", "1"), artifact("b", "1.9"), artifact("c", "2"), artifact("e", "1")]
     after = [artifact("b", "1.10"), artifact("c", "1.0"), artifact("d", "1"),
              artifact("e", "1", "b" * 64)]  # fmt: skip
@@ -386,34 +387,34 @@ def test_changes_are_told_by_kind_and_asker() -> None:
     assert found == {"a": "removed", "b": "up", "c": "down", "d": "added", "e": "file"}
 
 
-def test_a_lock_is_stale_when_its_wish_or_its_catalog_changed(project: Project) -> None:
-    wish = target()
+def test_a_lock_is_stale_when_its_spec_or_its_catalog_changed(project: Project) -> None:
+    spec = target()
     text = render_requirements(
-        resolver.header(wish, catalog_digest(project.catalog, wish), None, "uv"),
+        resolver.header(spec, catalog_digest(project.catalog, spec), None, "uv"),
         [artifact("torch", "2.0+xpu")],
     )
     folder = project.lock("thing")
     folder.mkdir(parents=True)
     (folder / PIP_LAYER).write_text(text)
     fixed = read_lock(folder)
-    assert lock.staleness(wish, project.catalog, fixed) is None
+    assert lock.staleness(spec, project.catalog, fixed) is None
     assert "thing.toml" in str(lock.staleness(target("torch"), project.catalog, fixed))
     path = project.catalog / "vendor.json"
     path.write_text(path.read_text().replace('"filelock"', '"filelock>=3"'))
-    assert "catalog" in str(lock.staleness(wish, project.catalog, fixed))
+    assert "catalog" in str(lock.staleness(spec, project.catalog, fixed))
 
 
 @pytest.mark.parametrize("text", ["", "# conda: 0\n"])
 def test_a_conda_layer_that_is_not_the_locked_one_is_stale(project: Project, text: str) -> None:
     (project.catalog / "forge.json").write_text('{"url": "https://example.org/", "packages": []}')
-    wish = target().model_copy(update={"conda": Conda(channels=("forge",), dependencies=("x",))})
-    header = resolver.header(wish, catalog_digest(project.catalog, wish), "the conda layer", "uv")
+    spec = target().model_copy(update={"conda": Conda(channels=("forge",), dependencies=("x",))})
+    header = resolver.header(spec, catalog_digest(project.catalog, spec), "the conda layer", "uv")
     pip = render_requirements(header, [artifact("torch", "2.0+xpu")])
     folder = project.lock("thing")
     fresh = parse_lock(folder, pip, "the conda layer")
-    assert lock.staleness(wish, project.catalog, fresh) is None
+    assert lock.staleness(spec, project.catalog, fresh) is None
     edited = parse_lock(folder, pip, text or None)
-    assert "conda-lock.yml" in str(lock.staleness(wish, project.catalog, edited))
+    assert "conda-lock.yml" in str(lock.staleness(spec, project.catalog, edited))
 
 
 def test_an_absent_lock_is_stale_and_nothing_runs(project: Project) -> None:

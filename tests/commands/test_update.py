@@ -147,7 +147,7 @@ class Listener:
 
 
 @dataclass
-class Desk:
+class SmallCatalog:
     """A catalog with one index, and what is needed to update it."""
 
     project: Project
@@ -189,11 +189,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallCatalog:
     monkeypatch.delenv("PIP_CERT", raising=False)
     project = Project(tmp_path)
     project.catalog.mkdir(parents=True)
-    return Desk(project, Listener())
+    return SmallCatalog(project, Listener())
 
 
 @pytest.fixture
@@ -209,198 +209,202 @@ METADATA = b"Metadata-Version: 2.1\nName: alpha\nVersion: 1.0\nRequires-Dist: be
 
 
 def test_a_new_file_is_added_without_downloading_it(
-    vendor: Vendor, desk: Desk, wheel: Path
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
 ) -> None:
-    desk.snapshot(vendor)
-    promised = {"sha256": hashlib.sha256(METADATA).hexdigest()}
-    digest = vendor.offer(wheel, size=77, **{"core-metadata": promised})
+    catalog.snapshot(vendor)
+    listed = {"sha256": hashlib.sha256(METADATA).hexdigest()}
+    digest = vendor.offer(wheel, size=77, **{"core-metadata": listed})
     vendor.blobs[f"/files/{wheel.name}.metadata"] = METADATA
-    result = desk.update()
+    result = catalog.update()
     assert (result.added, result.bad) == ((wheel.name,), False)
-    found = desk.wheels()[wheel.name]
+    found = catalog.wheels()[wheel.name]
     assert (found.sha256, found.size, found.requires_dist) == (digest, 77, ("beta>=2",))
     assert f"/files/{wheel.name}" not in [path for path, _ in vendor.asked]
 
 
-def test_metadata_that_is_not_what_was_promised_is_refused(
-    vendor: Vendor, desk: Desk, wheel: Path
+def test_metadata_without_the_listed_hash_is_refused(
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
 ) -> None:
-    desk.snapshot(vendor)
+    catalog.snapshot(vendor)
     vendor.offer(wheel, **{"core-metadata": {"sha256": "0" * 64}})
     vendor.blobs[f"/files/{wheel.name}.metadata"] = METADATA
-    result = desk.update()
+    result = catalog.update()
     assert "metadata" in result.errors[0].what
-    assert not desk.wheels()
+    assert not catalog.wheels()
 
 
 def test_a_missing_hash_is_made_by_downloading_with_progress(
-    vendor: Vendor, desk: Desk, wheel: Path
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
 ) -> None:
-    desk.snapshot(vendor, entry(wheel, requires_dist=["beta"]))
+    catalog.snapshot(vendor, entry(wheel, requires_dist=["beta"]))
     digest = vendor.offer(wheel, hashed=False)
-    assert desk.update().completed == (wheel.name,)
-    found = desk.wheels()[wheel.name]
+    assert catalog.update().completed == (wheel.name,)
+    found = catalog.wheels()[wheel.name]
     size = wheel.stat().st_size
     assert (found.sha256, found.size, found.confirmed) == (digest, size, True)
-    assert desk.listener.pieces[-1] == (wheel.name, size, size)
-    assert list((desk.project.root / "downloads").iterdir()) == []
+    assert catalog.listener.pieces[-1] == (wheel.name, size, size)
+    assert list((catalog.project.root / "downloads").iterdir()) == []
 
 
-def test_a_file_that_changed_under_its_name_is_refused_and_told(
-    vendor: Vendor, desk: Desk, wheel: Path
+def test_a_file_that_changed_under_its_name_is_refused_and_reported(
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
 ) -> None:
-    desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
-    before = desk.path.read_bytes()
+    catalog.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
+    before = catalog.path.read_bytes()
     digest = vendor.offer(wheel)
-    result = desk.update()
+    result = catalog.update()
     assert result.bad
     assert result.reuploads == (snapshot_update.Reupload(wheel.name, "a" * 64, digest),)
-    assert desk.path.read_bytes() == before
+    assert catalog.path.read_bytes() == before
 
 
-def test_a_file_that_is_not_what_its_index_promises_is_refused(
-    vendor: Vendor, desk: Desk, wheel: Path
+def test_a_file_without_the_hash_that_its_index_lists_is_refused(
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
 ) -> None:
-    desk.snapshot(vendor)
+    catalog.snapshot(vendor)
     vendor.offer(wheel)
     vendor.blobs[f"/files/{wheel.name}"] += b"more"
-    result = desk.update()
-    assert "not the file that its index promises" in result.errors[0].what
-    assert not desk.wheels()
+    result = catalog.update()
+    assert "not have the hash that its index lists" in result.errors[0].what
+    assert not catalog.wheels()
 
 
 def test_an_old_file_is_confirmed_and_a_vanished_one_kept(
-    vendor: Vendor, desk: Desk, wheel: Path, tmp_path: Path
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path, tmp_path: Path
 ) -> None:
     digest = vendor.offer(wheel)
     gone = make_wheel(tmp_path, "alpha", "1.1", {})
-    desk.snapshot(
+    catalog.snapshot(
         vendor,
         entry(wheel, sha256=digest, requires_dist=[]),
         entry(gone, sha256="b" * 64, requires_dist=[]),
     )
-    result = desk.update()
+    result = catalog.update()
     assert (result.completed, result.vanished) == ((wheel.name,), (gone.name,))
-    assert desk.wheels()[wheel.name].confirmed
-    assert gone.name in desk.wheels()
-    assert not desk.update().completed
+    assert catalog.wheels()[wheel.name].confirmed
+    assert gone.name in catalog.wheels()
+    assert not catalog.update().completed
 
 
 @pytest.mark.parametrize("name", ["alpha-1.0-cp39-cp39-win_amd64.whl", "alpha-0.9-py3-none-any.whl",
                                   "alpha-2.0-cp311-cp311-macosx_11_0_arm64.whl", "odd.whl",
                                   "alpha-2.0.tar.gz"])  # fmt: skip
 def test_files_that_no_target_could_take_are_passed_over(
-    vendor: Vendor, desk: Desk, wheel: Path, name: str
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path, name: str
 ) -> None:
     digest = vendor.offer(wheel)
-    desk.snapshot(vendor, entry(wheel, sha256=digest, requires_dist=[]))
+    catalog.snapshot(vendor, entry(wheel, sha256=digest, requires_dist=[]))
     vendor.pages["alpha"].append(vendor.pages["alpha"][0] | {"filename": name})
-    assert not desk.update().added
+    assert not catalog.update().added
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_an_index_that_refuses_changes_nothing(
-    vendor: Vendor, desk: Desk, wheel: Path, status: int
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path, status: int
 ) -> None:
-    desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
-    before = desk.path.read_bytes()
+    catalog.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
+    before = catalog.path.read_bytes()
     vendor.offer(wheel)
     vendor.status["/simple/alpha/"] = status
-    result = desk.update()
+    result = catalog.update()
     assert "alpha" in result.errors[0].what
-    assert desk.path.read_bytes() == before
+    assert catalog.path.read_bytes() == before
 
 
 def test_one_distribution_that_fails_leaves_the_others(
-    vendor: Vendor, desk: Desk, wheel: Path, tmp_path: Path
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path, tmp_path: Path
 ) -> None:
     other = make_wheel(tmp_path, "gamma", "1.0", {})
-    desk.snapshot(vendor, entry(other, requires_dist=[]))
+    catalog.snapshot(vendor, entry(other, requires_dist=[]))
     vendor.offer(wheel)
     vendor.offer(other)
     vendor.status["/simple/gamma/"] = 403
-    result = desk.update()
+    result = catalog.update()
     assert (result.added, len(result.errors)) == ((wheel.name,), 1)
 
 
 def test_a_silent_index_is_given_up(
-    vendor: Vendor, desk: Desk, wheel: Path, monkeypatch: pytest.MonkeyPatch
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(update.simple_index, "TIMEOUT", (0.1, 0.1))
     monkeypatch.setattr(network, "_RETRIES", 0)
-    desk.snapshot(vendor)
+    catalog.snapshot(vendor)
     vendor.offer(wheel)
     vendor.slow["/simple/alpha/"] = 0.5
-    assert "timed out" in desk.update().errors[0].evidence
+    assert "timed out" in catalog.update().errors[0].evidence
 
 
 def test_a_page_that_breaks_off_is_an_error_and_no_empty_page(
-    vendor: Vendor, desk: Desk, wheel: Path
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
 ) -> None:
     vendor.blobs["/simple/alpha/"] = json.dumps({"files": []}).encode()
     vendor.cut["/simple/alpha/"] = [5] * 9
-    desk.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
-    result = desk.update()
+    catalog.snapshot(vendor, entry(wheel, sha256="a" * 64, requires_dist=[]))
+    result = catalog.update()
     assert result.errors
     assert not result.vanished
 
 
 def test_a_download_that_breaks_off_is_gone_on_with(
-    vendor: Vendor, desk: Desk, wheel: Path
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
 ) -> None:
-    desk.snapshot(vendor)
+    catalog.snapshot(vendor)
     digest = vendor.offer(wheel, hashed=False)
     path = f"/files/{wheel.name}"
     vendor.cut[path] = [100_000, 150_000]
-    assert desk.update().added == (wheel.name,)
-    assert desk.wheels()[wheel.name].sha256 == digest
+    assert catalog.update().added == (wheel.name,)
+    assert catalog.wheels()[wheel.name].sha256 == digest
     ranges = [wanted for asked, wanted in vendor.asked if asked == path]
     assert ranges == [None, "bytes=65536-", "bytes=131072-"]
 
 
 def test_a_part_is_kept_for_the_next_run_and_dropped_when_the_file_changed(
-    vendor: Vendor, desk: Desk, wheel: Path, tmp_path: Path
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path, tmp_path: Path
 ) -> None:
-    desk.snapshot(vendor)
+    catalog.snapshot(vendor)
     vendor.offer(wheel, hashed=False)
     path = f"/files/{wheel.name}"
     vendor.cut[path] = [70_000, 70_000, 70_000]
-    result = desk.update()
+    result = catalog.update()
     assert "65536 bytes arrived and are kept" in result.errors[0].cause
     digest = vendor.offer(make_wheel(tmp_path, "alpha", "1.0", {"b.py": "y = 2\n" * 999}),
                           hashed=False)  # fmt: skip
-    assert desk.update().added == (wheel.name,)
+    assert catalog.update().added == (wheel.name,)
     assert vendor.asked[-1] == (path, "bytes=65536-")
-    assert desk.wheels()[wheel.name].sha256 == digest
+    assert catalog.wheels()[wheel.name].sha256 == digest
 
 
-def test_without_an_etag_a_download_starts_over(vendor: Vendor, desk: Desk, wheel: Path) -> None:
-    desk.snapshot(vendor)
+def test_without_an_etag_a_download_starts_over(
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
+) -> None:
+    catalog.snapshot(vendor)
     vendor.etag = False
     digest = vendor.offer(wheel, hashed=False)
     vendor.cut[f"/files/{wheel.name}"] = [70_000]
-    assert desk.update().added == (wheel.name,)
-    assert desk.wheels()[wheel.name].sha256 == digest
+    assert catalog.update().added == (wheel.name,)
+    assert catalog.wheels()[wheel.name].sha256 == digest
     assert vendor.asked[-1][1] is None
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
-def test_a_file_that_is_refused_is_told(
-    vendor: Vendor, desk: Desk, wheel: Path, status: int
+def test_a_file_that_is_refused_is_reported(
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path, status: int
 ) -> None:
-    desk.snapshot(vendor)
+    catalog.snapshot(vendor)
     vendor.offer(wheel, hashed=False)
     vendor.status[f"/files/{wheel.name}"] = status
-    result = desk.update()
+    result = catalog.update()
     assert result.errors[0].what == f"could not download {wheel.name}"
     assert str(status) in result.errors[0].evidence
 
 
-def test_a_file_that_is_no_wheel_is_told(vendor: Vendor, desk: Desk, wheel: Path) -> None:
-    desk.snapshot(vendor)
+def test_a_file_that_is_no_wheel_is_reported(
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path
+) -> None:
+    catalog.snapshot(vendor)
     wheel.write_bytes(b"not a zip")
     vendor.offer(wheel, hashed=False)
-    assert desk.update().errors[0].what == f"{wheel.name} is no wheel"
+    assert catalog.update().errors[0].what == f"{wheel.name} is not a wheel"
 
 
 def record(version: str, sha256: str = "a" * 64, **more: object) -> dict[str, object]:
@@ -418,7 +422,7 @@ def record(version: str, sha256: str = "a" * 64, **more: object) -> dict[str, ob
     } | more
 
 
-def channel(vendor: Vendor, desk: Desk, *offered: dict[str, object]) -> None:
+def channel(vendor: Vendor, catalog: SmallCatalog, *offered: dict[str, object]) -> None:
     packages = {f"{r['name']}-{r['version']}-{r['build']}.conda": r for r in offered}
     for subdir, listed in {"win-64": packages, "noarch": {}}.items():
         repodata = {"info": {"subdir": subdir}, "packages": {}, "packages.conda": listed}
@@ -429,7 +433,7 @@ def channel(vendor: Vendor, desk: Desk, *offered: dict[str, object]) -> None:
         "url": f"{vendor.url}/forge/",
         "packages": [known],
     }
-    desk.path.write_text(json.dumps(document, indent=1))
+    catalog.path.write_text(json.dumps(document, indent=1))
 
 
 @pytest.fixture
@@ -439,31 +443,35 @@ def solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("solver")
-def test_a_channels_newer_package_is_added_and_the_old_kept(vendor: Vendor, desk: Desk) -> None:
-    channel(vendor, desk, record("1.2"), record("1.3"))
-    result = desk.update("zlib")
+def test_a_channels_newer_package_is_added_and_the_old_kept(
+    vendor: Vendor, catalog: SmallCatalog
+) -> None:
+    channel(vendor, catalog, record("1.2"), record("1.3"))
+    result = catalog.update("zlib")
     assert (result.added, result.bad) == (("zlib-1.3-h0_0.conda",), False)
-    found = load_channel(desk.project.catalog, "vendor").packages
+    found = load_channel(catalog.project.catalog, "vendor").packages
     assert [package.version for package in found] == ["1.2", "1.3"]
     assert found[1].url == f"{vendor.url}/forge/win-64/zlib-1.3-h0_0.conda"
 
 
 @pytest.mark.usefixtures("solver")
-def test_a_package_that_changed_under_its_name_is_refused(vendor: Vendor, desk: Desk) -> None:
-    channel(vendor, desk, record("1.2", "b" * 64))
-    before = desk.path.read_bytes()
-    result = desk.update("zlib")
+def test_a_package_that_changed_under_its_name_is_refused(
+    vendor: Vendor, catalog: SmallCatalog
+) -> None:
+    channel(vendor, catalog, record("1.2", "b" * 64))
+    before = catalog.path.read_bytes()
+    result = catalog.update("zlib")
     (reupload,) = result.reuploads
     assert (reupload.known, reupload.offered) == ("a" * 64, "b" * 64)
-    assert desk.path.read_bytes() == before
+    assert catalog.path.read_bytes() == before
 
 
 @pytest.mark.usefixtures("solver")
 @pytest.mark.parametrize("status", [None, 403, 500])
 def test_a_channel_that_does_not_have_it_or_refuses_is_an_error(
-    vendor: Vendor, desk: Desk, status: int | None
+    vendor: Vendor, catalog: SmallCatalog, status: int | None
 ) -> None:
-    channel(vendor, desk, record("1.2"))
+    channel(vendor, catalog, record("1.2"))
     if status:
         vendor.status["/forge/win-64/repodata.json"] = status
-    assert "nothing to give to t" in desk.update("nowhere").errors[0].what
+    assert "gives no packages for t" in catalog.update("nowhere").errors[0].what

@@ -9,7 +9,7 @@ import pytest
 from provision.core.errors import ToolError
 from provision.environment.verify import Verification, verify
 from provision.lockfile.pip import read_lock
-from provision.spec.model import ForbiddenDistribution
+from provision.spec.parts import ForbiddenDistribution
 from tests.small import Index, lock, make_project, make_wheel
 
 if TYPE_CHECKING:

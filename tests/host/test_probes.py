@@ -12,9 +12,10 @@ import pytest
 
 from provision.catalog.devices import read_devices
 from provision.core.errors import SpecError
-from provision.host import intel, nvidia, permissions, read_host, sysfs, virtualization, windows
+from provision.host import intel, nvidia, permissions, sysfs, virtualization, windows
 from provision.host.model import Driver, Gpu, Host, Runtimes, User, host_layers
-from provision.host.root import Tree
+from provision.host.probe import read_host
+from provision.host.root import Root
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -120,7 +121,7 @@ def test_nvidia_smi_output() -> None:
     assert (second.memory_bytes, second.compute_capability) == (None, None)
 
 
-def test_what_nvidia_tells_is_merged_by_address() -> None:
+def test_what_nvidia_shows_is_merged_by_address() -> None:
     gpu = Gpu("nvidia", "2204", "NVIDIA GA102 (Ampere)", "0000:01:00.0", "ampere", supported=True)
     card = nvidia.Card("0000:01:00.0", "NVIDIA GeForce RTX 3090", "580.95.05")
     beyond = nvidia.Card("0000:09:00.0", "NVIDIA GeForce RTX 4070", "581.1", None, "8.9")
@@ -172,7 +173,7 @@ def test_bars() -> None:
 def test_surroundings(files: dict[str, str], layers: tuple[str, ...], tmp_path: Path) -> None:
     for path, text in files.items():
         write(tmp_path, path, text)
-    assert virtualization.probe(Tree(tmp_path), {}) == layers
+    assert virtualization.surroundings(Root(tmp_path), {}) == layers
 
 
 def status(mode: int, uid: int, gid: int) -> os.stat_result:

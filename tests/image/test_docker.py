@@ -60,7 +60,7 @@ refuse = answer(lambda words: pytest.fail(f"started {words}"))
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> ImageRequest:
+def image_request(tmp_path: Path) -> ImageRequest:
     index = small.Index(tmp_path / "index", url="http://127.0.0.1:9")
     project = small.make_project(tmp_path / "project", index, extra=EXTRA)
     wheels = [
@@ -76,98 +76,107 @@ def order(tmp_path: Path) -> ImageRequest:
     )
 
 
-def offline(order: ImageRequest) -> ImageRequest:
-    return dataclasses.replace(order, supply=dataclasses.replace(order.supply, offline=True))
+def offline(image_request: ImageRequest) -> ImageRequest:
+    return dataclasses.replace(
+        image_request, supply=dataclasses.replace(image_request.supply, offline=True)
+    )
 
 
-def test_the_context_holds_what_the_target_needs_and_no_more(order: ImageRequest) -> None:
-    prepare_context(order, refuse, Silent())
-    names = {path.name for path in (order.context / "wheelhouse").iterdir()}
+def test_the_context_holds_what_the_target_needs_and_no_more(image_request: ImageRequest) -> None:
+    prepare_context(image_request, refuse, Silent())
+    names = {path.name for path in (image_request.context / "wheelhouse").iterdir()}
     assert names == {"alpha-1.0-py3-none-any.whl"}  # beta is in no wheelhouse
-    assert (order.context / "system" / "packages.txt").read_text(encoding="utf-8").split() == [
+    packages = image_request.context / "system" / "packages.txt"
+    assert packages.read_text(encoding="utf-8").split() == [
         "ca-certificates", "libze1", f"python{small.PYTHON}",
     ]  # fmt: skip
-    toolkit = order.context / "toolkit"
+    toolkit = image_request.context / "toolkit"
     assert [path.name for path in (toolkit / "envs").glob("*.toml")] == ["tiny.toml"]
     assert [path.name for path in (toolkit / "envs" / "catalog").iterdir()] == ["vendor.json"]
     assert (toolkit / "lib" / "provision" / "image" / "in_container.py").is_file()
-    home = order.context / "root" / "opt" / "provision"
+    home = image_request.context / "root" / "opt" / "provision"
     expected = json.loads((home / "expect.json").read_text(encoding="utf-8"))
     assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
     assert expected["environment"] == {"LIBRARY": "/opt/env/lib"}
     assert json.loads((home / "sbom.cdx.json").read_text(encoding="utf-8"))["components"]
 
 
-def test_preparing_again_leaves_nothing_of_before(order: ImageRequest) -> None:
-    prepare_context(order, refuse, Silent())
-    (order.context / "wheelhouse" / "stale.whl").touch()
-    prepare_context(order, refuse, Silent())
-    assert not (order.context / "wheelhouse" / "stale.whl").exists()
+def test_preparing_again_leaves_nothing_of_before(image_request: ImageRequest) -> None:
+    prepare_context(image_request, refuse, Silent())
+    (image_request.context / "wheelhouse" / "stale.whl").touch()
+    prepare_context(image_request, refuse, Silent())
+    assert not (image_request.context / "wheelhouse" / "stale.whl").exists()
 
 
-def test_a_folder_that_is_not_ours_is_not_removed(order: ImageRequest) -> None:
-    order.context.mkdir(parents=True)
-    (order.context / "thesis.tex").touch()
+def test_a_folder_that_is_not_ours_is_not_removed(image_request: ImageRequest) -> None:
+    image_request.context.mkdir(parents=True)
+    (image_request.context / "thesis.tex").touch()
     with pytest.raises(ToolError, match="cannot make"):
-        prepare_context(order, refuse, Silent())
-    assert (order.context / "thesis.tex").exists()
+        prepare_context(image_request, refuse, Silent())
+    assert (image_request.context / "thesis.tex").exists()
 
 
-def test_nothing_of_a_mirror_s_password_reaches_context_or_command(order: ImageRequest) -> None:
-    prepare_context(order, refuse, Silent())
-    argv = build_argv(order, "docker", {"PIP_INDEX_URL": MIRROR, "SSL_CERT_FILE": "/ca"})
+def test_nothing_of_a_mirror_s_password_reaches_context_or_command(
+    image_request: ImageRequest,
+) -> None:
+    prepare_context(image_request, refuse, Silent())
+    argv = build_argv(image_request, "docker", {"PIP_INDEX_URL": MIRROR, "SSL_CERT_FILE": "/ca"})
     assert "id=index,env=PIP_INDEX_URL" in argv
     assert "id=ca,src=/ca" in argv
-    texts = [path.read_bytes() for path in order.context.rglob("*") if path.is_file()]
+    texts = [path.read_bytes() for path in image_request.context.rglob("*") if path.is_file()]
     assert not any(b"hunter2" in text for text in (*texts, " ".join(argv).encode()))
 
 
-def test_the_command_names_what_decides_the_image(order: ImageRequest) -> None:
-    argv = build_argv(order, "docker", {})
+def test_the_command_names_what_decides_the_image(image_request: ImageRequest) -> None:
+    argv = build_argv(image_request, "docker", {})
     given = {argv[i + 1] for i, word in enumerate(argv) if word == "--build-arg"}
     assert given == {"TARGET=tiny", f"PYTHON={small.PYTHON}", "SOURCE_DATE_EPOCH=1793491200"}
-    assert argv[-1] == str(order.context)
-    other = build_argv(dataclasses.replace(order, base_image="x@sha256:1"), "docker", {})
+    assert argv[-1] == str(image_request.context)
+    other = build_argv(dataclasses.replace(image_request, base_image="x@sha256:1"), "docker", {})
     assert "BASE_IMAGE=x@sha256:1" in other
 
 
-def test_offline_has_no_network_and_no_secret(order: ImageRequest) -> None:
-    argv = build_argv(offline(order), "docker", {"PIP_INDEX_URL": MIRROR})
+def test_offline_has_no_network_and_no_secret(image_request: ImageRequest) -> None:
+    argv = build_argv(offline(image_request), "docker", {"PIP_INDEX_URL": MIRROR})
     assert argv[argv.index("--network") + 1] == "none"
     assert "OPTIONS=--offline" in argv
     assert "--secret" not in argv
 
 
-def test_offline_without_a_file_is_refused_before_anything_is_built(order: ImageRequest) -> None:
+def test_offline_without_a_file_is_refused_before_anything_is_built(
+    image_request: ImageRequest,
+) -> None:
     with pytest.raises(UsageError, match="1 file of the lock in no wheelhouse") as caught:
-        prepare_context(offline(order), refuse, Silent())
+        prepare_context(offline(image_request), refuse, Silent())
     assert caught.value.evidence == "beta-1.0-py3-none-any.whl"
 
 
-def test_a_target_without_the_table_has_no_images(order: ImageRequest) -> None:
-    target = order.target.model_copy(update={"docker": None})
+def test_a_target_without_the_table_has_no_images(image_request: ImageRequest) -> None:
+    target = image_request.target.model_copy(update={"docker": None})
     with pytest.raises(UsageError, match="tiny has no images"):
-        prepare_context(dataclasses.replace(order, target=target), refuse, Silent())
+        prepare_context(dataclasses.replace(image_request, target=target), refuse, Silent())
 
 
-def test_the_dev_image_has_compiler_and_headers_and_another_name(order: ImageRequest) -> None:
-    dev = dataclasses.replace(order, dev=True)
-    prepare_context(order, refuse, Silent())
+def test_the_dev_image_has_compiler_and_headers_and_another_name(
+    image_request: ImageRequest,
+) -> None:
+    dev = dataclasses.replace(image_request, dev=True)
+    prepare_context(image_request, refuse, Silent())
     prepare_context(dev, refuse, Silent())
     packages = (dev.context / "system" / "packages.txt").read_text(encoding="utf-8").split()
     assert {"g++", f"python{small.PYTHON}-dev"} <= set(packages)
-    assert (order.context / "toolkit" / "docker" / "leave-out-headers.txt").exists()
+    assert (image_request.context / "toolkit" / "docker" / "leave-out-headers.txt").exists()
     assert not (dev.context / "toolkit" / "docker" / "leave-out-headers.txt").exists()
-    assert dev.tag == order.tag.replace("tiny", "tiny-dev")
+    assert dev.tag == image_request.tag.replace("tiny", "tiny-dev")
 
 
-def test_variables_and_labels_come_from_spec_and_lock(order: ImageRequest) -> None:
-    text = dockerfile(order)
+def test_variables_and_labels_come_from_spec_and_lock(image_request: ImageRequest) -> None:
+    text = dockerfile(image_request)
     assert 'ENV LIBRARY="/opt/env/lib"' in text
-    assert f'LABEL provision.lock="{order.lock.digest}"' in text
-    assert labels(order)["provision.packages"] == "alpha==1.0"
-    odd = order.target.model_copy(update={"environment": {"A": 'say "$HOME" \\'}})
-    odd_text = dockerfile(dataclasses.replace(order, target=odd))
+    assert f'LABEL provision.lock="{image_request.lock.digest}"' in text
+    assert labels(image_request)["provision.packages"] == "alpha==1.0"
+    odd = image_request.target.model_copy(update={"environment": {"A": 'say "$HOME" \\'}})
+    odd_text = dockerfile(dataclasses.replace(image_request, target=odd))
     assert 'ENV A="say \\"\\$HOME\\" \\\\"' in odd_text
 
 

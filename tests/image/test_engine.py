@@ -18,7 +18,8 @@ import pytest
 import tomlkit
 
 from provision.artifacts.pip_config import read_pip_config
-from provision.catalog.snapshot import catalog_digest, index_address
+from provision.catalog.digest import catalog_digest
+from provision.catalog.snapshot import index_address
 from provision.core.process import Completed, run
 from provision.core.project import Project
 from provision.environment.verify import verify
@@ -122,8 +123,8 @@ def health(engine: str, name: str, seconds: float = 300.0) -> tuple[str, str]:
     """Return the verdict of a container's health check and what it printed last."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        told = run([engine, "inspect", "--format", "{{json .State.Health}}", name])
-        state = json.loads(told.require("it is there").stdout)
+        reported = run([engine, "inspect", "--format", "{{json .State.Health}}", name])
+        state = json.loads(reported.require("it is there").stdout)
         if state["Status"] != "starting":
             return state["Status"], state["Log"][-1]["Output"]
         time.sleep(0.2)
@@ -135,12 +136,12 @@ def inside(engine: str, image: str, script: str, *flags: str) -> Completed:
 
 
 def layers(engine: str, image: str) -> list[str]:
-    told = run([engine, "image", "inspect", "--format", "{{json .RootFS.Layers}}", image])
-    return list(json.loads(told.require("it is there").stdout))
+    reported = run([engine, "image", "inspect", "--format", "{{json .RootFS.Layers}}", image])
+    return list(json.loads(reported.require("it is there").stdout))
 
 
-def remove(engine: str, order: ImageRequest) -> None:
-    run([engine, "image", "rm", "--force", order.tag, f"{order.name}:latest"])
+def remove(engine: str, image_request: ImageRequest) -> None:
+    run([engine, "image", "rm", "--force", image_request.tag, f"{image_request.name}:latest"])
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +160,7 @@ def tiny(
         root / "vendor", "beta", "1.0", {"beta.py": "", "torch/test/big": "x" * 9999}
     )
     small.lock(project, [alpha, beta])
-    order = ImageRequest(
+    image_request = ImageRequest(
         project,
         load_target(project.specs, small.TARGET),
         read_lock(project.lock(small.TARGET)),
@@ -168,16 +169,16 @@ def tiny(
         ),
         base_image=BASE,
     )
-    yield order, build_image(order, run, Silent(), layout=root / "first.tar")
-    remove(engine, order)
+    yield image_request, build_image(image_request, run, Silent(), layout=root / "first.tar")
+    remove(engine, image_request)
 
 
 def test_two_builds_from_scratch_are_the_same_image(
     tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
-    order, first = tiny
+    image_request, first = tiny
     before = layers(engine, first.tag)
-    second = build_image(order, from_scratch, Silent(), layout=tmp_path / "second.tar")
+    second = build_image(image_request, from_scratch, Silent(), layout=tmp_path / "second.tar")
     assert layers(engine, second.tag) == before
     assert second.digest == first.digest
     assert first.layout is not None
@@ -190,23 +191,25 @@ def test_what_the_distribution_gives_is_the_same_too(
     tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
     plain, _ = tiny
-    wish = Docker(apt=("libze1",))
-    order = dataclasses.replace(
+    docker = Docker(apt=("libze1",))
+    image_request = dataclasses.replace(
         plain,
-        target=plain.target.model_copy(update={"name": "tiny-apt", "docker": wish}),
+        target=plain.target.model_copy(update={"name": "tiny-apt", "docker": docker}),
         supply=dataclasses.replace(plain.supply, offline=False),
     )
     shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-apt.toml")
     shutil.copytree(plain.lock.folder, plain.project.lock("tiny-apt"))
-    order = dataclasses.replace(order, lock=read_lock(plain.project.lock("tiny-apt")))
+    image_request = dataclasses.replace(
+        image_request, lock=read_lock(plain.project.lock("tiny-apt"))
+    )
     digests = {
-        build_image(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        build_image(image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
         for number in range(2)
     }
     assert len(digests) == 1
     loader = "python -c 'import ctypes; ctypes.CDLL(\"libze_loader.so.1\")'"
-    assert inside(engine, order.tag, loader).returncode == 0
-    remove(engine, order)
+    assert inside(engine, image_request.tag, loader).returncode == 0
+    remove(engine, image_request)
 
 
 def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
@@ -220,27 +223,29 @@ def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
     text = lock_text("https://channel.example/conda-forge", [python])
     (folder / CONDA_LAYER).write_text(text, encoding="utf-8")
     wheelhouses = (*plain.supply.wheelhouses, python.parent)
-    order = dataclasses.replace(
+    image_request = dataclasses.replace(
         plain,
         target=plain.target.model_copy(update={"name": "tiny-conda"}),
         lock=read_lock(folder),
         supply=dataclasses.replace(plain.supply, wheelhouses=wheelhouses),
     )
     digests = {
-        build_image(order, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        build_image(image_request, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
         for number in range(2)
     }
     assert len(digests) == 1
-    proven = inside(engine, order.tag, "smoke && python -c 'import sys; print(sys.base_prefix)'")
+    proven = inside(
+        engine, image_request.tag, "smoke && python -c 'import sys; print(sys.base_prefix)'"
+    )
     assert proven.stdout == "/opt/env\n", proven.stderr
-    remove(engine, order)
+    remove(engine, image_request)
 
 
 def test_the_layout_loads_as_the_image_that_it_names(
     tiny: tuple[ImageRequest, BuiltImage], engine: str
 ) -> None:
-    order, image = tiny
-    remove(engine, order)
+    image_request, image = tiny
+    remove(engine, image_request)
     run([engine, "load", "--input", str(image.layout)]).require("it loads")
     created = run([engine, "image", "inspect", "--format", "{{.Created}}", image.tag]).stdout
     assert created.startswith("2026-11-01T00:00:00")
@@ -264,10 +269,10 @@ def test_it_works_with_nothing_to_write_to_no_network_and_no_root(
 def test_it_holds_what_is_locked_and_says_what_it_left_out(
     tiny: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
-    order, image = tiny
+    image_request, image = tiny
     with started(engine, image.tag) as name:
         run([engine, "cp", f"{name}:/opt/env", str(tmp_path)]).require("copied")
-    result = verify(tmp_path / "env", order.lock, (), deep=True)
+    result = verify(tmp_path / "env", image_request.lock, (), deep=True)
     assert result.findings == ()
     assert (tmp_path / "env" / "left-out.txt").read_text(encoding="utf-8").split() == [
         "alpha-1.0.dist-info/uv_cache.json",
@@ -285,9 +290,9 @@ def test_it_has_no_tools_and_no_cache_and_sets_the_target_s_variables(
         "find /root /tmp /var/lib/apt/lists /var/cache/apt -type f -size +0; "
         'echo "$TINY"'
     )
-    told = inside(engine, tiny[1].tag, script, "--user=0").stdout
+    reported = inside(engine, tiny[1].tag, script, "--user=0").stdout
     of_the_base = ("/.bashrc", "/.profile")
-    shown = [line for line in told.splitlines() if not line.endswith(of_the_base)]
+    shown = [line for line in reported.splitlines() if not line.endswith(of_the_base)]
     assert shown == ['$x "/opt/env"']
 
 
@@ -302,7 +307,7 @@ def test_a_check_that_fails_makes_it_unhealthy(
 
 
 def stand_in_wheels(folder: Path, target: str) -> list[Path]:
-    """Make stand-ins for what of a stack cannot be had here, in the versions of its real lock."""
+    """Make stand-ins, in the locked versions, for packages that are not available here."""
     real = read_lock(ROOT / "lockfiles" / target).versions
     made = [
         small.make_wheel(
@@ -346,9 +351,9 @@ def without_device(
         indexes={"default": found.index_url},
         offline=False,
     )
-    order = ImageRequest(project, target, lock, supply, base_image=BASE)
-    yield order, build_image(order, run, Silent())
-    remove(engine, order)
+    image_request = ImageRequest(project, target, lock, supply, base_image=BASE)
+    yield image_request, build_image(image_request, run, Silent())
+    remove(engine, image_request)
 
 
 def lock_with_pytest(project: Project, target: Target, wheels: list[Path]) -> Lock:
@@ -379,9 +384,9 @@ def test_without_its_device_an_image_is_unhealthy_and_says_why(
 ) -> None:
     tag = without_device[1].tag
     with started(engine, tag, "--health-retries=1") as name:
-        verdict, told = health(engine, name)
+        verdict, reported = health(engine, name)
         assert verdict == "unhealthy"
-        assert "failed device.ready             driver-missing: no xpu device is usable" in told
+        assert "failed device.ready             driver-missing: no xpu device is usable" in reported
         logs = run([engine, "logs", name]).stderr
         assert "xpu: no /dev/dri/renderD* or /dev/dxg in this container" in logs
         assert "--device /dev/dri --group-add" in logs
@@ -394,9 +399,9 @@ def test_without_its_device_an_image_is_unhealthy_and_says_why(
         assert "no-render-permission" in health(engine, name)[1]
         assert "start it with: --group-add 4242" in run([engine, "logs", name]).stderr
     with started(engine, tag, *given, "--group-add=4242") as name:
-        verdict, told = health(engine, name)
+        verdict, reported = health(engine, name)
         assert verdict == "unhealthy"
-        assert "no-gpu-device-visible" in told
+        assert "no-gpu-device-visible" in reported
         assert run([engine, "logs", name]).stderr == ""
 
 
@@ -414,8 +419,8 @@ def test_cpu_linux_as_it_is_committed(engine: str) -> None:
     script = "find / -xdev -iname '*nvidia*' -o -xdev -name '*.so*' -size +600M"
     assert inside(engine, image.tag, script, "--user=0").stdout == ""
     with started(engine, image.tag, "--read-only", "--network=none") as name:
-        verdict, told = health(engine, name)
-        assert verdict == "healthy", told
+        verdict, reported = health(engine, name)
+        assert verdict == "healthy", reported
         run([engine, "kill", name]).require("killed")
         run([engine, "start", name]).require("started again")
         assert health(engine, name)[0] == "healthy"

@@ -45,9 +45,12 @@ def saved(path: Path, *, created: str, pack: bool = False) -> Path:
         "rootfs": {"type": "layers", "diff_ids": [digest(layer) for layer in LAYERS]},
     }
     names = [f"{number}/layer.tar" for number in range(len(LAYERS))]
-    told = [{"Config": "config.json", "RepoTags": ["x:1"], "Layers": names}]
+    reported = [{"Config": "config.json", "RepoTags": ["x:1"], "Layers": names}]
     layers = {n: gzip.compress(d) if pack else d for n, d in zip(names, LAYERS, strict=True)}
-    files = {"config.json": json.dumps(config).encode(), "manifest.json": json.dumps(told).encode()}
+    files = {
+        "config.json": json.dumps(config).encode(),
+        "manifest.json": json.dumps(reported).encode(),
+    }
     path.write_bytes(tar(files | layers))
     return path
 
@@ -79,7 +82,7 @@ def test_builds_at_different_times_give_the_same_file(tmp_path: Path) -> None:
 
 def test_every_blob_is_named_by_its_hash_and_every_descriptor_is_true(tmp_path: Path) -> None:
     layout = tmp_path / "out.tar"
-    told = write_layout(
+    reported = write_layout(
         saved(tmp_path / "in.tar", created="2026-11-20T00:00:00Z"), layout, tag="x:1", epoch=EPOCH
     )
     files = members(layout)
@@ -87,8 +90,8 @@ def test_every_blob_is_named_by_its_hash_and_every_descriptor_is_true(tmp_path: 
     assert len(blobs) == 4  # two layers, configuration, manifest
     assert all(name == f"blobs/sha256/{digest(data)[7:]}" for name, data in blobs.items())
     (entry,) = parsed(files, "index.json")["manifests"]
-    assert entry["digest"] == told
-    manifest = parsed(files, f"blobs/sha256/{told[7:]}")
+    assert entry["digest"] == reported
+    manifest = parsed(files, f"blobs/sha256/{reported[7:]}")
     assert [layer["digest"] for layer in manifest["layers"]] == list(map(digest, LAYERS))
     for part in (entry, manifest["config"], *manifest["layers"]):
         assert len(blobs[f"blobs/sha256/{part['digest'][7:]}"]) == part["size"]

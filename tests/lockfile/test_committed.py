@@ -101,9 +101,9 @@ def test_a_lock_is_compiled_again_to_the_same_bytes_in_another_place(
                        "TZ": "Pacific/Kiritimati", "LC_ALL": "C"}.items():  # fmt: skip
         monkeypatch.setenv(key, value)
     monkeypatch.chdir(tmp_path)
-    wished = [load_target(PROJECT.specs, name) for name in ("cpu-linux", "arc-windows")]
+    targets = [load_target(PROJECT.specs, name) for name in ("cpu-linux", "arc-windows")]
     resolver = Resolver(PROJECT.catalog, read_pip_config(), run, Silent())
-    for result in lock.lock(wished, PROJECT, resolver, write=False):
+    for result in lock.lock(targets, PROJECT, resolver, write=False):
         assert result.error is None
         assert not result.differs, result.changes
 

@@ -62,7 +62,7 @@ def test_a_conda_package_is_named_by_build_channel_and_platform() -> None:
     assert "build=" in python["purl"]
 
 
-def test_it_tells_who_asked_for_what() -> None:
+def test_it_shows_what_requires_what() -> None:
     document = listed("cpu-linux")
     asks = {entry["ref"]: entry.get("dependsOn", []) for entry in document["dependencies"]}
     assert "torch" in asks["cpu-linux"]

@@ -66,25 +66,25 @@ def target(platform: str, *dependencies: str) -> Target:
 @pytest.fixture
 def tools() -> None:
     pytest.importorskip("conda_lock", reason="the group conda is not installed")
-    conda_lock.find_adapter()
+    conda_lock.find_shim()
 
 
-def lock(wish: Target) -> str:
-    return conda_lock.resolve(wish, {"forge": CHANNEL}, run)
+def lock(spec: Target) -> str:
+    return conda_lock.resolve(spec, {"forge": CHANNEL}, run)
 
 
 def urls(text: str) -> list[str]:
     return [line.split("url: ")[1] for line in text.splitlines() if f"url: {FORGE}" in line]
 
 
-def test_repodata_tells_real_addresses_and_one_platform() -> None:
+def test_repodata_shows_real_addresses_and_one_platform() -> None:
     data = conda_lock.repodata(CHANNEL, "win-64")
     assert data["info"] == {"subdir": "win-64", "base_url": f"{FORGE}win-64/"}
     assert set(data["packages"]) == {"zlib-1.3.1-h0_0.tar.bz2"}
     assert set(data["packages.conda"]) == {"python-3.11.9-h0_0.conda", "ucrt-10.0-h0_0.conda"}
 
 
-def test_the_adapter_reads_condas_command_line() -> None:
+def test_the_shim_reads_condas_command_line() -> None:
     line = ["--prefix", "/x", "--dry-run", "--json", "--override-channels", "--channel", "forge",
             "--channel", "file:///tmp/conda-lock-fake-repodata-1", "python 3.11.*"]  # fmt: skip
     channels, specs = conda_shim.parse(line)
@@ -94,11 +94,11 @@ def test_the_adapter_reads_condas_command_line() -> None:
         conda_shim.parse(["--solver", "classic"])
 
 
-def test_the_adapter_answers_like_conda_also_when_it_fails() -> None:
-    assert conda_shim.respond(["--version"]) == (0, "conda 25.0.0")
-    code, text = conda_shim.respond(["install", "x"])
+def test_the_shim_answers_like_conda_and_fails_like_conda() -> None:
+    assert conda_shim.emulate_conda(["--version"]) == (0, "conda 25.0.0")
+    code, text = conda_shim.emulate_conda(["install", "x"])
     assert (code, json.loads(text)["message"]) == (2, "unknown command install x")
-    code, text = conda_shim.respond(["create", "--solver", "classic"])
+    code, text = conda_shim.emulate_conda(["create", "--solver", "classic"])
     assert (code, json.loads(text)["error"]) == (1, "ValueError")
 
 
@@ -107,7 +107,7 @@ def test_without_its_tools_it_says_so_at_once(
 ) -> None:
     monkeypatch.setattr(conda_lock.sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ToolError, match="conda layer") as caught:
-        conda_lock.find_adapter()
+        conda_lock.find_shim()
     assert "--group conda" in caught.value.remedy
 
 
@@ -130,7 +130,7 @@ def test_each_platform_is_locked_from_here_with_real_addresses(
 
 @pytest.mark.machine
 @pytest.mark.usefixtures("tools")
-def test_the_same_wish_gives_the_same_bytes_anywhere(
+def test_the_same_spec_gives_the_same_bytes_anywhere(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     expected = lock(target("linux-64"))
@@ -143,9 +143,9 @@ def test_the_same_wish_gives_the_same_bytes_anywhere(
 
 @pytest.mark.machine
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize("wish", ["python 3.12.*", "cudatool", "nowhere"])
-def test_what_the_catalog_cannot_give_is_told_in_the_solvers_words(wish: str) -> None:
+@pytest.mark.parametrize("spec", ["python 3.12.*", "cudatool", "nowhere"])
+def test_what_the_catalog_cannot_give_is_reported_in_the_words_of_the_solver(spec: str) -> None:
     with pytest.raises(SpecError, match="conda layer of thing") as caught:
-        lock(target("linux-64", wish))
-    assert wish.split(maxsplit=1)[0] in caught.value.evidence
+        lock(target("linux-64", spec))
+    assert spec.split(maxsplit=1)[0] in caught.value.evidence
     assert "Traceback" not in caught.value.evidence

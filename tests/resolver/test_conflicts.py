@@ -1,4 +1,4 @@
-"""What uv 0.13 says, and what is made of it."""
+"""Messages of uv 0.13, and the errors that are made of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
-from provision.resolver.conflicts import explain_conflict, premises, smallest_conflict
+from provision.resolver.conflicts import explain_conflict, smallest_conflict, stated_facts
 from provision.spec.model import Pip, Target
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ HEAD = "error: No solution found when resolving dependencies\n  cause: "
 END = "we can conclude that your requirements are unsatisfiable."
 
 
-def said(text: str) -> Completed:
+def failed_run(text: str) -> Completed:
     return Completed(("uv",), 1, "", text, 0.1)
 
 
@@ -74,44 +74,46 @@ def target(*requirements: str) -> Target:
         ),
     ],
 )
-def test_facts_are_told_in_plain_words(text: str, facts: list[str]) -> None:
-    assert premises(HEAD + text) == facts
+def test_facts_are_reported_in_plain_words(text: str, facts: list[str]) -> None:
+    assert stated_facts(HEAD + text) == facts
 
 
-def test_a_version_after_the_cutoff_is_told_with_the_command_that_moves_it() -> None:
+def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it() -> None:
     text = (
         f"{HEAD}Because there is no version of transformers==5.22.2 and you require "
         f"transformers==5.22.2, {END}\n\nhint: `transformers` was filtered by `exclude-newer` to "
         "only include packages uploaded before 2026-11-01T00:00:00Z. The requested version, "
         "v5.22.2, was published at 2026-11-06T15:42:54Z. Consider using `exclude-newer-package`"
     )
-    error = explain_conflict(target("transformers==5.22.2"), said(text), lambda _: None, ())
+    error = explain_conflict(target("transformers==5.22.2"), failed_run(text), lambda _: None, ())
     assert isinstance(error, SpecError)
     assert "published on 2026-11-06" in error.cause
     assert "provision lock thing --upgrade transformers" in error.remedy
 
 
-def test_the_smallest_clash_is_found_among_many() -> None:
+def test_the_smallest_conflict_is_found_among_many() -> None:
     tried: list[Sequence[str]] = []
 
-    def again(requirements: Sequence[str]) -> Completed | None:
+    def resolve(requirements: Sequence[str]) -> Completed | None:
         tried.append(requirements)
-        return said(HEAD + "clash") if {"b", "d"} <= set(requirements) else None
+        return failed_run(HEAD + "clash") if {"b", "d"} <= set(requirements) else None
 
-    left, last = smallest_conflict(["a", "b", "c", "d", "e"], said(HEAD + "first"), again)
-    assert left == ["b", "d"]
+    remaining, last = smallest_conflict(
+        ["a", "b", "c", "d", "e"], failed_run(HEAD + "first"), resolve
+    )
+    assert remaining == ["b", "d"]
     assert "clash" in last.stderr
     assert len(tried) == 5
 
 
-def test_a_network_that_fails_is_no_clash() -> None:
+def test_a_network_that_fails_is_no_conflict() -> None:
     text = "error: Failed to fetch: `https://mirror.example/simple/numpy/`\n  cause: refused"
-    error = explain_conflict(target("numpy"), said(text), lambda _: None, ())
+    error = explain_conflict(target("numpy"), failed_run(text), lambda _: None, ())
     assert isinstance(error, ToolError)
     assert "refused" in error.evidence
 
 
-def test_a_network_that_fails_on_the_way_does_not_count_as_a_clash() -> None:
-    failing = said("error: Failed to fetch")
-    left, _ = smallest_conflict(["a", "b"], said(HEAD + "first"), lambda _: failing)
-    assert left == ["a", "b"]
+def test_a_network_that_fails_on_the_way_does_not_count_as_a_conflict() -> None:
+    failing = failed_run("error: Failed to fetch")
+    remaining, _ = smallest_conflict(["a", "b"], failed_run(HEAD + "first"), lambda _: failing)
+    assert remaining == ["a", "b"]

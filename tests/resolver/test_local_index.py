@@ -19,7 +19,7 @@ TORCH = Wheel(
 INDEXES = {"vendor": (TORCH,), "empty": ()}
 
 
-def test_a_page_tells_file_hash_size_and_python() -> None:
+def test_a_page_shows_file_hash_size_and_python() -> None:
     reply = local_index.respond(INDEXES, "/digest/vendor/torch/")
     (file,) = json.loads(reply.body)["files"]
     assert reply.content_type == "application/vnd.pypi.simple.v1+json"
@@ -28,7 +28,7 @@ def test_a_page_tells_file_hash_size_and_python() -> None:
     assert file["url"] == "../files/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl"
 
 
-def test_metadata_tells_requirements() -> None:
+def test_metadata_shows_requirements() -> None:
     reply = local_index.respond(INDEXES, f"/d/vendor/files/{TORCH.filename}.metadata")
     assert reply.body.decode().splitlines()[1:] == [
         "Name: torch",
@@ -55,7 +55,7 @@ def test_a_file_leads_to_its_vendor() -> None:
 
 
 @pytest.mark.machine
-def test_it_is_served_while_the_context_lasts_and_its_address_tells_the_content() -> None:
+def test_it_is_served_while_the_context_lasts_and_its_address_shows_the_content() -> None:
     with local_index.serve(INDEXES, "f" * 64) as urls:
         assert set(urls) == {"vendor", "empty"}
         assert f"/{'f' * 16}/vendor/" in urls["vendor"]

@@ -53,7 +53,7 @@ def test_the_platforms_wheel_is_picked() -> None:
     assert (pick.sha256, pick.size) == ("a", 3)
 
 
-def test_no_wheel_and_no_hash_are_told_by_name() -> None:
+def test_no_wheel_and_no_hash_are_reported_by_name() -> None:
     pins = {"numpy": ("2.0", ("the spec",))}
     with pytest.raises(ToolError, match=r"no SHA-256 for numpy-2\.0-cp311"):
         uv.parse_pylock(PYLOCK % "", pins, "linux-64", "3.11")
@@ -61,7 +61,7 @@ def test_no_wheel_and_no_hash_are_told_by_name() -> None:
         uv.parse_pylock(PYLOCK % "", pins, "win-64", "3.12")
 
 
-def test_the_proxy_is_told_to_leave_this_machine_alone() -> None:
+def test_the_proxy_is_bypassed_for_this_machine() -> None:
     assert uv.loopback_environment({"no_proxy": "corp.example"}) == {
         "NO_PROXY": "corp.example,127.0.0.1"
     }

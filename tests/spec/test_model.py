@@ -41,7 +41,7 @@ def test_a_spec_becomes_a_frozen_target(tmp_path: Path) -> None:
     )
 
 
-def test_five_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_five_faults_are_reported_at_once(tmp_path: Path) -> None:
     bad = """
 summary = "A target"
 accelarator = "cpu"
@@ -65,7 +65,7 @@ driver = "newest"
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (("[pip.index]", "[pip.index]\nother = ['Torch']"), "assigned to both"),
         (("platform =", "status = 'legacy'\nplatform ="), "`reason` goes with"),
@@ -86,14 +86,14 @@ driver = "newest"
         (("[pip]", "[conda]\nchannels=['https://u:$P@x']\ndependencies=['a']\n[pip]"), ""),
     ],
 )
-def test_parts_that_contradict(tmp_path: Path, change: tuple[str, str], told: str) -> None:
+def test_parts_that_contradict(tmp_path: Path, change: tuple[str, str], reported: str) -> None:
     path = write(tmp_path, GOOD.replace(*change))
-    if not told:
+    if not reported:
         load_spec(path)
         return
     with pytest.raises(SpecError) as caught:
         load_spec(path)
-    assert told in caught.value.evidence
+    assert reported in caught.value.evidence
     assert "secret" not in caught.value.evidence
 
 

@@ -1,4 +1,4 @@
-"""Recorded machines: `machines.toml` told as trees, and the targets that are judged on them."""
+"""Recorded machines: `machines.toml` written as trees, and the targets to match with them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.host import read_host, read_windows
 from provision.host.model import User
-from provision.spec.hardware import TargetHardware
+from provision.host.probe import read_host
+from provision.host.windows import read_windows
+from provision.spec.parts import TargetHardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which target fits which machine, for the cards people have."""
+"""Which target fits which machine, for the GPUs people have."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from provision.commands.detect import Detection, Verdict, detect
 from provision.host.drivers import driver_version, satisfies
 from provision.host.model import Driver, Gpu, Host
-from provision.spec.hardware import read_hardware
+from provision.spec.reader import read_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from provision.spec.hardware import TargetHardware
+    from provision.spec.parts import TargetHardware
 
     Recorded = Callable[..., Host]
 
@@ -131,7 +131,7 @@ BLOCKED = [
 
 
 @pytest.mark.parametrize("case", BLOCKED, ids=lambda case: case[0])
-def test_what_can_be_mended_is_blocked_and_says_how(
+def test_what_can_be_repaired_is_blocked_and_says_how(
     case: tuple[str, str, str, str], linux: Recorded, targets: list[TargetHardware]
 ) -> None:
     machine, target, why, remedy = case

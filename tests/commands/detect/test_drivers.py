@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.commands.detect import Detection, Verdict, detect
-from provision.host import nvidia, read_windows
+from provision.host import nvidia
 from provision.host.model import Driver, Gpu, Host
+from provision.host.windows import read_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from provision.catalog.devices import Devices
-    from provision.spec.hardware import TargetHardware
+    from provision.spec.parts import TargetHardware
 
     Recorded = Callable[..., Host]
 

@@ -1,0 +1,66 @@
+"""The digest of the part of the catalog that decides a lock: it shows whether a lock is stale."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+
+from provision.core.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from provision.spec.model import Target
+
+Entry = dict[str, Any]
+# Keys that cannot change a lock, and so do not make one stale: where a fact comes from. The URL of
+# a wheel cannot either, as a lock has no host; that of a conda package is in conda-lock.yml.
+_PROVENANCE = frozenset({"basis", "confirmed", "note", "replaced", "sources"})
+
+
+def catalog_digest(folder: Path, target: Target) -> str:
+    """Return the SHA-256 of the part of the catalog that decides a target's lock.
+
+    Only the wheels of assigned names and the conda packages of the platform count, so refreshing
+    one index does not make every lock stale. The files are not validated: every build computes
+    this digest, also the one that finds nothing to do.
+
+    Raises:
+        SpecError: A snapshot is missing or is not JSON.
+    """
+    part = {
+        index: _part(folder / f"{index}.json", "files", _is_of(set(names)), _PROVENANCE | {"url"})
+        for index, names in target.pip.index.items()
+    }
+    subdirs = {target.platform, "noarch"}
+    for channel in target.conda.channels if target.conda else ():
+        path = folder / f"{channel}.json"
+        part[channel] = _part(
+            path, "packages", lambda entry: entry["subdir"] in subdirs, _PROVENANCE
+        )
+    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
+
+
+def _is_of(names: set[str]) -> Callable[[Entry], bool]:
+    # The name is all before the first dash of a wheel's file name; to parse it whole costs more.
+    return lambda entry: canonicalize_name(entry["filename"].partition("-")[0]) in names
+
+
+def _part(
+    path: Path, key: str, wanted: Callable[[Entry], bool], without: Collection[str]
+) -> list[Entry]:
+    try:
+        entries = [entry for entry in json.loads(path.read_bytes())[key] if wanted(entry)]
+        bare = [{k: v for k, v in entry.items() if k not in without} for entry in entries]
+        # Sorted, because a refresh may list the same files in another order.
+        return sorted(bare, key=lambda entry: json.dumps(entry, sort_keys=True))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(
+            f"cannot read the catalog file {path}",
+            evidence=f"{type(error).__name__}: {error}",
+            remedy="restore it from the last commit, or name a snapshot that exists",
+        ) from error

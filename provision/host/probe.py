@@ -1,0 +1,77 @@
+"""Read the host, by one probe after the other."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision.host import intel, nvidia, permissions, sysfs, virtualization, windows
+from provision.host.machine import Machine
+from provision.host.model import Host
+from provision.host.root import Root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from provision.catalog.devices import Devices
+    from provision.host.model import User
+
+# Each probe returns the host with what it found added. The order counts: whether this is WSL
+# decides which GPUs sysfs shows, the user decides which device files are usable, and the vendors'
+# probes complete the GPUs that sysfs listed.
+_LINUX: tuple[Callable[[Machine, Host], Host], ...] = (
+    virtualization.probe,
+    permissions.probe,
+    sysfs.probe,
+    intel.probe,
+    nvidia.probe,
+)
+# Variables that change which device a program sees or which library it loads.
+_VARIABLES = (
+    "ONEAPI_", "SYCL_", "ZE_", "UR_", "ZET_", "NEO_", "OCL_ICD_", "SETVARS_", "CMPLR_ROOT",
+    "MKLROOT", "CCL_ROOT", "CUDA_", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+    "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE",
+    "PYTORCH_", "TORCH_", "IPEX_", "IGC_", "VIRTUAL_ENV", "CONDA_PREFIX",
+)  # fmt: skip
+_ARCHITECTURES = {"x86_64": "64", "amd64": "64", "aarch64": "aarch64", "arm64": "arm64"}
+
+
+def read_host(
+    devices: Devices,
+    *,
+    root: Path = Path("/"),
+    environ: Mapping[str, str] | None = None,
+    user: User | None = None,
+) -> Host:
+    """Read what this machine has, without torch, root rights or other programs.
+
+    Args:
+        devices: The device catalog.
+        root: The root folder; another one than ``/`` holds a recorded Linux machine.
+        environ: The environment variables to judge; by default those of this process.
+        user: Whose permissions on device files to judge; by default those of this process.
+    """
+    environ = os.environ if environ is None else environ
+    variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(_VARIABLES)}
+    machine = Machine(Root(root), devices, environ, user)
+    if sys.platform == "win32" and machine.root.live:
+        return windows.read_windows(windows.probe(), devices, variables, platform.version())
+    host = Host(
+        platform=this_platform(),
+        kernel=machine.root.text("proc/sys/kernel/osrelease"),
+        firmware=machine.root.text("sys/class/dmi/id/bios_version"),
+        variables=variables,
+    )
+    for probe in _LINUX:
+        host = probe(machine, host)
+    return host
+
+
+def this_platform() -> str:
+    """Return conda's name of the platform that this process runs on."""
+    system = {"win32": "win", "darwin": "osx"}.get(sys.platform, "linux")
+    architecture = platform.machine().lower()
+    return f"{system}-{_ARCHITECTURES.get(architecture, architecture)}"

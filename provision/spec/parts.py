@@ -1,0 +1,79 @@
+"""Parts of a spec that some verbs read alone: the hardware and the forbidden distributions.
+
+They are plain dataclasses, because importing pydantic takes longer than the whole of ``detect``.
+On an invalid part the functions raise whatever Python raises; :mod:`provision.spec.reader` then
+validates the whole file for a message that names each fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Accelerator = Literal["cpu", "cuda", "xpu"]
+Platform = Literal["linux-64", "win-64"]
+Status = Literal["supported", "legacy"]
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenDistribution:
+    """A distribution that must not be installed, and why."""
+
+    # pydantic reads this where a model has such a field; it makes the class as strict as a Table.
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "strict": True,
+        "json_schema_extra": lambda schema: schema["properties"]["reason"].update(minLength=1),
+    }
+
+    name: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", str(canonicalize_name(self.name)))
+        if not self.reason:
+            raise ValueError("`reason` is empty")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetHardware:
+    """The hardware that a target is for, in the keys of `provision.spec.model.Target`."""
+
+    name: str
+    accelerator: str
+    platform: str
+    status: str = "supported"
+    families: tuple[str, ...] = ()
+    driver: str | None = None
+    compute_capability: str | None = None
+
+
+def forbidden_of(spec: Mapping[str, Any]) -> tuple[ForbiddenDistribution, ...]:
+    """Return the forbidden distributions of a parsed spec."""
+    return tuple(ForbiddenDistribution(**entry) for entry in spec["pip"].get("forbid", ()))
+
+
+def hardware_of(spec: Mapping[str, Any]) -> TargetHardware:
+    """Return the hardware of a parsed spec."""
+    table = spec.get("hardware", {})
+    identity = [
+        spec["name"],
+        spec["accelerator"],
+        spec["platform"],
+        spec.get("status", "supported"),
+    ]
+    for value, allowed in zip(identity[1:], (Accelerator, Platform, Status), strict=True):
+        if value not in get_args(allowed):
+            raise ValueError(value)
+    if not isinstance(families := table.get("families", ()), (list, tuple)):
+        raise TypeError(families)  # tuple() would take a string for its letters
+    hardware = TargetHardware(*identity, **(table | {"families": tuple(families)}))
+    for versions in (hardware.driver, hardware.compute_capability):
+        SpecifierSet(versions or "")
+    return hardware
