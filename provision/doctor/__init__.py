@@ -68,11 +68,11 @@ def diagnose_environment(
     from provision.doctor.rules import judge  # noqa: PLC0415
 
     env = read_environment(python, home=home)
-    facts = collect_context(env, host, devices, target=target, home=home, root=root)
-    findings = judge(facts)
+    context = collect_context(env, host, devices, target=target, home=home, root=root)
+    findings = judge(context)
     if lock is not None:
         from provision.environment.verify import verify  # noqa: PLC0415
 
         forbid = target.pip.forbid if target else ()
         findings += verify(env.prefix, lock, forbid, deep=False).findings
-    return Diagnosis(str(python), tuple(worst_first(findings)), facts.told())
+    return Diagnosis(str(python), tuple(worst_first(findings)), context.summary())

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from provision.doctor.caches import driver_changed, read_caches
 from provision.doctor.context import DoctorContext
-from provision.doctor.distributions import distributions_in
 from provision.doctor.libraries import missing_libraries
+from provision.environment.installed import distributions_in
 
 if TYPE_CHECKING:
     from pathlib import Path

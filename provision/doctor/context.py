@@ -65,7 +65,7 @@ class DoctorContext:
         """The GPUs that the environment's accelerator is for."""
         return self.gpus({"cuda": "nvidia", "xpu": "intel"}.get(self.accelerator, "none"))
 
-    def told(self) -> dict[str, str]:
+    def summary(self) -> dict[str, str]:
         """Return what a person should see before any judgement, of environment and machine."""
         env = self.env
         built = (

@@ -8,19 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
-from provision.doctor.distributions import (
-    Distribution,
-    distributions,
-    list_names,
-    name_of,
-    read_text,
-)
 from provision.doctor.sites import config_of, prefix_of, sites_of
+from provision.environment.installed import distribution_name, distributions_by_name
+from provision.environment.reading import list_names, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from provision.environment.installed import InstalledDistribution
 
 _ASSIGNED = re.compile(
     r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
@@ -73,7 +69,7 @@ class Environment:
     virtual: bool = False
     broken: str = ""
     markers: Mapping[str, str] = field(default_factory=dict)
-    distributions: Mapping[str, tuple[Distribution, ...]] = field(default_factory=dict)
+    distributions: Mapping[str, tuple[InstalledDistribution, ...]] = field(default_factory=dict)
     torch: Torch | None = None
     pth: tuple[tuple[str, str], ...] = ()
     customize: tuple[str, ...] = ()
@@ -91,12 +87,12 @@ class Environment:
             return "xpu"
         return self.torch.accelerator if self.torch else "cpu"
 
-    def get(self, name: str) -> Distribution | None:
+    def get(self, name: str) -> InstalledDistribution | None:
         """Return the distribution of a name, or None."""
         found = self.distributions.get(name)
         return found[0] if found else None
 
-    def like(self, prefix: str) -> list[Distribution]:
+    def like(self, prefix: str) -> list[InstalledDistribution]:
         """Return the distributions whose name starts so."""
         names = sorted(name for name in self.distributions if name.startswith(prefix))
         return [self.distributions[name][0] for name in names]
@@ -125,7 +121,7 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     version = config.get("version_info") or config.get("version") or _version_of(site)
     minor = ".".join(version.split(".")[:2])
     windows = site.parent.name == "Lib"
-    installed = distributions(sites)
+    installed = distributions_by_name(sites)
     return Environment(
         prefix=prefix,
         site=site,
@@ -146,7 +142,7 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
 
 
 def _markers(
-    version: str, installed: Mapping[str, tuple[Distribution, ...]], *, windows: bool
+    version: str, installed: Mapping[str, tuple[InstalledDistribution, ...]], *, windows: bool
 ) -> dict[str, str]:
     """Return what markers stand for; the tags of the wheels tell the platform."""
     tags = " ".join(tag for several in installed.values() for dist in several for tag in dist.tags)
@@ -214,6 +210,6 @@ def _user_site(home: Path, minor: str) -> tuple[str, ...]:
         home / ".local" / "lib" / f"python{minor}" / "site-packages",
         home / "AppData/Roaming/Python" / f"Python{minor.replace('.', '')}" / "site-packages",
     )
-    found = {name_of(name) for folder in folders for name in list_names(folder)
+    found = {distribution_name(name) for folder in folders for name in list_names(folder)
              if name.endswith(".dist-info")}  # fmt: skip
     return tuple(sorted(found))

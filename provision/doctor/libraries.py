@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.environment.reading import list_names
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -101,10 +103,10 @@ def missing_libraries(
 
 def _own_libraries(env: Environment) -> Iterator[Path]:
     for place in _PLACES:
-        for name in _listed(env.site / place):
+        for name in list_names(env.site / place):
             if _LIBRARY.fullmatch(name) and not _ON_DEMAND.search(name):
                 yield env.site / place / name
-    for name in _listed(env.site):
+    for name in list_names(env.site):
         if _XE.fullmatch(name):
             yield env.site / name
 
@@ -138,7 +140,7 @@ class _Finder:
         folders += sorted(site.glob("*.libs")) + sorted(site.glob("cusparselt/lib"))
         found: dict[str, Path] = {}
         for folder in folders:
-            for name in _listed(folder):
+            for name in list_names(folder):
                 found.setdefault(name.lower() if env.windows else name, folder / name)
         return found
 
@@ -208,7 +210,10 @@ def _pe_imports(path: Path) -> Imports | None:
 
 def _configured(root: Path) -> list[Path]:
     folders = []
-    for name in ("ld.so.conf", *(f"ld.so.conf.d/{n}" for n in _listed(root / "etc/ld.so.conf.d"))):
+    for name in (
+        "ld.so.conf",
+        *(f"ld.so.conf.d/{n}" for n in list_names(root / "etc/ld.so.conf.d")),
+    ):
         try:
             text = (root / "etc" / name).read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -217,10 +222,3 @@ def _configured(root: Path) -> list[Path]:
             root / line.strip().lstrip("/") for line in text.splitlines() if line[:1] == "/"
         ]
     return folders
-
-
-def _listed(folder: Path) -> tuple[str, ...]:
-    try:
-        return tuple(sorted(os.listdir(folder)))  # noqa: PTH208 - names, not paths
-    except (OSError, ValueError):
-        return ()

@@ -6,8 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from provision.doctor.distributions import read_text
 from provision.environment.installed import site_packages
+from provision.environment.reading import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path

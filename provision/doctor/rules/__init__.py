@@ -36,7 +36,7 @@ class Rule(Protocol):
     code: ClassVar[str]
     unless: ClassVar[tuple[str, ...]]
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         ...
 
@@ -84,10 +84,10 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def judge(facts: DoctorContext, rules: tuple[Rule, ...] = RULES) -> list[Finding]:
+def judge(context: DoctorContext, rules: tuple[Rule, ...] = RULES) -> list[Finding]:
     """Return what is wrong, worst first, causes before their symptoms."""
     found: list[Finding] = []
     for rule in rules:
         if not any(finding.bad and finding.code in rule.unless for finding in found):
-            found += rule.check(facts)
+            found += rule.check(context)
     return worst_first(found)

@@ -6,14 +6,15 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from provision.core.findings import Finding, Level
-from provision.doctor.distributions import list_names, parse_version
+from provision.environment.installed import parse_version
+from provision.environment.reading import list_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.doctor.context import DoctorContext
-    from provision.doctor.distributions import Distribution
     from provision.doctor.libraries import MissingLibrary
+    from provision.environment.installed import InstalledDistribution
 
 _ONEAPI = re.compile(
     r"lib(sycl|mkl|ze_|ur_|pi_|OpenCL|intlc|svml|imf|irng|irc|iomp5|ccl|umf|dnnl|tbb|xptifw|hwloc)\S*"
@@ -52,11 +53,11 @@ class MissingLibraries:
         "ipex-torch-version-mismatch",
     )
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         groups: dict[tuple[str, Level], list[MissingLibrary]] = {}
-        for missing in facts.missing:
-            groups.setdefault(_kind(missing, facts), []).append(missing)
+        for missing in context.missing:
+            groups.setdefault(_kind(missing, context), []).append(missing)
         for (code, level), several in groups.items():
             names = ", ".join(missing.name for missing in several[:6])
             yield Finding(
@@ -69,15 +70,15 @@ class MissingLibraries:
             )
 
 
-def _kind(missing: MissingLibrary, facts: DoctorContext) -> tuple[str, Level]:
+def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:
     if _DRIVER.fullmatch(missing.name):
         # A CUDA build on a machine without such a card is what a plain installation gives.
-        return "driver-missing", Level.ERROR if facts.gpus("nvidia") else Level.NOTE
+        return "driver-missing", Level.ERROR if context.gpus("nvidia") else Level.NOTE
     if _ONEAPI.fullmatch(missing.name):
         return "oneapi-runtime-missing", Level.ERROR
     if _CUDA.fullmatch(missing.name):
         return "cuda-library-mismatch", Level.ERROR
-    return "missing-dll-windows" if facts.env.windows else "missing-library", Level.ERROR
+    return "missing-dll-windows" if context.env.windows else "missing-library", Level.ERROR
 
 
 def _remedy(name: str) -> str:
@@ -95,10 +96,10 @@ class SameLibraryTwice:
     code: ClassVar[str] = "cuda-library-mismatch"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        libraries: dict[tuple[str, str], list[Distribution]] = {}
-        for dist in facts.env.like("nvidia-"):
+        libraries: dict[tuple[str, str], list[InstalledDistribution]] = {}
+        for dist in context.env.like("nvidia-"):
             # nvidia-nccl-cu11 and -cu12 both bring nvidia/nccl/lib/libnccl.so.2.
             if name := re.fullmatch(r"(nvidia-[\w-]+)-cu\d+", dist.name):
                 major = dist.version.partition(".")[0]
@@ -125,9 +126,9 @@ class NewMkl:
     code: ClassVar[str] = "mkl-abi-break"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        names = list_names(facts.env.prefix / "conda-meta")
+        names = list_names(context.env.prefix / "conda-meta")
         found = (re.match(r"(mkl|pytorch)-(\d[\w.]*)-", name) for name in names)
         versions = {match[1]: match[2] for match in found if match}
         mkl, torch = (parse_version(versions.get(name, "")) for name in ("mkl", "pytorch"))
@@ -149,10 +150,10 @@ class Setvars:
     code: ClassVar[str] = "oneapi-version-conflict"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        variables = facts.host.variables
-        bundled = facts.env.get("intel-sycl-rt") or facts.env.get("dpcpp-cpp-rt")
+        variables = context.host.variables
+        bundled = context.env.get("intel-sycl-rt") or context.env.get("dpcpp-cpp-rt")
         marks = [f"{name}={variables[name][:200]}"
                  for name in ("SETVARS_COMPLETED", "ONEAPI_ROOT", "CMPLR_ROOT", "LD_LIBRARY_PATH")
                  if "oneapi" in variables.get(name, "").lower() or

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.doctor.context import DoctorContext
-    from provision.doctor.distributions import Distribution
+    from provision.environment.installed import InstalledDistribution
 
 # The minors of torchvision and torchtext run ahead of torch's: 0.15 goes with 2.0, 0.24 with 2.9
 # (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).
@@ -33,16 +33,16 @@ class Companions:
     code: ClassVar[str] = "torch-companion-mismatch"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        torch = facts.env.get("torch")
+        torch = context.env.get("torch")
         if torch is None or _is_own_build(torch):
             return
-        companions = filter(None, map(facts.env.get, _COMPANIONS))
+        companions = filter(None, map(context.env.get, _COMPANIONS))
         wrong = [
             f"{dist.name} {dist.version} is for torch {wanted}"
             for dist in companions
-            if (wanted := _goes_with(dist, torch) or _of_cuda(dist, torch, facts))
+            if (wanted := _goes_with(dist, torch) or _of_cuda(dist, torch, context))
         ]
         if wrong:
             yield Finding(
@@ -55,7 +55,7 @@ class Companions:
             )
 
 
-def _goes_with(dist: Distribution, torch: Distribution) -> str:
+def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
     """Return the torch that a companion goes with, or "" if it is the one that is here."""
     pins = pinned(dist, "torch", extras=False)
     if pins and not any(_same(pin, torch.version) for pin in pins):
@@ -69,9 +69,11 @@ def _goes_with(dist: Distribution, torch: Distribution) -> str:
     return ""
 
 
-def _of_cuda(dist: Distribution, torch: Distribution, facts: DoctorContext) -> str:
+def _of_cuda(
+    dist: InstalledDistribution, torch: InstalledDistribution, context: DoctorContext
+) -> str:
     """Return what a companion goes with that the default index has for CUDA only, or ""."""
-    if not _is_on_linux(facts) or dist.local or torch.local not in ("cpu", "xpu"):
+    if not _is_on_linux(context) or dist.local or torch.local not in ("cpu", "xpu"):
         return ""
     # torchaudio since 2.9 needs no build of its own for each accelerator.
     compiled = dist.name == "torchvision" or (dist.name == "torchaudio" and dist.is_before("2.9"))
@@ -79,7 +81,7 @@ def _of_cuda(dist: Distribution, torch: Distribution, facts: DoctorContext) -> s
     return f"{sorted(pins)[0]} with CUDA" if compiled and pins else ""
 
 
-def _release_of(dist: Distribution) -> str:
+def _release_of(dist: InstalledDistribution) -> str:
     version = dist.parsed
     if version is None:
         return ""
@@ -90,13 +92,13 @@ def _release_of(dist: Distribution) -> str:
     return ""
 
 
-def _is_own_build(torch: Distribution) -> bool:
+def _is_own_build(torch: InstalledDistribution) -> bool:
     """Whether it is an alpha that a vendor built, as for Jetson, with companions of its own."""
     return bool(torch.parsed and torch.parsed.pre and torch.parsed.pre[0] == "a")
 
 
-def _is_on_linux(facts: DoctorContext) -> bool:
-    markers = facts.env.markers
+def _is_on_linux(context: DoctorContext) -> bool:
+    markers = context.env.markers
     return (markers["sys_platform"], markers["platform_machine"]) == ("linux", "x86_64")
 
 
@@ -110,15 +112,15 @@ class Extensions:
     code: ClassVar[str] = "compiled-extension-abi-mismatch"
     unless: ClassVar[tuple[str, ...]] = ("half-installed",)
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        torch = facts.env.get("torch")
+        torch = context.env.get("torch")
         if torch is None:
             return
         wrong = [
             f"{dist.name} {dist.version} was built for torch {built}"
-            for dist in (several[0] for several in facts.env.distributions.values())
-            if (built := _other_torch(dist, torch) or _other_abi(dist, torch, facts))
+            for dist in (several[0] for several in context.env.distributions.values())
+            if (built := _other_torch(dist, torch) or _other_abi(dist, torch, context))
         ]
         if wrong:
             yield Finding(
@@ -132,22 +134,24 @@ class Extensions:
             )
 
 
-def _wheel(dist: Distribution) -> str:
+def _wheel(dist: InstalledDistribution) -> str:
     return f"+{dist.local} {unquote(dist.origin).rpartition('/')[2]}"
 
 
-def _other_torch(dist: Distribution, torch: Distribution) -> str:
+def _other_torch(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
     """Return the torch that the name of a wheel tells, or "" if it is the one that is here."""
     found = _BUILT_FOR.search(_wheel(dist))
     minor = ".".join(filter(None, found.groups())) if found else ""
     return minor if minor != torch.minor or _is_own_build(torch) else ""
 
 
-def _other_abi(dist: Distribution, torch: Distribution, facts: DoctorContext) -> str:
+def _other_abi(
+    dist: InstalledDistribution, torch: InstalledDistribution, context: DoctorContext
+) -> str:
     """Return the C++ ABI that the name of a wheel tells, or "" if it is that of this torch."""
     told = _ABI.search(_wheel(dist))
     published = _BUILD.fullmatch(torch.local) or any("nvidia-" in line for line in torch.requires)
-    if not (told and published and torch.parsed and _is_on_linux(facts)):
+    if not (told and published and torch.parsed and _is_on_linux(context)):
         return ""
     # https://pytorch.org/blog/pytorch2-6/: some builds then, all of them from 2.7 on
     first = (2, 6) if torch.local.startswith(("cu126", "xpu", "rocm")) else (2, 7)

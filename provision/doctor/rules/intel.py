@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from provision.core.findings import Finding, Level
-from provision.doctor.distributions import parse_version
 from provision.doctor.rules.requirements import pinned
+from provision.environment.installed import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.doctor.context import DoctorContext
-    from provision.doctor.distributions import Distribution
+    from provision.environment.installed import InstalledDistribution
 
 _IPEX = "intel-extension-for-pytorch"
 
@@ -24,11 +24,11 @@ class IpexBesideIpexLlm:
     code: ClassVar[str] = "ipex-llm-with-separate-ipex"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        ipex = facts.env.get(_IPEX)
-        llm = facts.env.get("ipex-llm") or facts.env.get("bigdl-llm")
-        core = facts.env.like("bigdl-core-xe")
+        ipex = context.env.get(_IPEX)
+        llm = context.env.get("ipex-llm") or context.env.get("bigdl-llm")
+        core = context.env.like("bigdl-core-xe")
         if ipex is None or (llm is None and not core):
             return
         pins = pinned(llm, _IPEX) if llm else set()
@@ -40,7 +40,7 @@ class IpexBesideIpexLlm:
         elif core and (minor := _built_with(core[0])) not in ("", ipex.minor):
             yield self._finding(f"{core[0].name} is for IPEX {minor}", ipex)
 
-    def _finding(self, wanted: str, ipex: Distribution) -> Finding:
+    def _finding(self, wanted: str, ipex: InstalledDistribution) -> Finding:
         return Finding(
             self.code,
             Level.ERROR,
@@ -52,7 +52,7 @@ class IpexBesideIpexLlm:
         )
 
 
-def _built_with(core: Distribution) -> str:
+def _built_with(core: InstalledDistribution) -> str:
     """Return the minor of IPEX that ipex-llm's kernels are for: bigdl-core-xe-21 is for 2.1."""
     found = re.search(r"-(\d)(\d+)$", core.name)
     return f"{found[1]}.{found[2]}" if found else ""
@@ -64,13 +64,13 @@ class IpexInCuda:
     code: ClassVar[str] = "ipex-in-cuda-env"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        ipex, torch = facts.env.get(_IPEX), facts.env.torch
-        meant = facts.target is not None and facts.target.accelerator == "cuda"
+        ipex, torch = context.env.get(_IPEX), context.env.torch
+        meant = context.target is not None and context.target.accelerator == "cuda"
         if ipex is None or not (meant or (torch and torch.accelerator == "cuda")):
             return
-        cards = [f"the machine has {gpu.name}" for gpu in facts.gpus("nvidia")[:1]]
+        cards = [f"the machine has {gpu.name}" for gpu in context.gpus("nvidia")[:1]]
         yield Finding(
             self.code,
             Level.ERROR if cards or meant or "xpu" in ipex.local else Level.WARNING,
@@ -92,9 +92,9 @@ class IpexOtherTorch:
     code: ClassVar[str] = "ipex-torch-version-mismatch"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        ipex, torch = facts.env.get(_IPEX), facts.env.torch
+        ipex, torch = context.env.get(_IPEX), context.env.torch
         if ipex is None or torch is None:
             return
         minor = ".".join(torch.version.split(".")[:2])
@@ -121,9 +121,9 @@ class TransformersForIpexLlm:
     code: ClassVar[str] = "transformers-version-too-new-for-ipex-llm"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        llm, transformers = facts.env.get("ipex-llm"), facts.env.get("transformers")
+        llm, transformers = context.env.get("ipex-llm"), context.env.get("transformers")
         if llm is None or transformers is None or transformers.parsed is None:
             return
         pins = [v for pin in pinned(llm, "transformers") if (v := parse_version(pin))]
@@ -145,11 +145,11 @@ class OldAccelerate:
     code: ClassVar[str] = "accelerate-offload-keyerror"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        accelerate = facts.env.get("accelerate")
+        accelerate = context.env.get("accelerate")
         # ipex-llm pins an old one, and offloads by its own means.
-        if accelerate is None or facts.accelerator != "xpu" or facts.env.get("ipex-llm"):
+        if accelerate is None or context.accelerator != "xpu" or context.env.get("ipex-llm"):
             return
         if accelerate.is_before("1.6"):
             yield Finding(
@@ -168,10 +168,10 @@ class Retired:
     code: ClassVar[str] = "index-retired"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
         names = (_IPEX, "ipex-llm", "bigdl-llm")
-        archived = [d for name in names if (d := facts.env.get(name))]
+        archived = [d for name in names if (d := context.env.get(name))]
         if archived:
             yield Finding(
                 self.code,

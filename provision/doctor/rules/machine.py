@@ -27,9 +27,9 @@ class Selector:
     code: ClassVar[str] = "selector-syntax"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        value = facts.host.variables.get("ONEAPI_DEVICE_SELECTOR", "")
+        value = context.host.variables.get("ONEAPI_DEVICE_SELECTOR", "")
         if part := malformed(value):
             yield Finding(
                 self.code,
@@ -47,12 +47,12 @@ class HiddenCard:
     code: ClassVar[str] = "no-gpu-device-visible"
     unless: ClassVar[tuple[str, ...]] = ("selector-syntax",)
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        covered = hidden(facts.host)
-        own = [gpu for gpu in facts.own_gpus if gpu.supported]
+        covered = hidden(context.host)
+        own = [gpu for gpu in context.own_gpus if gpu.supported]
         gone = [gpu for gpu in own if gpu.address in covered]
-        left = [gpu for gpu in facts.own_gpus if gpu.address not in covered]
+        left = [gpu for gpu in context.own_gpus if gpu.address not in covered]
         if not gone:
             return
         evidence = tuple(f"{covered[gpu.address]} hides {gpu.name}" for gpu in gone)
@@ -86,9 +86,9 @@ class NoDriver:
     code: ClassVar[str] = "driver-missing"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        bare = [gpu for gpu in facts.own_gpus if gpu.supported and gpu.driver is None]
+        bare = [gpu for gpu in context.own_gpus if gpu.supported and gpu.driver is None]
         if bare:
             yield Finding(
                 self.code,
@@ -106,12 +106,12 @@ class HalfUpdated:
     code: ClassVar[str] = "driver-missing"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing",)
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        library = facts.host.runtimes.cuda
-        for gpu in facts.gpus("nvidia")[:1] if facts.accelerator == "cuda" else ():
+        library = context.host.runtimes.cuda
+        for gpu in context.gpus("nvidia")[:1] if context.accelerator == "cuda" else ():
             module = gpu.driver.version if gpu.driver else None
-            if module and library and module != library and facts.host.platform != "win-64":
+            if module and library and module != library and context.host.platform != "win-64":
                 yield Finding(
                     self.code,
                     Level.ERROR,
@@ -128,9 +128,9 @@ class NoPermission:
     code: ClassVar[str] = "no-render-permission"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing",)
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        nodes = [node for gpu in facts.own_gpus for node in gpu.nodes if not node.usable]
+        nodes = [node for gpu in context.own_gpus for node in gpu.nodes if not node.usable]
         closed = [node for node in nodes if node.present]
         absent = [node.path for node in nodes if not node.present]
         if closed:
@@ -160,10 +160,10 @@ class NoRuntime:
     code: ClassVar[str] = "oneapi-runtime-missing"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing", "oneapi-runtime-missing")
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        host = facts.host
-        own = [gpu for gpu in facts.own_gpus if gpu.vendor == "intel" and gpu.supported]
+        host = context.host
+        own = [gpu for gpu in context.own_gpus if gpu.vendor == "intel" and gpu.supported]
         if not own or host.platform != "linux-64" or "wsl" in host.surroundings:
             return
         wanted = {
@@ -188,10 +188,10 @@ class UnsupportedGpu:
     code: ClassVar[str] = "unsupported-gpu-architecture"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        known = [gpu for gpu in facts.own_gpus if gpu.device_id]
-        bad = [line for gpu in known if (line := _unsupported(gpu, facts))]
+        known = [gpu for gpu in context.own_gpus if gpu.device_id]
+        bad = [line for gpu in known if (line := _unsupported(gpu, context))]
         if known and len(bad) == len(known):
             yield Finding(
                 self.code,
@@ -203,10 +203,10 @@ class UnsupportedGpu:
             )
 
 
-def _unsupported(gpu: Gpu, facts: DoctorContext) -> str:
+def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
     if not gpu.supported:
         return f"{gpu.name} (family {gpu.family or 'unknown'}) is no PyTorch device"
-    cuda = facts.env.torch.cuda if facts.env.torch else None
+    cuda = context.env.torch.cuda if context.env.torch else None
     oldest = _OLDEST_CARD.get((cuda or "").partition(".")[0])
     if gpu.compute_capability and oldest and not satisfies(gpu.compute_capability, f">={oldest}"):
         return f"{gpu.name} has compute capability {gpu.compute_capability}, below {oldest}"
@@ -219,11 +219,11 @@ class OldDriver:
     code: ClassVar[str] = "driver-too-old"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing", "unsupported-gpu-architecture")
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        wanted = _wanted_driver(facts)
-        for gpu in facts.own_gpus:
-            version = driver_version(gpu, facts.host)
+        wanted = _wanted_driver(context)
+        for gpu in context.own_gpus:
+            version = driver_version(gpu, context.host)
             if not (gpu.supported and version):
                 continue
             missed = next((w for w in wanted if not satisfies(version, w)), None)
@@ -239,13 +239,17 @@ class OldDriver:
                 return
 
 
-def _wanted_driver(facts: DoctorContext) -> list[str]:
-    wanted = [facts.target.hardware.driver] if facts.target and facts.target.hardware.driver else []
-    torch, platform = facts.env.torch, facts.host.platform
-    if torch and torch.cuda and (least := facts.devices.least_driver(torch.cuda, platform)):
+def _wanted_driver(context: DoctorContext) -> list[str]:
+    wanted = (
+        [context.target.hardware.driver]
+        if context.target and context.target.hardware.driver
+        else []
+    )
+    torch, platform = context.env.torch, context.host.platform
+    if torch and torch.cuda and (least := context.devices.least_driver(torch.cuda, platform)):
         wanted.append(f">={least}")
-    version = facts.env.get("torch")
-    if facts.env.accelerator == "xpu" and version and version.parsed:
+    version = context.env.get("torch")
+    if context.env.accelerator == "xpu" and version and version.parsed:
         for release, floors in _XPU_FLOORS.items():
             if version.parsed.release[:2] >= release and platform in floors:
                 wanted.append(floors[platform])
@@ -258,11 +262,11 @@ class StaleCaches:
     code: ClassVar[str] = "stale-kernel-cache"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        changed = facts.driver_changed
-        stale = [c.path for c in facts.caches if changed is not None and c.oldest < changed]
-        if stale and facts.accelerator != "cpu":
+        changed = context.driver_changed
+        stale = [c.path for c in context.caches if changed is not None and c.oldest < changed]
+        if stale and context.accelerator != "cpu":
             yield Finding(
                 self.code,
                 Level.NOTE,

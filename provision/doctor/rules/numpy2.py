@@ -46,14 +46,16 @@ class Numpy2:
     code: ClassVar[str] = "numpy2-abi"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        numpy = facts.env.get("numpy")
+        numpy = context.env.get("numpy")
         if numpy is None or not numpy.parsed or numpy.parsed.major < 2:
             return
-        first = _FIRST | (_WINDOWS if facts.env.windows else {})
+        first = _FIRST | (_WINDOWS if context.env.windows else {})
         old = [
-            dist for name in first if (dist := facts.env.get(name)) and dist.is_before(first[name])
+            dist
+            for name in first
+            if (dist := context.env.get(name)) and dist.is_before(first[name])
         ]
         if old:
             yield Finding(

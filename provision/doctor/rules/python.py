@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.doctor.context import DoctorContext
-    from provision.doctor.distributions import Distribution
+    from provision.environment.installed import InstalledDistribution
 
 # What hurts when another copy of it is imported.
 _STACK = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-xpu", "numpy",
@@ -26,16 +26,16 @@ class Interpreter:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        if facts.env.broken:
+        if context.env.broken:
             yield Finding(
                 self.code,
                 Level.ERROR,
                 "The environment's Python does not start",
                 "The Python that the environment was made from was moved or removed",
-                f"Make the environment again: rm -r {facts.env.prefix}, then build it",
-                (facts.env.broken,),
+                f"Make the environment again: rm -r {context.env.prefix}, then build it",
+                (context.env.broken,),
             )
 
 
@@ -45,10 +45,10 @@ class HalfInstalled:
     code: ClassVar[str] = "half-installed"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        evidence = [f"leftover {facts.env.site / name}" for name in facts.env.leftovers]
-        for name, several in facts.env.distributions.items():
+        evidence = [f"leftover {context.env.site / name}" for name in context.env.leftovers]
+        for name, several in context.env.distributions.items():
             if len(several) > 1:
                 versions = ", ".join(dist.folder.name for dist in several)
                 evidence.append(f"{name} is installed more than once: {versions}")
@@ -67,11 +67,11 @@ class HalfInstalled:
             )
 
 
-def _incomplete(dist: Distribution) -> str:
-    if dist.gone is None:
+def _incomplete(dist: InstalledDistribution) -> str:
+    if dist.missing_modules is None:
         return f"{dist.name} has no readable METADATA or RECORD in {dist.folder}"
-    if dist.gone:
-        return f"{dist.name} lacks {', '.join(dist.gone[:3])}"
+    if dist.missing_modules:
+        return f"{dist.name} lacks {', '.join(dist.missing_modules[:3])}"
     return ""
 
 
@@ -81,12 +81,12 @@ class OtherPython:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        own = facts.env.python
+        own = context.env.python
         foreign = [
             f"{dist.name} {dist.version} was built for Python {', '.join(sorted(built))}"
-            for several in facts.env.distributions.values()
+            for several in context.env.distributions.values()
             for dist in several
             if own and (built := _built_for(dist)) and own not in built
         ]
@@ -101,10 +101,10 @@ class OtherPython:
             )
 
 
-def _built_for(dist: Distribution) -> frozenset[str]:
+def _built_for(dist: InstalledDistribution) -> frozenset[str]:
     """Return the Pythons that its modules are for; none for stable-ABI and pure wheels."""
     tagged = (re.match(r"cp3(\d+)-cp3\d+-", tag) for tag in dist.tags)
-    return dist.minors or frozenset(f"3.{match[1]}" for match in tagged if match)
+    return dist.compiled_for or frozenset(f"3.{match[1]}" for match in tagged if match)
 
 
 class Shadowed:
@@ -113,15 +113,15 @@ class Shadowed:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        if home := facts.host.variables.get("PYTHONHOME"):
+        if home := context.host.variables.get("PYTHONHOME"):
             yield self._finding(Level.ERROR, "PYTHONHOME", (f"PYTHONHOME={home}",))
-        shadows = [name for name in _STACK if name in facts.elsewhere]
+        shadows = [name for name in _STACK if name in context.elsewhere]
         if shadows:
-            evidence = tuple(f"{name} lies in {facts.elsewhere[name]}" for name in shadows[:5])
+            evidence = tuple(f"{name} lies in {context.elsewhere[name]}" for name in shadows[:5])
             yield self._finding(Level.ERROR, "PYTHONPATH", evidence)
-        elif path := facts.host.variables.get("PYTHONPATH"):
+        elif path := context.host.variables.get("PYTHONPATH"):
             yield self._finding(Level.NOTE, "PYTHONPATH", (f"PYTHONPATH={path}",))
 
     def _finding(self, level: Level, variable: str, evidence: tuple[str, ...]) -> Finding:
@@ -141,11 +141,11 @@ class UserSite:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        if facts.env.virtual or facts.host.variables.get("PYTHONNOUSERSITE"):
+        if context.env.virtual or context.host.variables.get("PYTHONNOUSERSITE"):
             return
-        both = [n for n in _STACK if n in facts.env.user_site and n in facts.env.distributions]
+        both = [n for n in _STACK if n in context.env.user_site and n in context.env.distributions]
         if both:
             yield Finding(
                 self.code,
@@ -165,10 +165,10 @@ class Startup:
     code: ClassVar[str] = "wrong-interpreter-site-packages"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        runs = [f"{n}: {line[:120]}" for n, line in facts.env.pth if line.startswith("import")]
-        runs += [f"{facts.env.site / name} runs at every start" for name in facts.env.customize]
+        runs = [f"{n}: {line[:120]}" for n, line in context.env.pth if line.startswith("import")]
+        runs += [f"{context.env.site / name} runs at every start" for name in context.env.customize]
         if runs:
             yield Finding(
                 self.code,
@@ -186,23 +186,23 @@ class NoWheels:
     code: ClassVar[str] = "python-version-unsupported"
     unless: ClassVar[tuple[str, ...]] = ("wrong-interpreter-site-packages",)
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        own = facts.env.python
+        own = context.env.python
         if not own:
             return
-        if facts.target is not None and facts.target.python != own:
-            wanted = facts.target.python
-            yield self._finding(own, (f"target {facts.target.name} is for Python {wanted}",))
+        if context.target is not None and context.target.python != own:
+            wanted = context.target.python
+            yield self._finding(own, (f"target {context.target.name} is for Python {wanted}",))
             return
         refusing = [
             f"{dist.name} {dist.version} requires Python {dist.requires_python}"
-            for dist in (several[0] for several in facts.env.distributions.values())
+            for dist in (several[0] for several in context.env.distributions.values())
             if not _takes(dist, own)
         ]
         if refusing:
             yield self._finding(own, tuple(refusing[:5]))
-        elif facts.env.torch is None and int(own.partition(".")[2] or 0) > _NEWEST_PYTHON:
+        elif context.env.torch is None and int(own.partition(".")[2] or 0) > _NEWEST_PYTHON:
             yield self._finding(own, (f"torch has no wheels for Python {own} yet",))
 
     def _finding(self, own: str, evidence: tuple[str, ...]) -> Finding:
@@ -216,7 +216,7 @@ class NoWheels:
         )
 
 
-def _takes(dist: Distribution, python: str) -> bool:
+def _takes(dist: InstalledDistribution, python: str) -> bool:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
 
     try:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
     from provision.doctor.context import DoctorContext
-    from provision.doctor.distributions import Distribution
     from provision.doctor.environment import Environment
+    from provision.environment.installed import InstalledDistribution
 
 
 class _Kind(NamedTuple):
@@ -67,13 +67,13 @@ class Requirements:
         "numpy2-abi",
     )
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        spared = set(_overridden(facts))
+        spared = set(_overridden(context))
         broken: dict[_Kind, list[str]] = {}
-        for dist in (several[0] for several in facts.env.distributions.values()):
-            for wanted in requirements(dist, facts.env):
-                found = facts.env.get(wanted.name)
+        for dist in (several[0] for several in context.env.distributions.values()):
+            for wanted in requirements(dist, context.env):
+                found = context.env.get(wanted.name)
                 if found is None or wanted.name in spared or not found.parsed:
                     continue
                 if not meets(found, wanted):
@@ -85,14 +85,14 @@ class Requirements:
             yield Finding(kind.code, kind.level, kind.symptom, kind.cause, kind.remedy, evidence)
 
 
-def _overridden(facts: DoctorContext) -> Iterator[str]:
-    overrides = facts.target.pip.overrides if facts.target else ()
+def _overridden(context: DoctorContext) -> Iterator[str]:
+    overrides = context.target.pip.overrides if context.target else ()
     for override in overrides:
         if parsed := _requirement(override.requirement):
             yield parsed.name
 
 
-def pinned(dist: Distribution, name: str, *, extras: bool = True) -> set[str]:
+def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> set[str]:
     """Return the versions of ``name`` that a distribution pins exactly, in any of its extras."""
     parsed = (_requirement(line) for line in dist.requires if name in line.lower())
     return {
@@ -104,7 +104,9 @@ def pinned(dist: Distribution, name: str, *, extras: bool = True) -> set[str]:
     }
 
 
-def requirements(dist: Distribution, env: Environment, extra: str = "") -> Iterator[Requirement]:
+def requirements(
+    dist: InstalledDistribution, env: Environment, extra: str = ""
+) -> Iterator[Requirement]:
     """Yield what a distribution requires on this platform and Python, with an extra or without."""
     marker_values = {**env.markers, "extra": extra}
     for line in dist.requires:
@@ -113,7 +115,7 @@ def requirements(dist: Distribution, env: Environment, extra: str = "") -> Itera
             yield wanted
 
 
-def meets(dist: Distribution, wanted: Requirement) -> bool:
+def meets(dist: InstalledDistribution, wanted: Requirement) -> bool:
     """Whether a distribution is of a version that is required."""
     return dist.parsed is not None and wanted.specifier.contains(dist.parsed, prereleases=True)
 

@@ -26,24 +26,24 @@ class Tritons:
     code: ClassVar[str] = "triton-missing-or-incompatible"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        here = [dist for name in _TRITONS if (dist := facts.env.get(name))]
+        here = [dist for name in _TRITONS if (dist := context.env.get(name))]
         names = [f"{dist.name} {dist.version} is installed" for dist in here]
         if len(here) > 1:
             remedy = f"uv pip uninstall {' '.join(dist.name for dist in here)}, then {_REINSTALL}"
             symptom = "Two packages bring the module triton"
             yield self._finding(Level.WARNING, symptom, names, remedy)
             return
-        torch, windows = facts.env.get("torch"), facts.env.get("triton-windows")
+        torch, windows = context.env.get("torch"), context.env.get("triton-windows")
         goes_with = _TRITON_OF.get(torch.minor) if torch else None
         if torch and windows and goes_with not in (None, windows.minor):
             evidence = [f"torch {torch.version} goes with triton {goes_with}", *names]
             remedy = f"uv pip install 'triton-windows=={goes_with}.*'"
             yield self._finding(Level.ERROR, "triton is for another torch", evidence, remedy)
             return
-        for wanted in requirements(torch, facts.env) if torch else ():
-            found = facts.env.get(wanted.name)
+        for wanted in requirements(torch, context.env) if torch else ():
+            found = context.env.get(wanted.name)
             if wanted.name in _TRITONS and not (found and meets(found, wanted)):
                 evidence = [f"torch requires {wanted}", *names]
                 symptom = "torch does not find its triton"
