@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.doctor.logs import diagnose_log
+from provision.doctor.logs import diagnose_evidence, diagnose_log
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
-__all__ = ["diagnose_environment", "diagnose_log", "diagnose_machine"]
+__all__ = ["diagnose_environment", "diagnose_evidence", "diagnose_log", "diagnose_machine"]
 
 
 def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:

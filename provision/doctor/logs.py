@@ -17,7 +17,7 @@ from provision.doctor.predicates import CONDITIONS
 from provision.doctor.sampling import sample
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from provision.doctor.failures import Failure
     from provision.doctor.matcher import Hit
@@ -34,7 +34,7 @@ _WARNED = re.compile(r"\b[A-Z]\w+Warning: |\b(WARN|WARNING|INFO|DEBUG)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LogRule:
     """One rule of ``log_rules.toml``.
 
     Attributes:
@@ -43,7 +43,10 @@ class Rule:
         also: … all of these are found somewhere in the log …
         unless: … and none of these is.
         anywhere: Whether it is a cause wherever it stands, before the last traceback too.
-        test: Name of a further condition on the match, of `conditions.py`.
+        test: Name of a further condition on the match, of `predicates.py`.
+        smoke: Whether it applies to the evidence of smoke checks only. Their programs are known to
+            be right and small, so what a log shows of a user's program (out of memory, tensors of
+            two devices) shows a fault of the machine there.
         level: How bad; the code's own if None.
         cause: Instead of the code's own; ``{name}`` stands for a group of the match.
         remedy: Likewise.
@@ -55,6 +58,7 @@ class Rule:
     unless: tuple[str, ...] = ()
     anywhere: bool = False
     test: str | None = None
+    smoke: bool = False
     level: str | None = None
     cause: str | None = None
     remedy: str | None = None
@@ -81,13 +85,27 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
         One finding per code. A program error that no environment explains gives one note,
         ``not-environment``; a log that shows no failure gives nothing, or notes on its noise.
     """
+    return _diagnose(source, smoke=False)
+
+
+def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
+    """Return what the evidence of a failed smoke check shows, or None.
+
+    Args:
+        evidence: Lines of an error message, of what led to it, and of the traceback.
+    """
+    found = _diagnose("\n".join(evidence), smoke=True)
+    return next((finding for finding in found if finding.bad), None)
+
+
+def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
     warned = {line.number for line in raw if _WARNED.search(line.text)}
     failure = last_failure(lines)
-    matched = _matched(Search(lines))
+    matched = _matched(Search(lines), smoke=smoke)
 
-    def before(rule: Rule, hit: Hit) -> bool:
+    def before(rule: LogRule, hit: Hit) -> bool:
         return not rule.anywhere and hit[0] < failure.start
 
     # A failure that no rule knows is the program's own; what was said before it was survived.
@@ -112,17 +130,19 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     return [finding for _, finding in findings]
 
 
-def _matched(search: Search) -> list[tuple[Rule, Hit]]:
+def _matched(search: Search, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
     """Return the first rule of each code that fires, in the order of the file."""
-    found: dict[str, tuple[Rule, Hit]] = {}
+    found: dict[str, tuple[LogRule, Hit]] = {}
     for rule in rules():
+        if rule.smoke and not smoke:
+            continue
         if rule.code not in found and (hit := _fires(rule, search)):
             found[rule.code] = (rule, hit)
     return list(found.values())
 
 
 def _unexplained(
-    failure: Failure, matched: Sequence[tuple[Rule, Hit]], lines: Sequence[Line]
+    failure: Failure, matched: Sequence[tuple[LogRule, Hit]], lines: Sequence[Line]
 ) -> bool:
     """Whether the end is of another kind and no rule knows it or what follows.
 
@@ -134,7 +154,7 @@ def _unexplained(
     return all(hit[0] < failure.ended for _, hit in matched)
 
 
-def _fires(rule: Rule, search: Search) -> Hit | None:
+def _fires(rule: LogRule, search: Search) -> Hit | None:
     hits = [hit for pattern in rule.any for hit in search.find(pattern)]
     if rule.test:
         hits = [hit for hit in hits if CONDITIONS[rule.test](hit, search)]
@@ -145,7 +165,7 @@ def _fires(rule: Rule, search: Search) -> Hit | None:
     return max(hits, key=lambda hit: hit[0])
 
 
-def _finding(rule: Rule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Finding:
+def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Finding:
     text = texts()[rule.code]
     groups = {name: value or "" for name, value in hit[1].groupdict().items()}
     remedy = (rule.remedy or text.remedy).format_map(_Blank(groups))
@@ -161,7 +181,7 @@ def _finding(rule: Rule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Find
     )
 
 
-def _level(rule: Rule) -> Level:
+def _level(rule: LogRule) -> Level:
     return Level(rule.level or texts()[rule.code].level)
 
 
@@ -181,15 +201,15 @@ class _Blank(dict[str, str]):
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[LogRule, ...]:
     """Return the log rules, the ones that come first being the deeper causes."""
     data = tomllib.loads((_HERE / "log_rules.toml").read_text(encoding="utf-8"))
     return tuple(_rule(row) for row in data["rule"])
 
 
-def _rule(row: dict[str, Any]) -> Rule:
+def _rule(row: dict[str, Any]) -> LogRule:
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
-    return Rule(**fields)
+    return LogRule(**fields)
 
 
 @cache

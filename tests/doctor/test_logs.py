@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.findings import Level
-from provision.doctor import diagnose_log
+from provision.doctor import diagnose_evidence, diagnose_log
 from provision.doctor.logs import rules, texts
 from provision.doctor.matcher import Search, needles
 from provision.doctor.normalize import normalize_log
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = Path(__file__).parent
-LOGS = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))["log"]
+CASES = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))
+LOGS, EVIDENCE = CASES["log"], CASES["evidence"]
 # Real output of failures that were provoked on purpose, paths made plain.
 RUNS = json.loads((HERE / "runs.json").read_text(encoding="utf-8"))
 # r59's log is that of r09 to the letter: PYTHONPATH, its cause, shows in the environment only.
 NOT_IN_THE_LOG = {"r59_setpath_mixed"}
-EVERYTHING = [log["text"] for log in LOGS] + [run["log"] for run in RUNS]
+EVERYTHING = [case["text"] for case in LOGS + EVIDENCE] + [run["log"] for run in RUNS]
 
 
 @pytest.mark.parametrize("log", LOGS, ids=[f"{i}-{log['code']}" for i, log in enumerate(LOGS)])
@@ -54,14 +55,32 @@ def test_provoked_failures(run: dict[str, str]) -> None:
 
 
 def test_every_code_is_told_and_shown() -> None:
-    in_environments = {"half-installed", "missing-library", "stale-kernel-cache"}
+    in_environments = {"half-installed", "stale-kernel-cache"}
     assert {rule.code for rule in rules()} == set(texts()) - in_environments
-    assert {log["code"] for log in LOGS} | in_environments >= set(texts())
+    assert {case["code"] for case in LOGS + EVIDENCE} | in_environments >= set(texts())
 
 
-def test_every_code_is_documented() -> None:
+@pytest.mark.parametrize("case", EVIDENCE, ids=[case["code"] for case in EVIDENCE])
+def test_the_evidence_of_a_smoke_check_is_read_more_strictly_than_a_log(
+    case: dict[str, str],
+) -> None:
+    found = diagnose_evidence(case["text"].strip().splitlines())
+    assert found is not None
+    assert found.code == case["code"]
+    assert not any(finding.bad for finding in diagnose_log(case["text"]))
+
+
+def test_evidence_that_no_rule_knows_has_no_cause() -> None:
+    assert diagnose_evidence(["RuntimeError: the moon is full"]) is None
+    assert diagnose_evidence([]) is None
+
+
+def test_the_documentation_has_the_words_of_every_code() -> None:
     page = (HERE.parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.MULTILINE)) == set(texts())
+    rows = re.findall(r"^\| `(\S+)` \| (\w+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    assert rows == [
+        (code, text.level, text.symptom, text.cause) for code, text in sorted(texts().items())
+    ]
 
 
 def test_findings_are_complete() -> None:
