@@ -1,4 +1,4 @@
-"""bitsandbytes brings a library per GPU runtime; without a fitting one it computes on the CPU."""
+"""Rule on bitsandbytes, which has one library per GPU runtime and else computes on the CPU."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from provision.environment.installed import InstalledDistribution
 
 _LIBRARY = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
-_FIRST_NEAR = "0.50"  # takes a library of the same major; those before ask for the very version
-_FIRST_FOR_XPU = "0.47"  # with Triton kernels; its own library came with 0.48
+# From here on a library for the same CUDA major is accepted; before, for the exact version only.
+_FIRST_COMPATIBLE = "0.50"
+_FIRST_FOR_XPU = "0.47"  # through Triton kernels; 0.48 added a library of its own
 
 
 class NoGpuLibrary:
-    """bitsandbytes has nothing for the runtime of this torch."""
+    """bitsandbytes has no library for the GPU runtime of this torch."""
 
     code: ClassVar[str] = "bitsandbytes-no-gpu-build"
     unless: ClassVar[tuple[str, ...]] = ("cpu-build-of-torch-installed", "half-installed")
@@ -34,7 +35,7 @@ class NoGpuLibrary:
         libraries = [match for name in names if (match := _LIBRARY.fullmatch(name))]
         if context.env.accelerator == "cuda" and torch.cuda:
             wanted = torch.cuda.replace(".", "")  # cuda118 is for CUDA 11.8
-            serves = wanted if found.is_before(_FIRST_NEAR) else wanted[:-1]
+            serves = wanted if found.is_before(_FIRST_COMPATIBLE) else wanted[:-1]
             own = "dll" if context.env.windows else "so"
             if not any(m[1].startswith(serves) and m[2] == own for m in libraries):
                 yield self._finding(found, f"CUDA {torch.cuda}", [m[0] for m in libraries])
@@ -45,8 +46,11 @@ class NoGpuLibrary:
         return Finding(
             self.code,
             Level.ERROR,
-            f"bitsandbytes does not reach the GPU: it has no library for {runtime}",
+            f"bitsandbytes cannot use the GPU: it has no library for {runtime}",
             f"bitsandbytes {found.version} was built without {runtime} on this platform",
-            "uv pip install --upgrade bitsandbytes, then `python -m bitsandbytes`",
-            (f"bitsandbytes {found.version} brings {', '.join(has[-5:]) or 'no GPU library'}",),
+            "Run `uv pip install --upgrade bitsandbytes`, then check with `python -m bitsandbytes`",
+            (f"bitsandbytes {found.version} contains {', '.join(has[-5:]) or 'no GPU library'}",),
         )
+
+
+RULES = (NoGpuLibrary(),)

@@ -1,4 +1,4 @@
-"""Rules on the machine: whether what is installed can reach a GPU that it is for."""
+"""Rules on the machine: whether the environment can use the GPU that it is for."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 # The runtimes of torch 2.13+xpu (oneAPI 2026) fail with compute-runtime 24.39 and work with
 # 25.18; on Windows 32.0.101.6129 fails, as `could not make an engine with allocator`.
 _XPU_FLOORS = {(2, 13): {"linux-64": ">=25.18", "win-64": ">32.0.101.6129"}}
-# Wheels for CUDA 13 hold no code for cards before Turing.
+# The oldest compute capability in wheels of a CUDA major; CUDA 13 dropped all before Turing.
 _OLDEST_CARD = {"13": "7.5", "12": "5.0"}
 
 
 class Selector:
-    """ONEAPI_DEVICE_SELECTOR is written in a form that its reader refuses."""
+    """ONEAPI_DEVICE_SELECTOR has a syntax that SYCL refuses."""
 
     code: ClassVar[str] = "selector-syntax"
     unless: ClassVar[tuple[str, ...]] = ()
@@ -34,15 +34,15 @@ class Selector:
             yield Finding(
                 self.code,
                 Level.ERROR,
-                "Every program that uses SYCL ends at its start",
-                f"ONEAPI_DEVICE_SELECTOR takes backend:device; {part!r} is something else",
+                "Every program that uses SYCL fails at its start",
+                f"ONEAPI_DEVICE_SELECTOR takes backend:device; {part!r} is not of that form",
                 "export ONEAPI_DEVICE_SELECTOR=level_zero:0",
                 (f"ONEAPI_DEVICE_SELECTOR={value}",),
             )
 
 
 class HiddenCard:
-    """A variable hides the GPU that the environment is for, or leaves the integrated one only."""
+    """An environment variable hides the GPU, or all GPUs except an integrated one."""
 
     code: ClassVar[str] = "no-gpu-device-visible"
     unless: ClassVar[tuple[str, ...]] = ("selector-syntax",)
@@ -64,7 +64,7 @@ class HiddenCard:
                 self.code,
                 Level.WARNING,
                 "No GPU is visible to programs in this shell",
-                f"{variable} hides all that the environment could use",
+                f"{variable} hides all GPUs that the environment could use",
                 f"unset {variable}",
                 evidence,
             )
@@ -75,13 +75,13 @@ class HiddenCard:
             Level.WARNING,
             f"Programs run on the integrated {left.name}",
             f"{variable} hides the discrete card",
-            f"unset {variable}, or set it to the card's number (`provision detect`)",
+            f"Unset {variable}, or set it to the card's number, which `provision detect` shows",
             evidence,
         )
 
 
 class NoDriver:
-    """A GPU that the environment is for has no driver."""
+    """A GPU that the environment could use has no driver."""
 
     code: ClassVar[str] = "driver-missing"
     unless: ClassVar[tuple[str, ...]] = ()
@@ -94,14 +94,14 @@ class NoDriver:
                 self.code,
                 Level.ERROR,
                 "The GPU has no driver",
-                "No kernel driver is bound to it",
-                "Install the maker's driver, then restart",
+                "No kernel driver is bound to the GPU",
+                "Install the GPU vendor's driver, then restart",
                 tuple(f"{gpu.name} at {gpu.address} has no driver" for gpu in bare),
             )
 
 
 class HalfUpdated:
-    """NVIDIA's library was updated, and the old kernel module still runs."""
+    """NVIDIA's user-mode library was updated while the old kernel module is still loaded."""
 
     code: ClassVar[str] = "driver-missing"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing",)
@@ -116,14 +116,14 @@ class HalfUpdated:
                     self.code,
                     Level.ERROR,
                     "NVIDIA's driver does not answer",
-                    "It was updated, and the old kernel module still runs",
+                    "The driver was updated, and the old kernel module is still loaded",
                     "sudo reboot",
                     (f"kernel module {module}", f"libcuda {library}"),
                 )
 
 
 class NoPermission:
-    """The user may not use the device files of a GPU that the environment is for."""
+    """The user has no permission for the GPU's device files, or the files do not exist."""
 
     code: ClassVar[str] = "no-render-permission"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing",)
@@ -138,16 +138,16 @@ class NoPermission:
             yield Finding(
                 self.code,
                 Level.ERROR,
-                "The GPU works for root only",
-                f"This user is not in the group {groups}",
-                f"sudo usermod -aG {groups} $USER, then log in again",
+                "Only root can use the GPU",
+                f"This user is not a member of the group {groups}",
+                f"Run `sudo usermod -aG {groups} $USER`, then log in again",
                 tuple(f"{node.path} belongs to group {node.group}" for node in closed[:4]),
             )
         elif absent:
             yield Finding(
                 "no-gpu-device-visible",
                 Level.ERROR,
-                "The GPU is on the bus but its device files are not here",
+                "The GPU is on the PCI bus, but its device files do not exist",
                 "A container was started without them, or the driver is not loaded",
                 "Start the container with --device /dev/dri (Intel) or --gpus all (NVIDIA)",
                 tuple(f"{path} does not exist" for path in absent[:4]),
@@ -175,15 +175,15 @@ class NoRuntime:
             yield Finding(
                 self.code,
                 Level.ERROR,
-                f"{own[0].name} is there, and no program can use it",
-                "Intel's runtimes in wheels reach the GPU through libraries of the system",
+                f"No program can use {own[0].name}",
+                "The oneAPI runtime of the wheels needs system libraries to use the GPU",
                 f"sudo apt-get install {' '.join(absent)}",
                 tuple(f"{name} is not in the system's library folders" for name in absent.values()),
             )
 
 
 class UnsupportedGpu:
-    """No GPU of this machine is of a generation that the wheels hold code for."""
+    """The wheels have no kernels for the generation of any GPU of this machine."""
 
     code: ClassVar[str] = "unsupported-gpu-architecture"
     unless: ClassVar[tuple[str, ...]] = ()
@@ -197,15 +197,15 @@ class UnsupportedGpu:
                 self.code,
                 Level.ERROR,
                 "PyTorch has no kernels for this GPU",
-                "Its generation is not among those that these wheels were built for",
-                "`provision detect` names the target that fits this machine",
+                "The wheels were not compiled for its generation",
+                "Run `provision detect`, which names the target for this machine",
                 tuple(bad[:4]),
             )
 
 
 def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
     if not gpu.supported:
-        return f"{gpu.name} (family {gpu.family or 'unknown'}) is no PyTorch device"
+        return f"PyTorch does not support {gpu.name} (family {gpu.family or 'unknown'})"
     cuda = context.env.torch.cuda if context.env.torch else None
     oldest = _OLDEST_CARD.get((cuda or "").partition(".")[0])
     if gpu.compute_capability and oldest and not satisfies(gpu.compute_capability, f">={oldest}"):
@@ -214,7 +214,7 @@ def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
 
 
 class OldDriver:
-    """The driver is older than what this torch was built with."""
+    """The driver is older than this torch, or the target, requires."""
 
     code: ClassVar[str] = "driver-too-old"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing", "unsupported-gpu-architecture")
@@ -232,7 +232,7 @@ class OldDriver:
                     self.code,
                     Level.ERROR,
                     "The GPU's driver is too old for this environment",
-                    f"It needs a driver {missed}",
+                    f"The environment requires a driver {missed}",
                     f"Install a driver {missed}, then `provision smoke TARGET --if-driver-changed`",
                     (f"{gpu.name} has driver {version}",),
                 )
@@ -257,7 +257,7 @@ def _wanted_driver(context: DoctorContext) -> list[str]:
 
 
 class StaleCaches:
-    """Kernels that were compiled before the driver changed are still in the caches."""
+    """Kernel caches hold entries that were compiled before the driver changed."""
 
     code: ClassVar[str] = "stale-kernel-cache"
     unless: ClassVar[tuple[str, ...]] = ()
@@ -271,7 +271,20 @@ class StaleCaches:
                 self.code,
                 Level.NOTE,
                 "Compiled kernels are older than the driver",
-                "The driver changed after they were compiled; most caches notice, some do not",
+                "The driver changed after they were compiled; most caches detect this, some do not",
                 "rm -r " + " ".join(str(path) for path in stale),
                 tuple(f"{path} holds entries from before the driver" for path in stale),
             )
+
+
+RULES = (
+    Selector(),
+    HiddenCard(),
+    NoDriver(),
+    HalfUpdated(),
+    NoPermission(),
+    NoRuntime(),
+    UnsupportedGpu(),
+    OldDriver(),
+    StaleCaches(),
+)
