@@ -1,4 +1,4 @@
-"""What an environment holds, read from disk: nothing in it is run or imported."""
+"""Model of a Python environment, read from disk: nothing in it is run or imported."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _ASSIGNED = re.compile(
     r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
 )
-# Files that installers and well-known tools put there; their imports are no pollution.
+# .pth files of installers and well-known tools, which are expected to run code.
 _KNOWN_PTH = ("distutils-precedence", "_virtualenv", "a1_coverage", "zzzz_coverage", "__editable__",
               "_pdm_", "pywin32", "matplotlib", "_manylinux", "setuptools")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Torch:
-    """What ``torch/version.py`` says of the build."""
+    """The build of torch, from ``torch/version.py``."""
 
     version: str
     cuda: str | None
@@ -44,21 +44,21 @@ class Torch:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One Python environment, ours or not.
+    """One Python environment, built by Provision or not.
 
     Attributes:
         prefix: Its folder.
         site: Its site-packages; of several such folders the one that holds torch.
-        python: Minor version, such as ``3.11``; "" if it does not show.
-        windows: Whether it is laid out as on Windows.
-        virtual: Whether it is a virtual environment that shuts the per-user packages out.
-        broken: Why its interpreter cannot start, or "".
-        markers: What the environment markers of requirements stand for here.
-        distributions: By normalised name; more than one if leftovers lie about.
+        python: Minor version, such as ``3.11``; "" if it is unknown.
+        windows: Whether it has the folder layout of Windows.
+        virtual: Whether it is a virtual environment, which excludes the per-user packages.
+        broken: Reason why its interpreter cannot start, or "".
+        markers: Values of the environment markers of requirements (PEP 508).
+        distributions: By normalised name; more than one of a name if there are leftovers.
         torch: torch's build; None without torch.
         pth: Lines of ``.pth`` files that run code or add folders: file name and line.
         customize: ``sitecustomize`` and ``usercustomize`` modules.
-        leftovers: Folders that a broken installation left, such as ``~orch``.
+        leftovers: Folders of an interrupted installation, such as ``~orch``.
         user_site: Names of distributions in the per-user site-packages of this Python.
     """
 
@@ -78,9 +78,9 @@ class Environment:
 
     @property
     def accelerator(self) -> str:
-        """What its torch can use: ``cuda``, ``xpu``, ``hip`` or ``cpu``.
+        """The accelerator of its torch: ``cuda``, ``xpu``, ``hip`` or ``cpu``.
 
-        The torch beside an old IPEX is a CPU build by itself; IPEX brings the device.
+        The torch that is used with an old IPEX is a CPU build; IPEX adds the device.
         """
         ipex = self.get("intel-extension-for-pytorch")
         if ipex is not None and "xpu" in ipex.local:
@@ -93,7 +93,7 @@ class Environment:
         return found[0] if found else None
 
     def like(self, prefix: str) -> list[InstalledDistribution]:
-        """Return the distributions whose name starts so."""
+        """Return the distributions whose name has a prefix."""
         names = sorted(name for name in self.distributions if name.startswith(prefix))
         return [self.distributions[name][0] for name in names]
 
@@ -144,7 +144,7 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
 def _markers(
     version: str, installed: Mapping[str, tuple[InstalledDistribution, ...]], *, windows: bool
 ) -> dict[str, str]:
-    """Return what markers stand for; the tags of the wheels tell the platform."""
+    """Return the values of environment markers, with the platform from the wheels' tags."""
     tags = " ".join(tag for several in installed.values() for dist in several for tag in dist.tags)
     system, platform, name = "Linux", "linux", "posix"
     machine = "aarch64" if "aarch64" in tags else "x86_64"
@@ -154,9 +154,8 @@ def _markers(
     elif "-macosx_" in tags:
         system, platform = "Darwin", "darwin"
         machine = "arm64" if re.search(r"macosx_\w+_arm64", tags) else "x86_64"
-    # virtualenv writes 3.11.9.final.0.
-    told = re.match(r"3\.\d+(?:\.\d+)?", version)
-    full = told[0] if told else "3.11"
+    found = re.match(r"3\.\d+(?:\.\d+)?", version)  # virtualenv writes 3.11.9.final.0
+    full = found[0] if found else "3.11"
     return {
         "python_version": ".".join(full.split(".")[:2]),
         "python_full_version": full,

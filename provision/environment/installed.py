@@ -174,7 +174,7 @@ class EggInfo(InstalledDistribution):
 
     @cached_property
     def missing_modules(self) -> tuple[str, ...] | None:
-        """Nothing: without a RECORD it cannot be told."""
+        """Nothing: without a RECORD it is unknown."""
         return ()
 
     @cached_property
@@ -241,7 +241,7 @@ def distribution_name(folder: str) -> str:
 
 
 def name_of(requirement: str) -> str:
-    """Return the distribution that a requirement asks for, normalised; empty if it is none."""
+    """Return the normalised name in a requirement; empty if it is no requirement."""
     from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
 
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
