@@ -145,12 +145,15 @@ class Suite:
 
 
 def blocked(cause: dict[str, Any]) -> Finding:
-    """Return the note of a check that could not run because the device does not work."""
+    """Return the note of a check that could not run because the device does not work.
+
+    It does not repeat the code or the remedy of that failure: the toolkit may replace both.
+    """
     return Finding(
         "blocked",
-        f"not run: the device does not work ({cause['code']})",
+        "not run: the device does not work",
         f"{DEVICE} failed first: {cause['symptom']}",
-        cause["remedy"],
-        (f"{DEVICE}: {cause['code']}",),
+        f"follow the remedy of {DEVICE}, then run the checks again",
+        (f"{DEVICE}: {cause['symptom']}",),
         level="note",
     )

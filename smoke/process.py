@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from smoke.finding import Finding, recognise
+from smoke.finding import Finding
 
 # What Windows returns for a process that it ended; the names are those of ntstatus.h.
 WINDOWS = {
@@ -42,17 +42,17 @@ def describe_exit(code: int) -> str:
 
 def died(code: int, output: str, *, step: str | None = None) -> Finding:
     """Return the finding for a process that ended in the middle of a check."""
-    last = [line for line in output.splitlines() if line.strip()][-8:]
+    lines = [line for line in output.splitlines() if line.strip()]
+    # A library that ends its process prints why, and the interpreter's stack may follow.
+    errors = [line for line in lines[:-8] if "error" in line.lower()][-4:]
     how = describe_exit(code)
-    known = recognise(output)
-    finding_code, cause, remedy = known or (
+    facts = [how, *([f"while: {step}"] if step else []), *errors, *lines[-8:]]
+    return Finding(
         "process-died",
+        f"the process died: {how}",
         "native code (driver, runtime or operator library) ended the process",
         "compare driver and runtime with the last good report; `provision doctor` reads both",
-    )
-    facts = [how, *([f"while: {step}"] if step else []), *last]
-    return Finding(
-        finding_code, f"the process died: {how}", cause, remedy, tuple(fact[:300] for fact in facts)
+        tuple(fact[:300] for fact in facts),
     )
 
 

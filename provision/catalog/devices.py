@@ -15,14 +15,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The catalog entry of a device id."""
+    """What the catalog knows of one device id.
+
+    Attributes:
+        name: Marketing name, or the chip's name.
+        family: Generation, as specs name it; None for a chip newer than the catalog.
+        supported: Whether PyTorch's wheels are built for the family.
+        integrated: Whether it is part of the processor.
+        tiles: How many devices the runtime makes of it.
+        compute_capability: NVIDIA's; None for Intel, and for a chip newer than the catalog.
+    """
 
     name: str
-    family: str
+    family: str | None
     supported: bool
     integrated: bool
     tiles: int = 1
     compute_capability: str | None = None
+
+
+# The catalog lists every NVIDIA chip from Maxwell on, so an unlisted id above its first is newer
+# than the catalog. Such a chip may run: wheels with PTX serve each later generation, and wheels
+# without it the later chips of the same one. Only a driver can tell, so it counts as supported.
+_NEWER = Device("NVIDIA GPU newer than the catalog", None, supported=True, integrated=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +48,14 @@ class Devices:
         intel: Device id to device.
         chips: NVIDIA's chips: first device id, last device id, device.
         releases: Builds of compute-runtime, ascending, each with its release.
+        intel_windows: Intel's driver number on Windows to the version that Level Zero shows.
         cuda: Major version of CUDA to minimum driver, by platform.
     """
 
     intel: dict[str, Device]
     chips: tuple[tuple[int, int, Device], ...]
     releases: tuple[tuple[int, str], ...]
+    intel_windows: dict[str, str]
     cuda: dict[str, dict[str, str]]
 
     def find(self, vendor: str, device_id: str) -> Device | None:
@@ -49,7 +66,8 @@ class Devices:
             return None
         number = int(device_id, 16)
         # NVIDIA reserves ranges of ids for a chip, and new models appear within them.
-        return next((chip for first, last, chip in self.chips if first <= number <= last), None)
+        listed = (chip for first, last, chip in self.chips if first <= number <= last)
+        return next(listed, _NEWER if number > self.chips[0][0] else None)
 
     def release_of(self, build: int) -> str:
         """Return ``<release>.<build>`` of compute-runtime for a build number, such as 24.52.32224.
@@ -78,6 +96,7 @@ def read_devices(catalog: Path) -> Devices:
             intel=_intel(devices["intel"]),
             chips=tuple(_chip(*row) for row in devices["nvidia"]["chips"]),
             releases=tuple(sorted((b, r) for r, b in drivers["compute_runtime"].items())),
+            intel_windows={w: pair["level_zero"] for w, pair in drivers["intel_windows"].items()},
             cuda=drivers["cuda"],
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

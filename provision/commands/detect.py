@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from provision.host.compatibility import VENDOR_NAMES, incompatibility, obstacles
-from provision.host.drivers import driver_version
+from provision.host.drivers import DriverVerdict, driver_version, judge_driver
 from provision.host.visibility import hidden, in_level_zero_order
 
 if TYPE_CHECKING:
@@ -135,7 +135,10 @@ def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> T
 def _no_gpu(vendor: str, host: Host) -> str:
     maker = VENDOR_NAMES[vendor]
     if "wsl" in host.surroundings:
-        return f"WSL shows no {maker} GPU: no {maker} driver of Windows is mounted in /usr/lib/wsl"
+        return (
+            f"WSL shows no {maker} GPU: no {maker} driver of Windows is mounted in /usr/lib/wsl; "
+            "update it in Windows, then `wsl --update` and `wsl --shutdown`"
+        )
     others = ", ".join(_name(gpu) for gpu in host.gpus) or "no GPU at all"
     return f"there is no {maker} GPU on the PCI bus ({others})"
 
@@ -149,10 +152,22 @@ def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | No
         reason, remedy = obstacle
     else:
         verdict = Verdict.FITS
-        version = driver_version(gpu, host)
-        reason = f"driver {version}" if version else "its driver shows no version"
+        reason = _driver_note(target, gpu, host)
     name, discrete = _name(gpu), gpu.integrated is False
     return TargetFit(target.name, verdict, (f"{name}: {reason}",), remedy, name, discrete)
+
+
+def _driver_note(target: TargetHardware, gpu: Gpu, host: Host) -> str:
+    """Return the driver's version, and what is unknown about it and the GPU."""
+    version = driver_version(gpu, host)
+    notes = [f"driver {version}" if version else "its driver's version is not visible"]
+    if version and target.driver:
+        judged = judge_driver(gpu, host, target.driver)
+        if judged.verdict is DriverVerdict.UNKNOWN:
+            notes = [f"unknown whether its driver is new enough: {judged.reason}"]
+    if gpu.vendor == "nvidia" and gpu.device_id and gpu.compute_capability is None:
+        notes.append("unknown whether the wheels hold code for it: it is newer than the catalog")
+    return "; ".join(notes)
 
 
 def _name(gpu: Gpu) -> str:

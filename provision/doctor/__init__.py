@@ -1,41 +1,43 @@
-"""Name the culprit: a log or an environment to findings, worst first, causes before symptoms."""
+"""Diagnosis of a log, an environment or a machine: findings, worst first, causes before symptoms.
+
+The imports are local because the three need different parts: a log needs no rules on environments.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.doctor.logs import diagnose_log
+from provision.doctor.logs import diagnose_evidence, diagnose_log
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.core.findings import Diagnosis
+    from provision.core.findings import Diagnosis, Finding
     from provision.host.model import Host
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
-__all__ = ["diagnose_environment", "diagnose_log", "diagnose_machine"]
+__all__ = ["diagnose_environment", "diagnose_evidence", "diagnose_log", "diagnose_machine"]
 
 
 def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
-    """Return what keeps programs of any environment from this machine's GPUs, worst first."""
+    """Return what prevents programs of any environment from using this machine's GPUs."""
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
-    from provision.doctor.environment import Environment  # noqa: PLC0415 - a log needs none
-    from provision.doctor.rules import MACHINE, judge  # noqa: PLC0415
+    from provision.doctor.environment import Environment  # noqa: PLC0415
+    from provision.doctor.rules import MACHINE_RULES, apply_rules  # noqa: PLC0415
     from provision.host.model import host_layers  # noqa: PLC0415
 
     usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
-    meant = [name for name, vendor in (("cuda", "nvidia"), ("xpu", "intel")) if vendor in usable]
-    nothing = Environment(Path(), Path())
-    found = [
-        finding
-        for name in meant or ["cpu"]
-        for finding in judge(DoctorContext(nothing, host, devices, assumed=name), MACHINE)
+    accelerators = [
+        name for name, vendor in (("cuda", "nvidia"), ("xpu", "intel")) if vendor in usable
     ]
-    return Diagnosis(
-        "this machine", tuple(worst_first(list(dict.fromkeys(found)))), host_layers(host)
-    )
+    no_environment = Environment(Path(), Path())
+    found: dict[Finding, None] = {}  # a fault of two accelerators is reported once
+    for name in accelerators or ["cpu"]:
+        context = DoctorContext(no_environment, host, devices, assumed=name)
+        found |= dict.fromkeys(apply_rules(context, MACHINE_RULES))
+    return Diagnosis("this machine", tuple(worst_first(list(found))), host_layers(host))
 
 
 def diagnose_environment(
@@ -48,15 +50,15 @@ def diagnose_environment(
     home: Path | None = None,
     root: Path = Path("/"),
 ) -> Diagnosis:
-    """Return what is wrong with an environment, worst first; nothing of it is run or imported.
+    """Return the faults of an environment, worst first, without running or importing any of it.
 
     Args:
         python: Its interpreter or its folder.
-        host: The machine, whose environment variables are judged too.
+        host: The machine, with the environment variables of this process.
         devices: The device catalog.
-        target: What it is meant to be; None for a foreign environment.
-        lock: What should be installed; None leaves drift out.
-        home: The user's home, with per-user packages and caches; None leaves them out.
+        target: The target that it was built for; None for a foreign environment.
+        lock: What should be installed; None omits the comparison.
+        home: The user's home, with per-user packages and caches; None omits them.
         root: The file system that holds the system's libraries.
 
     Raises:
@@ -64,15 +66,15 @@ def diagnose_environment(
     """
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
     from provision.doctor.collect import collect_context  # noqa: PLC0415
-    from provision.doctor.environment import read_environment  # noqa: PLC0415 - a log needs none
-    from provision.doctor.rules import judge  # noqa: PLC0415
+    from provision.doctor.environment import read_environment  # noqa: PLC0415
+    from provision.doctor.rules import apply_rules  # noqa: PLC0415
 
     env = read_environment(python, home=home)
-    facts = collect_context(env, host, devices, target=target, home=home, root=root)
-    findings = judge(facts)
+    context = collect_context(env, host, devices, target=target, home=home, root=root)
+    findings = apply_rules(context)
     if lock is not None:
         from provision.environment.verify import verify  # noqa: PLC0415
 
         forbid = target.pip.forbid if target else ()
         findings += verify(env.prefix, lock, forbid, deep=False).findings
-    return Diagnosis(str(python), tuple(worst_first(findings)), facts.told())
+    return Diagnosis(str(python), tuple(worst_first(findings)), context.summary())

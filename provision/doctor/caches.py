@@ -1,4 +1,4 @@
-"""Kernel caches in a user's home, and when the driver last changed."""
+"""Kernel caches in a user's home, and the time of the last driver change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Below the home folder: compiled kernels that outlive the driver they were compiled by.
+# Caches below the home folder. Their kernels stay when the driver that compiled them is replaced.
 _CACHES = (
     ".triton/cache",
     ".cache/neo_compiler_cache",
@@ -36,7 +36,7 @@ class Cache:
 
 
 def read_caches(home: Path) -> list[Cache]:
-    """Return the kernel caches of a user that hold anything."""
+    """Return the kernel caches of a user that are not empty."""
     found = []
     for name in _CACHES:
         times = _times(home / name)

@@ -1,4 +1,4 @@
-"""Gathering the facts that the rules judge, once."""
+"""Collection of the context of the environment rules: everything is read once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from provision.doctor.caches import driver_changed, read_caches
 from provision.doctor.context import DoctorContext
-from provision.doctor.distributions import distributions_in
 from provision.doctor.libraries import missing_libraries
+from provision.environment.installed import distributions_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ def collect_context(
     home: Path | None,
     root: Path,
 ) -> DoctorContext:
-    """Return all that the rules judge; see :func:`provision.doctor.diagnose_environment`."""
+    """Return the context of the rules; see :func:`provision.doctor.diagnose_environment`."""
     return DoctorContext(
         env=env,
         host=host,
@@ -41,7 +41,7 @@ def collect_context(
 
 
 def _other_folders(env: Environment, host: Host) -> list[str]:
-    """Return the folders that come before the environment's own, or are added to it."""
+    """Return the folders of PYTHONPATH, and those that ``.pth`` files add."""
     separator = ";" if env.windows else ":"
     path = [folder for folder in host.variables.get("PYTHONPATH", "").split(separator) if folder]
     added = [line for _, line in env.pth if not line.startswith("import")]

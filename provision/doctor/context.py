@@ -1,4 +1,4 @@
-"""Everything that the environment rules judge, gathered once."""
+"""The context of the environment rules: everything that they may use."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from provision.host.model import Gpu, Host
     from provision.spec.model import Target
 
-# What decides whether an environment reaches a device, besides torch.
-_TELLING = ("intel-extension-for-pytorch", "ipex-llm", "torchvision",
+# Distributions that decide, besides torch, whether an environment can use a device.
+_SHOWN = ("intel-extension-for-pytorch", "ipex-llm", "torchvision",
             "torchaudio", "triton", "pytorch-triton-xpu", "transformers", "accelerate", "numpy",
             "xformers", "flash-attn", "bitsandbytes")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorContext:
-    """What is known before any rule is asked.
+    """The environment, the machine and the target, before any rule is applied.
 
     Attributes:
-        env: What is installed.
+        env: The environment.
         host: The machine.
         devices: The device catalog.
-        target: What the environment is meant to be; None for a foreign one.
-        assumed: Judge the machine for this accelerator, whatever is installed.
+        target: The target that it was built for; None for a foreign environment.
+        assumed: Accelerator to judge the machine for, instead of the environment's own.
         missing: Native libraries that are imported and not found.
         elsewhere: Distributions on PYTHONPATH and in folders of ``.pth`` files, each with its
             folder.
@@ -52,12 +52,12 @@ class DoctorContext:
 
     @property
     def accelerator(self) -> str:
-        """What the environment is for: its target's accelerator, or that of its torch."""
-        meant = self.target.accelerator if self.target else None
-        return self.assumed or meant or self.env.accelerator
+        """The accelerator of the target, or else of the installed torch."""
+        of_target = self.target.accelerator if self.target else None
+        return self.assumed or of_target or self.env.accelerator
 
     def gpus(self, vendor: str) -> list[Gpu]:
-        """Return the GPUs of a maker."""
+        """Return the GPUs of a vendor."""
         return [gpu for gpu in self.host.gpus if gpu.vendor == vendor]
 
     @property
@@ -65,13 +65,13 @@ class DoctorContext:
         """The GPUs that the environment's accelerator is for."""
         return self.gpus({"cuda": "nvidia", "xpu": "intel"}.get(self.accelerator, "none"))
 
-    def told(self) -> dict[str, str]:
-        """Return what a person should see before any judgement, of environment and machine."""
+    def summary(self) -> dict[str, str]:
+        """Return the versions of the environment and the layers of the machine, for display."""
         env = self.env
         built = (
             f"{env.torch.version}, built for {env.accelerator}" if env.torch else "not installed"
         )
-        others = {name: found.version for name in _TELLING if (found := env.get(name))}
+        others = {name: found.version for name in _SHOWN if (found := env.get(name))}
         return {
             "Python": env.python or "of unknown version",
             "torch": built,

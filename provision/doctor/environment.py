@@ -1,4 +1,4 @@
-"""What an environment holds, read from disk: nothing in it is run or imported."""
+"""Model of a Python environment, read from disk: nothing in it is run or imported."""
 
 from __future__ import annotations
 
@@ -8,31 +8,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
-from provision.doctor.distributions import (
-    Distribution,
-    distributions,
-    list_names,
-    name_of,
-    read_text,
-)
 from provision.doctor.sites import config_of, prefix_of, sites_of
+from provision.environment.installed import distribution_name, distributions_by_name
+from provision.environment.reading import list_names, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from provision.environment.installed import InstalledDistribution
 
 _ASSIGNED = re.compile(
     r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
 )
-# Files that installers and well-known tools put there; their imports are no pollution.
+# .pth files of installers and well-known tools, which are expected to run code.
 _KNOWN_PTH = ("distutils-precedence", "_virtualenv", "a1_coverage", "zzzz_coverage", "__editable__",
               "_pdm_", "pywin32", "matplotlib", "_manylinux", "setuptools")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Torch:
-    """What ``torch/version.py`` says of the build."""
+    """The build of torch, from ``torch/version.py``."""
 
     version: str
     cuda: str | None
@@ -48,21 +44,21 @@ class Torch:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One Python environment, ours or not.
+    """One Python environment, built by Provision or not.
 
     Attributes:
         prefix: Its folder.
         site: Its site-packages; of several such folders the one that holds torch.
-        python: Minor version, such as ``3.11``; "" if it does not show.
-        windows: Whether it is laid out as on Windows.
-        virtual: Whether it is a virtual environment that shuts the per-user packages out.
-        broken: Why its interpreter cannot start, or "".
-        markers: What the environment markers of requirements stand for here.
-        distributions: By normalised name; more than one if leftovers lie about.
+        python: Minor version, such as ``3.11``; "" if it is unknown.
+        windows: Whether it has the folder layout of Windows.
+        virtual: Whether it is a virtual environment, which excludes the per-user packages.
+        broken: Reason why its interpreter cannot start, or "".
+        markers: Values of the environment markers of requirements (PEP 508).
+        distributions: By normalised name; more than one of a name if there are leftovers.
         torch: torch's build; None without torch.
         pth: Lines of ``.pth`` files that run code or add folders: file name and line.
         customize: ``sitecustomize`` and ``usercustomize`` modules.
-        leftovers: Folders that a broken installation left, such as ``~orch``.
+        leftovers: Folders of an interrupted installation, such as ``~orch``.
         user_site: Names of distributions in the per-user site-packages of this Python.
     """
 
@@ -73,7 +69,7 @@ class Environment:
     virtual: bool = False
     broken: str = ""
     markers: Mapping[str, str] = field(default_factory=dict)
-    distributions: Mapping[str, tuple[Distribution, ...]] = field(default_factory=dict)
+    distributions: Mapping[str, tuple[InstalledDistribution, ...]] = field(default_factory=dict)
     torch: Torch | None = None
     pth: tuple[tuple[str, str], ...] = ()
     customize: tuple[str, ...] = ()
@@ -82,22 +78,22 @@ class Environment:
 
     @property
     def accelerator(self) -> str:
-        """What its torch can use: ``cuda``, ``xpu``, ``hip`` or ``cpu``.
+        """The accelerator of its torch: ``cuda``, ``xpu``, ``hip`` or ``cpu``.
 
-        The torch beside an old IPEX is a CPU build by itself; IPEX brings the device.
+        The torch that is used with an old IPEX is a CPU build; IPEX adds the device.
         """
         ipex = self.get("intel-extension-for-pytorch")
         if ipex is not None and "xpu" in ipex.local:
             return "xpu"
         return self.torch.accelerator if self.torch else "cpu"
 
-    def get(self, name: str) -> Distribution | None:
+    def get(self, name: str) -> InstalledDistribution | None:
         """Return the distribution of a name, or None."""
         found = self.distributions.get(name)
         return found[0] if found else None
 
-    def like(self, prefix: str) -> list[Distribution]:
-        """Return the distributions whose name starts so."""
+    def like(self, prefix: str) -> list[InstalledDistribution]:
+        """Return the distributions whose name has a prefix."""
         names = sorted(name for name in self.distributions if name.startswith(prefix))
         return [self.distributions[name][0] for name in names]
 
@@ -125,7 +121,7 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     version = config.get("version_info") or config.get("version") or _version_of(site)
     minor = ".".join(version.split(".")[:2])
     windows = site.parent.name == "Lib"
-    installed = distributions(sites)
+    installed = distributions_by_name(sites)
     return Environment(
         prefix=prefix,
         site=site,
@@ -146,9 +142,9 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
 
 
 def _markers(
-    version: str, installed: Mapping[str, tuple[Distribution, ...]], *, windows: bool
+    version: str, installed: Mapping[str, tuple[InstalledDistribution, ...]], *, windows: bool
 ) -> dict[str, str]:
-    """Return what markers stand for; the tags of the wheels tell the platform."""
+    """Return the values of environment markers, with the platform from the wheels' tags."""
     tags = " ".join(tag for several in installed.values() for dist in several for tag in dist.tags)
     system, platform, name = "Linux", "linux", "posix"
     machine = "aarch64" if "aarch64" in tags else "x86_64"
@@ -158,9 +154,8 @@ def _markers(
     elif "-macosx_" in tags:
         system, platform = "Darwin", "darwin"
         machine = "arm64" if re.search(r"macosx_\w+_arm64", tags) else "x86_64"
-    # virtualenv writes 3.11.9.final.0.
-    told = re.match(r"3\.\d+(?:\.\d+)?", version)
-    full = told[0] if told else "3.11"
+    found = re.match(r"3\.\d+(?:\.\d+)?", version)  # virtualenv writes 3.11.9.final.0
+    full = found[0] if found else "3.11"
     return {
         "python_version": ".".join(full.split(".")[:2]),
         "python_full_version": full,
@@ -214,6 +209,6 @@ def _user_site(home: Path, minor: str) -> tuple[str, ...]:
         home / ".local" / "lib" / f"python{minor}" / "site-packages",
         home / "AppData/Roaming/Python" / f"Python{minor.replace('.', '')}" / "site-packages",
     )
-    found = {name_of(name) for folder in folders for name in list_names(folder)
+    found = {distribution_name(name) for folder in folders for name in list_names(folder)
              if name.endswith(".dist-info")}  # fmt: skip
     return tuple(sorted(found))

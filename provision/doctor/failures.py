@@ -1,4 +1,4 @@
-"""Where a log's last failure begins and ends, and whether it only passes on another one."""
+"""The last failure of a log: where it begins and ends, and whether it wraps an earlier one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from provision.doctor.sampling import Line
 
 _TRACEBACK = "Traceback (most recent call last)"
-_NEAR = 12  # lines: what a library prints before it raises stands just above the traceback
+_NEAR = 12  # lines; a library often prints the cause just before it raises
 _CHAIN = re.compile(r"During handling of the above exception|was the direct cause of the following")
-# What ends a program without a traceback, and the last line of one, indented where a program
-# passes on what another printed.
+# The last line of a traceback, or a line that ends a program without one; indented where a program
+# repeats the output of another.
 _ENDING = re.compile(
     r"^\s*(?:E\s+)?(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit|Invalid\w+)\b(?::|$| \()"
     r"|^\s*(?:[\w./-]+: )?(?:ERROR|error|FATAL|fatal)\b[:! ].*\w|^\s*\[E[ \d]|^\s*Killed\b"
@@ -23,16 +23,17 @@ _ENDING = re.compile(
     r"|^\s*Aborted\b|^\s*terminate called"
 )
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
-# Whoever says so after an error has survived it.
+# A program that prints one of these after an error has survived it.
 _WENT_ON = re.compile(r"\bINFO\b|\b[Cc]ontinuing\b|\b([Ee]poch|[Ss]tep)\W+\d")
-# What a program prints that does its work; that a server is up says little of what it serves.
+# Output of a program that does its work. That a server has started is no such output: its model may
+# still fail to load.
 _AT_WORK = re.compile(
     r"^(?!.*(?:[Ll]oading|[Ff]etching|safetensors|\.bin)).*100%\|█.*(?:it/s|s/it)"
     r"|\btrain_runtime\b|\btokens? per second\b|\b200\b.*\bPOST\b|\bPOST\b.*\b200\b"
     r"|No broken requirements found|All installed packages are compatible"
     r"|^=+ \d+ passed(?!.*\b(?:failed|errors?)\b)"
 )
-# Exceptions that only pass on that another process or import failed.
+# Exceptions that only report the failure of another process or import.
 _WRAPPER = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessRaisedException|RayTaskError|SystemExit"
     r"|ProcessExitedException|EngineCore|Engine process failed|EngineDeadError"
@@ -41,13 +42,13 @@ _WRAPPER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The last thing that failed in a log.
+    """The last failure in a log.
 
     Attributes:
-        start: Line where its traceback, and all that led to it, begins; 0 without one.
-        near: Lines just above it on which something was called an error.
-        ended: The last line that says that something failed; None if none does.
-        wrapped: Whether it only passes on that another process failed, so the cause is above.
+        start: Line where its traceback begins, or the first of a chain; 0 without one.
+        near: Lines just above it that report an error.
+        ended: The last line that reports a failure; None if none does.
+        wrapped: Whether it only reports that another process failed, so the cause is above.
         worked: The last line on which the program did its work; what failed before was survived.
     """
 
@@ -59,7 +60,7 @@ class Failure:
 
 
 def last_failure(lines: Sequence[Line]) -> Failure:
-    """Return the last failure of a log; one without an end if nothing in it failed."""
+    """Return the last failure of a log; its ``ended`` is None if nothing failed."""
     starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text]
     ends = [i for i, line in enumerate(lines) if _ENDING.search(line.text)]
     start = starts.pop() if starts else 0

@@ -1,7 +1,7 @@
-"""Which native libraries an environment's own libraries import and do not find.
+"""Native libraries that the libraries of an environment import and the loader would not find.
 
-Windows says "WinError 126" without naming the DLL, and Linux names the first one only; walking
-the imports names all of them, and who wants them.
+Windows reports "WinError 126" without the name of the DLL, and Linux the first missing library
+only. Reading the imports of each ELF or PE file, as the loader does, names all of them.
 """
 
 from __future__ import annotations
@@ -12,29 +12,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.environment.reading import list_names
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from provision.doctor.environment import Environment
     from provision.host.model import Host
 
-# Where the packages that fail this way keep their libraries, below site-packages.
+# Folders, below site-packages, of the packages that fail this way. Only their libraries and what
+# these import are read: an environment has thousands of compiled modules.
 _PLACES = ("torch/lib", "torch/bin", "torch", "torchvision", "torchaudio", "torchaudio/lib",
            "intel_extension_for_pytorch/lib", "intel_extension_for_pytorch/bin",
            "bitsandbytes", "bigdl-core-xe", "oneccl_bindings_for_pytorch/lib")  # fmt: skip
 _XE = re.compile(r"xe_(linear|batch|addons)\S*\.(so|pyd)")
 _LIBRARY = re.compile(r".+\.(so(\.\d+)*|dll|pyd)", re.IGNORECASE)
-# Loaded on demand, or for tests: their absence harms nobody who does not ask for them.
+# Libraries that are loaded on demand or by tests: what they import may be absent.
 _ON_DEMAND = re.compile(
     r"libcaffe2_nvrtc|caffe2_nvrtc|_test\.so|torchbind_test|nvshmem|libbitsandbytes_"
     r"|backend_with_compiler|aoti_custom_ops|libtorch_nvshmem|libgfortran|torchcodec|image\.(so|pyd)"
     r"|libtorio|_torio|intel-ext-pt-gpu-bitsandbytes",
     re.IGNORECASE,
 )
+# Parts of glibc; the loader itself provides them, wherever they are.
 _GLIBC = re.compile(
     r"(libc|libm|libdl|librt|libpthread|libutil|libresolv|ld-linux-x86-64)\.so\.\d+"
 )
-# Parts of Windows itself; there is no need to own a Windows to know them.
+# DLLs of Windows itself, named here so that an environment for Windows can be read on Linux.
 _WINDOWS = re.compile(
     r"(api-ms-win-|ext-ms-)\S+|(kernel32|kernelbase|user32|gdi32|gdiplus|advapi32|shell32|ole32"
     r"|oleaut32|ws2_32|wsock32|ntdll|msvcrt|ucrtbase|rpcrt4|crypt32|bcrypt|bcryptprimitives|secur32"
@@ -46,7 +50,7 @@ _WINDOWS = re.compile(
 )
 _SYSTEM_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "lib",
                    "usr/lib", "usr/local/lib", "usr/local/lib64", "usr/lib/wsl/lib")  # fmt: skip
-_MOST = 400
+_MOST = 400  # libraries to read, a bound for broken environments
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class MissingLibrary:
 
 @dataclass(frozen=True, slots=True)
 class Imports:
-    """What one library imports, and where it tells the loader to look (ELF only)."""
+    """Libraries that one library imports, and its own search folders (RPATH, RUNPATH; ELF only)."""
 
     names: tuple[str, ...]
     folders: tuple[str, ...] = ()
@@ -76,7 +80,7 @@ def missing_libraries(
     """Return the libraries that torch and its companions import and the loader would not find.
 
     Args:
-        env: The environment to look into.
+        env: The environment.
         host: The machine, for ``LD_LIBRARY_PATH``.
         root: The file system that holds the system's libraries.
     """
@@ -101,30 +105,30 @@ def missing_libraries(
 
 def _own_libraries(env: Environment) -> Iterator[Path]:
     for place in _PLACES:
-        for name in _listed(env.site / place):
+        for name in list_names(env.site / place):
             if _LIBRARY.fullmatch(name) and not _ON_DEMAND.search(name):
                 yield env.site / place / name
-    for name in _listed(env.site):
+    for name in list_names(env.site):
         if _XE.fullmatch(name):
             yield env.site / name
 
 
 class _Finder:
-    """Looks where the loader looks, and where torch itself looks before it loads the rest."""
+    """Searches the folders of the loader, and those from which torch loads libraries itself."""
 
     def __init__(self, env: Environment, host: Host, root: Path) -> None:
         self._windows = env.windows
         self._present = self._index(env)
-        if env.windows:  # Python does not search PATH for the DLLs of modules, since 3.8
+        if env.windows:  # since 3.8 Python does not search PATH for the DLLs of a module
             windir = os.environ.get("SYSTEMROOT")
             self._outside = [Path(windir) / "System32"] if windir else []
             return
-        asked = host.variables.get("LD_LIBRARY_PATH", "").split(":")
-        self._outside = [Path(folder) for folder in asked if folder]
+        library_path = host.variables.get("LD_LIBRARY_PATH", "").split(":")
+        self._outside = [Path(folder) for folder in library_path if folder]
         self._outside += [root / folder for folder in _SYSTEM_FOLDERS] + _configured(root)
 
     def _index(self, env: Environment) -> dict[str, Path]:
-        """Return what lies in folders of the environment that torch or the loader search.
+        """Return the libraries in folders of the environment that torch or the loader searches.
 
         torch loads nvidia-* libraries by path before it needs them (``_preload_cuda_deps``), and
         adds its own folder and ``Library/bin`` to the DLL search (``torch/__init__.py``).
@@ -138,12 +142,12 @@ class _Finder:
         folders += sorted(site.glob("*.libs")) + sorted(site.glob("cusparselt/lib"))
         found: dict[str, Path] = {}
         for folder in folders:
-            for name in _listed(folder):
+            for name in list_names(folder):
                 found.setdefault(name.lower() if env.windows else name, folder / name)
         return found
 
     def find(self, name: str, wanted_by: Path, folders: Iterable[str]) -> Path | None:
-        """Return where a library is found, its own name if the system has it, or None."""
+        """Return the path of a library, its bare name if it is a part of the system, or None."""
         if self._windows:
             return self._find_dll(name, wanted_by)
         if _GLIBC.fullmatch(name):
@@ -167,7 +171,7 @@ class _Finder:
 
 
 def _elf_imports(path: Path) -> Imports | None:
-    """Return what an ELF file needs; None if it is none, or a broken one."""
+    """Return the imports of an ELF file; None if it is not one, or broken."""
     from elftools.elf.dynamic import DynamicSegment  # noqa: PLC0415
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415
 
@@ -176,7 +180,7 @@ def _elf_imports(path: Path) -> Imports | None:
             for segment in ELFFile(stream).iter_segments("PT_DYNAMIC"):
                 if isinstance(segment, DynamicSegment):
                     return _needed(segment)
-    except Exception:  # noqa: BLE001 - pyelftools raises whatever garbage makes it raise
+    except Exception:  # noqa: BLE001 - pyelftools raises errors of any type on garbage
         return None
     return None
 
@@ -193,7 +197,7 @@ def _needed(segment: object) -> Imports:
 
 
 def _pe_imports(path: Path) -> Imports | None:
-    """Return the DLLs that a PE file imports when it is loaded; None if it is none."""
+    """Return the DLLs that a PE file imports when it is loaded; None if it is not one."""
     import pefile  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:
@@ -202,13 +206,16 @@ def _pe_imports(path: Path) -> Imports | None:
             image.parse_data_directories(directories=[entry], import_dllnames_only=True)
             found = getattr(image, "DIRECTORY_ENTRY_IMPORT", [])
             return Imports(tuple(item.dll.decode("ascii", "replace") for item in found))
-    except Exception:  # noqa: BLE001 - pefile raises whatever garbage makes it raise
+    except Exception:  # noqa: BLE001 - pefile raises errors of any type on garbage
         return None
 
 
 def _configured(root: Path) -> list[Path]:
     folders = []
-    for name in ("ld.so.conf", *(f"ld.so.conf.d/{n}" for n in _listed(root / "etc/ld.so.conf.d"))):
+    for name in (
+        "ld.so.conf",
+        *(f"ld.so.conf.d/{n}" for n in list_names(root / "etc/ld.so.conf.d")),
+    ):
         try:
             text = (root / "etc" / name).read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -217,10 +224,3 @@ def _configured(root: Path) -> list[Path]:
             root / line.strip().lstrip("/") for line in text.splitlines() if line[:1] == "/"
         ]
     return folders
-
-
-def _listed(folder: Path) -> tuple[str, ...]:
-    try:
-        return tuple(sorted(os.listdir(folder)))  # noqa: PTH208 - names, not paths
-    except (OSError, ValueError):
-        return ()

@@ -1,4 +1,4 @@
-"""From the word for a Python to a path that can be read: a command, a wrapper, a shim."""
+"""Resolution of a --python argument, which may be a path, a command, a wrapper or a shim."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from provision.doctor.sites import sites_of
 if TYPE_CHECKING:
     from provision.core.process import Run
 
-_PATIENCE = 10.0  # seconds
+_TIMEOUT = 10.0  # seconds
 
 
 def locate(python: str, run: Run) -> Path:
-    """Return the interpreter or the folder that is meant.
+    """Return the interpreter, or the folder of the environment, that an argument refers to.
 
-    Only where no packages lie beside it, as with pyenv's shims, ``py.exe`` and other wrappers, it
-    is asked; it may crash or hang.
+    The program is run only if it has no packages beside it, as pyenv's shims, ``py.exe`` and other
+    wrappers: it may crash or hang.
 
     Args:
         python: A path, or a command that ``PATH`` finds.
         run: Runs a process.
 
     Raises:
-        UsageError: There is nothing of that name, or it was asked and gave no answer.
+        UsageError: It does not exist, or it was run and did not name its interpreter.
     """
     path = Path(python)
     if not path.exists() and not path.is_symlink() and (command := shutil.which(python)):
@@ -37,10 +37,10 @@ def locate(python: str, run: Run) -> Path:
     try:
         # -S: no site-packages, so that nothing in them runs. A wrapper needs its own variables.
         argv = [str(path), "-I", "-S", "-c", "import sys; print(sys.executable)"]
-        answer = run(argv, env=dict(os.environ), timeout=_PATIENCE).require(f"{path} does not run")
+        answer = run(argv, env=dict(os.environ), timeout=_TIMEOUT).require(f"{path} does not run")
     except ToolError as error:
         raise UsageError(
-            f"{path} does not say which environment it belongs to",
+            f"{path} does not report which environment it belongs to",
             evidence="\n".join(filter(None, (error.what, error.evidence))),
             cause=error.cause,
             remedy="give the path of the environment's own interpreter, or of its folder",

@@ -1,4 +1,4 @@
-"""A log to findings: rules are data, the engine orders what they say and holds its tongue."""
+"""Diagnosis of logs: applies the rules of ``log_rules.toml`` and orders their findings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from provision.core.findings import Finding, Level
 from provision.doctor.failures import last_failure
 from provision.doctor.matcher import Search
 from provision.doctor.normalize import normalize_log
-from provision.doctor.predicates import CONDITIONS
+from provision.doctor.predicates import PREDICATES
 from provision.doctor.sampling import sample
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from provision.doctor.failures import Failure
     from provision.doctor.matcher import Hit
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _EVIDENCE = 300
-_PLAIN = "not-environment"
-# Ends that a doubtful cause may explain: they tell of a device or, as an abort does, of nothing.
+_OWN_FAULT = "not-environment"
+# Last lines that a weak match may explain: they name a device or, as an abort does, nothing at all.
 _OPEN_END = re.compile(
     r"^(?!.*out of memory).*\b((gpu|device|driver)s?|cuda|xpu|sycl)\b|\bAborted\b", re.IGNORECASE
 )
@@ -34,18 +34,21 @@ _WARNED = re.compile(r"\b[A-Z]\w+Warning: |\b(WARN|WARNING|INFO|DEBUG)\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LogRule:
     """One rule of ``log_rules.toml``.
 
     Attributes:
-        code: What it diagnoses.
-        any: It fires where one of these patterns is found in a line …
-        also: … all of these are found somewhere in the log …
-        unless: … and none of these is.
-        anywhere: Whether it is a cause wherever it stands, before the last traceback too.
-        test: Name of a further condition on the match, of `conditions.py`.
-        level: How bad; the code's own if None.
-        cause: Instead of the code's own; ``{name}`` stands for a group of the match.
+        code: The code that it reports.
+        any: It fires where one of these patterns matches a line …
+        also: … all of these match some line of the log …
+        unless: … and none of these does.
+        anywhere: Whether a match before the last traceback counts as a cause too.
+        test: Name of a further condition on the match, in ``predicates.py``.
+        smoke: Whether it applies to the evidence of smoke checks only. Their programs are known to
+            be right and small, so what a log shows of a user's program (out of memory, tensors of
+            two devices) shows a fault of the machine there.
+        level: Level of the finding; that of the code if None.
+        cause: Replaces the text of the code; ``{name}`` is replaced by a group of the match.
         remedy: Likewise.
     """
 
@@ -55,14 +58,15 @@ class Rule:
     unless: tuple[str, ...] = ()
     anywhere: bool = False
     test: str | None = None
+    smoke: bool = False
     level: str | None = None
     cause: str | None = None
     remedy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """What a code means, in words for the user, of ``findings.toml``."""
+class FindingText:
+    """The texts of a code, from ``findings.toml``."""
 
     level: str
     symptom: str
@@ -72,29 +76,44 @@ class Text:
 
 
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
-    """Return what a log tells about its environment, worst first; never raises.
+    """Return what a log shows of its environment, worst first; never raises.
 
     Args:
-        source: A text, or a stream of bytes of any size, read once from where it stands.
+        source: A text, or a stream of bytes of any size, read once from its position.
 
     Returns:
         One finding per code. A program error that no environment explains gives one note,
-        ``not-environment``; a log that shows no failure gives nothing, or notes on its noise.
+        ``not-environment``; a log without a failure gives nothing, or notes on warnings.
     """
+    return _diagnose(source, smoke=False)
+
+
+def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
+    """Return what the evidence of a failed smoke check shows, or None.
+
+    Args:
+        evidence: Lines of an error message, of what led to it, and of the traceback.
+    """
+    found = _diagnose("\n".join(evidence), smoke=True)
+    return next((finding for finding in found if finding.bad), None)
+
+
+def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
     warned = {line.number for line in raw if _WARNED.search(line.text)}
     failure = last_failure(lines)
-    matched = _matched(Search(lines))
+    matched = _matched(Search(lines), smoke=smoke)
 
-    def before(rule: Rule, hit: Hit) -> bool:
+    def before(rule: LogRule, hit: Hit) -> bool:
         return not rule.anywhere and hit[0] < failure.start
 
-    # A failure that no rule knows is the program's own; what was said before it was survived.
-    told = failure.wrapped or any(
+    # If no rule matches the last failure or the lines just above it, the failure is the program's
+    # own, and the program survived what matched earlier: those findings become notes.
+    explained = failure.wrapped or any(
         not before(rule, hit) or hit[0] in failure.near for rule, hit in matched
     )
-    unknown = failure.ended is not None and not told
+    unknown = failure.ended is not None and not explained
     named = any(hit[0] == failure.ended for _, hit in matched)
     doubtful = _unexplained(failure, matched, lines)
     findings = []
@@ -104,40 +123,44 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
         survived = hit[0] < failure.worked and not rule.anywhere
         note = unknown or survived or (doubtful and weak)
         findings.append((before(rule, hit), _finding(rule, hit, lines, note=note)))
-    accused = any(finding.bad or finding.code == _PLAIN for _, finding in findings)
+    accused = any(finding.bad or finding.code == _OWN_FAULT for _, finding in findings)
     if failure.ended is not None and not accused and not named:
-        findings.insert(0, (False, _plain(lines[failure.ended])))
+        findings.insert(0, (False, _own_fault(lines[failure.ended])))
     order = list(Level)
+    # Of one level, what was before the last traceback comes last. The sort is stable, so otherwise
+    # the order of the rules stays: causes first.
     findings.sort(key=lambda pair: (order.index(pair[1].level), pair[0]))
     return [finding for _, finding in findings]
 
 
-def _matched(search: Search) -> list[tuple[Rule, Hit]]:
+def _matched(search: Search, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
     """Return the first rule of each code that fires, in the order of the file."""
-    found: dict[str, tuple[Rule, Hit]] = {}
-    for rule in rules():
+    found: dict[str, tuple[LogRule, Hit]] = {}
+    for rule in log_rules():
+        if rule.smoke and not smoke:
+            continue
         if rule.code not in found and (hit := _fires(rule, search)):
             found[rule.code] = (rule, hit)
     return list(found.values())
 
 
 def _unexplained(
-    failure: Failure, matched: Sequence[tuple[Rule, Hit]], lines: Sequence[Line]
+    failure: Failure, matched: Sequence[tuple[LogRule, Hit]], lines: Sequence[Line]
 ) -> bool:
-    """Whether the end is of another kind and no rule knows it or what follows.
+    """Whether the last line names no device, and no rule matches it or a line after it.
 
-    What is merely doubtful, such as an integrated GPU in a list, or what was only warned of,
-    does not explain such an end.
+    A weak match, such as a warning or an integrated GPU in a list, does not explain such a failure.
     """
     if failure.ended is None or _OPEN_END.search(lines[failure.ended].text):
         return False
     return all(hit[0] < failure.ended for _, hit in matched)
 
 
-def _fires(rule: Rule, search: Search) -> Hit | None:
+def _fires(rule: LogRule, search: Search) -> Hit | None:
     hits = [hit for pattern in rule.any for hit in search.find(pattern)]
     if rule.test:
-        hits = [hit for hit in hits if CONDITIONS[rule.test](hit, search)]
+        hits = [hit for hit in hits if PREDICATES[rule.test](hit, search)]
+    # `unless` and `also` are searched only after a hit: most rules have none in a given log.
     if not hits or any(search.find(pattern) for pattern in rule.unless):
         return None
     if not all(search.find(pattern) for pattern in rule.also):
@@ -145,8 +168,8 @@ def _fires(rule: Rule, search: Search) -> Hit | None:
     return max(hits, key=lambda hit: hit[0])
 
 
-def _finding(rule: Rule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Finding:
-    text = texts()[rule.code]
+def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Finding:
+    text = finding_texts()[rule.code]
     groups = {name: value or "" for name, value in hit[1].groupdict().items()}
     remedy = (rule.remedy or text.remedy).format_map(_Blank(groups))
     if text.reference:
@@ -161,13 +184,13 @@ def _finding(rule: Rule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Find
     )
 
 
-def _level(rule: Rule) -> Level:
-    return Level(rule.level or texts()[rule.code].level)
+def _level(rule: LogRule) -> Level:
+    return Level(rule.level or finding_texts()[rule.code].level)
 
 
-def _plain(line: Line) -> Finding:
-    text = texts()[_PLAIN]
-    return Finding(_PLAIN, Level.NOTE, text.symptom, text.cause, text.remedy, (_quote(line),))
+def _own_fault(line: Line) -> Finding:
+    text = finding_texts()[_OWN_FAULT]
+    return Finding(_OWN_FAULT, Level.NOTE, text.symptom, text.cause, text.remedy, (_quote(line),))
 
 
 def _quote(line: Line) -> str:
@@ -176,24 +199,26 @@ def _quote(line: Line) -> str:
 
 
 class _Blank(dict[str, str]):
+    """Groups of a match; one that the matching alternative lacks is shown as ``<name>``."""
+
     def __missing__(self, name: str) -> str:
         return f"<{name}>"
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
-    """Return the log rules, the ones that come first being the deeper causes."""
+def log_rules() -> tuple[LogRule, ...]:
+    """Return the log rules in the order of the file: causes before their symptoms."""
     data = tomllib.loads((_HERE / "log_rules.toml").read_text(encoding="utf-8"))
     return tuple(_rule(row) for row in data["rule"])
 
 
-def _rule(row: dict[str, Any]) -> Rule:
+def _rule(row: dict[str, Any]) -> LogRule:
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
-    return Rule(**fields)
+    return LogRule(**fields)
 
 
 @cache
-def texts() -> dict[str, Text]:
-    """Return what each code means."""
+def finding_texts() -> dict[str, FindingText]:
+    """Return the texts of every code."""
     data = tomllib.loads((_HERE / "findings.toml").read_text(encoding="utf-8"))
-    return {code: Text(**row) for code, row in data.items()}
+    return {code: FindingText(**row) for code, row in data.items()}

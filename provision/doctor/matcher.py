@@ -1,4 +1,9 @@
-"""Finding many patterns in many lines quickly: by a literal first, by the pattern then."""
+"""Search of many patterns in many lines: for a literal part of a pattern first.
+
+There are some 860 patterns and up to tens of thousands of lines, and nearly no pattern matches.
+`str.find` of a literal in the whole text costs about a hundredth of matching the pattern on every
+line, and without a hit the pattern need not even be compiled, which costs more than the search.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,10 @@ if TYPE_CHECKING:
 
     from provision.doctor.sampling import Line
 
+# Limits for a log that repeats a literal in every line: findings quote one line, so the last
+# matches are enough.
 _MOST_HITS = 32
-_MOST_LOOKS = 4096
+_MOST_LINES = 4096
 # An escaped sign, a group's beginning, a class, another special sign, or a plain character.
 _TOKEN = re.compile(
     r"\\(?P<escaped>[^A-Za-z0-9])|(?P<open>\((?:\?(?:P<\w+>|:|=|!|<=|<!))?)"
@@ -24,31 +31,31 @@ _TOKEN = re.compile(
 Hit = tuple[int, re.Match[str]]
 """The index of a line in the sample, and the match in it."""
 
-Needles = frozenset[str]
-"""Texts of which at least one is in whatever a pattern matches."""
+Literals = frozenset[str]
+"""Texts of which at least one is part of every match of a pattern."""
 
 
 @cache
-def needles(pattern: str) -> Needles:
+def literals(pattern: str) -> Literals:
     """Return texts, in lower case, of which every match of a pattern contains at least one.
 
-    The longest literal, or the group whose shortest alternative is longest; looking for these
-    first is a hundred times faster than trying every pattern on every line.
+    That is the longest literal of the pattern, or the group whose shortest alternative is longest:
+    the longer a text, the fewer lines contain it. A look-ahead or an optional part gives none.
     """
     return _alternatives(_TOKEN.finditer(pattern))
 
 
-def _alternatives(tokens: Iterator[re.Match[str]]) -> Needles:
-    """Read up to the end of a group; each alternative gives the best of its parts."""
+def _alternatives(tokens: Iterator[re.Match[str]]) -> Literals:
+    """Read up to the end of a group; each alternative contributes the best of its parts."""
     best: set[str] = set()
-    parts: list[Needles] = []
+    parts: list[Literals] = []
     run = ""
     for token in tokens:
         sign = token["sign"] or ""
         if literal := token["escaped"] or token["plain"]:
             run += literal.lower()
             continue
-        if sign[:1] in ("?", "*", "{"):  # what stands before it may be absent
+        if sign[:1] in ("?", "*", "{"):  # the character or group before it may be absent
             parts.append(frozenset({run[:-1]}))
             parts = parts[:-2] + parts[-1:] if not run and len(parts) > 1 else parts
             run = ""
@@ -68,39 +75,40 @@ def _alternatives(tokens: Iterator[re.Match[str]]) -> Needles:
     return frozenset(best | _best([*parts, frozenset({run})]))
 
 
-def _best(parts: list[Needles]) -> Needles:
+def _best(parts: list[Literals]) -> Literals:
     return max(parts, key=lambda part: min(map(len, part)))
 
 
 class Search:
-    """All lines of a sample, asked for one pattern after another; answers are remembered."""
+    """The lines of a sample, searched for one pattern after another; results are cached."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
         self._text = "\n".join(line.text for line in lines).lower()
+        # Of the lowered text: İ, for one, becomes two characters.
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line.text.lower()) + 1)
         self._found: dict[str, list[Hit]] = {}
 
     def find(self, pattern: str) -> list[Hit]:
-        """Return where a pattern matches, whatever the case, at most once per line."""
+        """Return the matches of a pattern, ignoring case, at most one per line, the last 32."""
         if pattern not in self._found:
-            lines = self._lines_with(needles(pattern))
+            lines = self._lines_with(literals(pattern))
             self._found[pattern] = self._matches(pattern, lines) if lines else []
         return self._found[pattern]
 
     def _matches(self, pattern: str, lines: list[int]) -> list[Hit]:
-        compiled = re.compile(pattern, re.IGNORECASE)  # costs more than all the rest
+        compiled = re.compile(pattern, re.IGNORECASE)
         found = ((index, compiled.search(self.lines[index].text)) for index in lines)
         return [(index, match) for index, match in found if match][-_MOST_HITS:]
 
-    def _lines_with(self, wanted: Needles) -> list[int]:
+    def _lines_with(self, wanted: Literals) -> list[int]:
         found: set[int] = set()
         for literal in wanted:
             at = self._text.find(literal)
-            while at >= 0 and len(found) < _MOST_LOOKS:
+            while at >= 0 and len(found) < _MOST_LINES:
                 index = bisect_right(self._starts, at) - 1
                 found.add(index)
-                at = self._text.find(literal, self._starts[index + 1])
+                at = self._text.find(literal, self._starts[index + 1])  # once per line is enough
         return sorted(found)

@@ -1,4 +1,9 @@
-"""Lines as the program printed them, whatever a log went through before it was pasted."""
+"""Normalization of pasted logs: the lines as the program printed them.
+
+Many patterns, and the search for the last traceback, depend on how a line begins. A log may have
+passed through a logger, a container runtime, a terminal, a chat or a word processor before it was
+pasted; each adds a prefix, wraps lines, or replaces characters.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +20,8 @@ if TYPE_CHECKING:
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SUCCESS)"
 _TIME = r"\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d[-/]\d{4})"
-# What others write before a line. Each takes one blank at most after itself, for indentation
-# tells a traceback's parts apart.
+# Prefixes that other programs put before a line. Each pattern consumes at most one blank after the
+# prefix: the indentation that remains separates the parts of a traceback.
 _PREFIX = re.compile(
     r">\ ?|\s*[│┃║]\ ?|\|\ (?!\|)"  # quoted in a chat; in a box
     rf"|\[?{_DATE}[T ]{_TIME}\]?"  # loggers, with the level and the logger's name
@@ -29,28 +34,29 @@ _PREFIX = re.compile(
     r"|\[(?:rank|default)?\d+\]:\ ?|\([\w.:+ -]*\bpid=\d+[^)]*\)\ ?",  # torchrun; Ray and vLLM
     re.VERBOSE,
 )
-_MOST_PREFIXES = 5
+_MOST_PREFIXES = 5  # nested, such as docker compose and a logger in a quotation
 _BOX_END = re.compile(r"\s*[│┃║]$")
-# A text with its line ends written out, as repr does; not a Windows path with an n.
-_WRITTEN_OUT = re.compile(r"^\s*(?:\{|b?['\"])|\(most recent call last\):\\n")
+# A text whose line ends are escaped, as by repr. A \n alone is no sign of one: it may be part of a
+# Windows path such as C:\new.
+_ESCAPED_TEXT = re.compile(r"^\s*(?:\{|b?['\"])|\(most recent call last\):\\n")
 _QUOTE = re.compile(r"^\s*b?['\"]")
-_WRITTEN_END = re.compile(r"(?<!\\)(?:\\r)?\\n")
-_WRITTEN_SIGN = re.compile(r"\\([\"'\\])")
-# The keys under which Docker and loggers keep what was printed.
+_ESCAPED_END = re.compile(r"(?<!\\)(?:\\r)?\\n")
+_ESCAPED_SIGN = re.compile(r"\\([\"'\\])")
+# The keys under which Docker and JSON loggers store the message.
 _MESSAGE = re.compile(r"^(?:log|msg|line|text|event)$|message|error|exc|stack|trace|output|detail")
 _ENTITY = re.compile(r"&(?:quot|apos|lt|gt|amp|nbsp|#\d+|#x[\da-f]+);", re.IGNORECASE)
-# Word processors and chats put these for plain signs; editors put a mark before the first line.
+# Word processors and chats replace plain blanks and quotes by these; editors add a byte order mark.
 _SIGNS = str.maketrans("\u00a0\u2018\u2019\u201c\u201d", " ''\"\"", "\ufeff")
-_CONSOLES = (80, 120)
-_MOST_PARTS = 50  # more lines of one width are data
+_CONSOLES = (80, 120)  # default widths of terminals
+_MOST_PARTS = 50  # more lines of that width in a row are data, not one wrapped line
 
 
 def normalize_log(lines: Sequence[Line]) -> list[Line]:
-    """Return lines without what chats, loggers, containers and consoles did to them."""
+    """Return lines without prefixes, wrapping, escapes and a common margin; numbers are kept."""
     bare = [
         Line(line.number, _bare(text.translate(_SIGNS)))
         for line in _unwrapped(lines)
-        for text in _written_out(line.text)
+        for text in _unescaped(line.text)
     ]
     texts = [line.text for line in bare if line.text]
     margin = min((len(text) - len(text.lstrip()) for text in texts), default=0)
@@ -68,18 +74,18 @@ def _bare(text: str) -> str:
     return text.rstrip()
 
 
-def _written_out(text: str) -> list[str]:
-    """Cut a line that holds a whole text: an object of JSON, or line ends written as signs."""
+def _unescaped(text: str) -> list[str]:
+    """Split a line that holds a whole text: a JSON object, or a text with escaped line ends."""
     if text.startswith("{") and (values := _json(text)):
         return [part for value in values for part in value.splitlines()]
-    if "\\n" not in text or not _WRITTEN_OUT.search(text):
+    if "\\n" not in text or not _ESCAPED_TEXT.search(text):
         return [text]
     text = _QUOTE.sub("", text)
-    return [_WRITTEN_SIGN.sub(r"\1", part) for part in _WRITTEN_END.split(text)]
+    return [_ESCAPED_SIGN.sub(r"\1", part) for part in _ESCAPED_END.split(text)]
 
 
 def _json(text: str) -> list[str]:
-    """Return the messages of an object; of anything else nothing."""
+    """Return the messages of a JSON object; nothing if it is none."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -89,9 +95,10 @@ def _json(text: str) -> list[str]:
 
 
 def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
-    """Add what a console cut at its width, whole again: no line is longer, some just as long.
+    """Yield the lines, and after the parts of a line that a terminal wrapped the whole line.
 
-    The parts stay, for a log may have a longest line of that length by chance.
+    Lines were wrapped if the longest is exactly as wide as a terminal. The parts are yielded too,
+    since a log may have a longest line of that length by chance.
     """
     width = max((len(line.text) for line in lines), default=0)
     parts: list[Line] = []

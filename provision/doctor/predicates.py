@@ -1,4 +1,4 @@
-"""Conditions of log rules that one pattern in one line cannot express."""
+"""Conditions of log rules, named in ``test``, that a pattern within one line cannot express."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _listed(hit: Hit) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
 
 
 def _below_all(hit: Hit, _search: Search) -> bool:
-    """Whether every version that the index offers is newer: the rest needs an older Python.
+    """Whether the index offers newer versions only: older ones have wheels for an older Python.
 
-    An index that offers no build of the wanted kind, such as ``+xpu``, is another one.
+    False if it offers no build of the wanted kind, such as ``+xpu``: then it is the wrong index.
     """
     wanted, listed = _listed(hit)
     offered = (hit[1].groupdict().get("local") or "") in hit[1]["listed"]
@@ -37,27 +37,27 @@ def _other_prefix(hit: Hit, search: Search) -> bool:
 
 
 def _other_python(hit: Hit, search: Search) -> bool:
-    """Whether NumPy's built modules are for another Python than the one that runs."""
+    """Whether NumPy's compiled modules are for another Python than the one that runs."""
     built = search.find(r"_umath\.c(?:python-|p)3(?P<minor>\d+)\b")
     built += search.find(r"/lib/python3\.(?P<minor>\d+)/site-packages/numpy")
     return any(other[1]["minor"] != hit[1]["minor"] for other in built)
 
 
 def _satisfied_elsewhere(hit: Hit, search: Search) -> bool:
-    """Whether an installer said that the missing module was there already."""
+    """Whether an installer reported the missing module as already installed."""
     found = search.find(r"Requirement already satisfied: (?P<name>[\w.-]+)")
     return any(other[1]["name"].replace("-", "_") == hit[1]["module"] for other in found)
 
 
 def _other_soname(hit: Hit, search: Search) -> bool:
-    """Whether another version of the library that is missing is there."""
+    """Whether the log names another version of the missing library."""
     name = hit[1]["lib"]
     base = re.escape(name.rpartition(".")[0])
     return any(other[1][0] != name for other in search.find(rf"{base}\.\d+"))
 
 
 def _no_gpu_listed(hit: Hit, search: Search) -> bool:
-    """Whether sycl-ls names no GPU in this listing, the last one."""
+    """Whether the last listing of sycl-ls names no GPU."""
     first = hit[0]
     while first and search.lines[first - 1].text.startswith("["):
         first -= 1
@@ -65,18 +65,18 @@ def _no_gpu_listed(hit: Hit, search: Search) -> bool:
 
 
 def _more_is_free(hit: Hit, _search: Search) -> bool:
-    """Whether more memory is free than is asked for."""
+    """Whether more memory is free than was requested."""
     return float(hit[1]["free"]) > float(hit[1]["wanted"])
 
 
 def _flag_given_as_false(hit: Hit, search: Search) -> bool:
-    """Whether a flag that was given as False shows up as True."""
+    """Whether a flag that was given as False is printed as True."""
     flag = hit[1]["flag"].replace("-", "_")
     return bool(search.find(rf"\b{re.escape(flag)}['\"]?\s*[=:]\s*True\b"))
 
 
 def _answered(pattern: str) -> Callable[[Hit, Search], bool]:
-    """Whether the next line, in an interactive session, answers so."""
+    """Return the condition that the next line, the result in an interactive session, matches."""
     answer = re.compile(pattern, re.IGNORECASE)
 
     def condition(hit: Hit, search: Search) -> bool:
@@ -85,7 +85,7 @@ def _answered(pattern: str) -> Callable[[Hit, Search], bool]:
     return condition
 
 
-CONDITIONS: dict[str, Callable[[Hit, Search], bool]] = {
+PREDICATES: dict[str, Callable[[Hit, Search], bool]] = {
     "answered-no": _answered(r"^\s*(False|0)\s*$"),
     "answered-yes": _answered(
         r"^\s*(True|[1-9])\s*$|:gpu|^(?!\[opencl:(cpu|acc)).*Intel\(R\)|NVIDIA"

@@ -1,4 +1,8 @@
-"""What is kept of a log: all of a small one, of a huge one its start and its distinct lines."""
+"""Sampling of logs: a small log is kept whole, of a huge one its start and its distinct lines.
+
+A training run of days writes gigabytes that repeat one template. The diagnosis must not take much
+longer than reading the file, and its memory must not grow with the file.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BLOCK = 1 << 19
-_HEAD_BYTES = 1 << 19
+_HEAD_BYTES = 1 << 19  # versions, devices and first warnings are printed at the start
 _TAIL_LINES = 8_000
-_LINE = 4_000  # pip lists every version it knows on one line
-_TEMPLATES = 200_000
-_LATE_BLOCKS = 4
+_LINE = 4_000  # a longer line loses its middle; pip lists all versions of a package in one line
+_TEMPLATES = 200_000  # distinct lines to remember; a log with more does not repeat itself
+_LATE_BLOCKS = 4  # the end of such a log, which is kept whole
 _DIGITS = b"0123456789"
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -31,13 +35,12 @@ class Line:
 
 
 def sample(source: str | BinaryIO) -> list[Line]:
-    """Return the lines of a log that are worth looking at, in order.
+    """Return the lines of a log that can matter, in order.
 
-    The first half MiB is kept whole. After them a line counts only if its like, digits apart, has
-    not been seen, and only the last 8,000 such lines are kept: what ends a program stands at its
-    end, and a training loop says the same thing a million times. Of a log that never repeats
-    itself only the end is looked at. Memory stays bounded whatever comes: binary data, one line of
-    gigabytes, UTF-16 as PowerShell writes it.
+    The first half MiB is kept whole. After it a line is kept only if no earlier line is equal
+    without digits, and of these only the last 8,000: the error that ends a program is at the end,
+    and a training loop repeats its lines. Of a log that does not repeat itself the end is kept.
+    Memory stays bounded for any input: binary data, one line of gigabytes, UTF-16 from PowerShell.
     """
     if isinstance(source, str):
         source = io.BytesIO(source.encode("utf-8", "surrogatepass"))
@@ -61,12 +64,12 @@ def sample(source: str | BinaryIO) -> list[Line]:
 
 
 def _fresh(block: bytes, number: int, seen: set[bytes]) -> list[tuple[int, bytes]]:
-    """Return the lines of a block whose like has not been seen, numbered; most blocks hold none.
+    """Return the numbered lines of a block whose template is new; most blocks have none.
 
-    They stay raw: of millions of them only the last are read.
+    They stay undecoded: of millions of lines only the last few thousand are used.
     """
     templates = block.translate(None, _DIGITS).split(b"\n")
-    new = set(templates) - seen
+    new = set(templates) - seen  # no Python loop over the lines of a block that repeats itself
     if not new:
         return []
     seen |= {template for template in new if len(template) < _LINE}
@@ -81,7 +84,7 @@ def _line(number: int, raw: bytes) -> Line:
 
 
 def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Cut a stream at line ends; a progress bar's carriage return ends a line too."""
+    """Yield blocks that end at a line end; a progress bar's carriage return ends a line too."""
     rest = b""
     for block in blocks:
         text = rest + block
@@ -112,7 +115,7 @@ def _utf8(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _wide(start: bytes) -> str | None:
-    """Return the encoding of a text in two bytes a sign, which may have lost its mark."""
+    """Return the encoding of UTF-16 text, which may lack its byte order mark; None of others."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     high = start[1:200:2]

@@ -1,4 +1,4 @@
-"""Where the packages of an interpreter lie, as Python and Debian lay it out; read from disk."""
+"""Package folders of an interpreter, in the layouts of Python, Windows and Debian."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from provision.doctor.distributions import read_text
 from provision.environment.installed import site_packages
+from provision.environment.reading import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def prefix_of(python: Path) -> Path:
-    """Return the folder of the environment that an interpreter, or the folder itself, names."""
+    """Return the folder of an environment, given its interpreter or the folder itself."""
     if python.is_dir():
         return python
     if python.parent.name in ("bin", "Scripts"):
         return python.parent.parent
-    return python.parent  # conda on Windows keeps python.exe at the top
+    return python.parent  # conda on Windows has python.exe in the prefix itself
 
 
 def sites_of(python: Path) -> list[Path]:
-    """Return the folders that it imports installed packages from, the first one first.
+    """Return the folders from which an interpreter imports installed packages, in search order.
 
-    Nothing for a path that is not there, or that no packages belong to.
+    Nothing for a path that does not exist, or that has no such folder.
     """
     try:
         if not python.exists() and not python.is_symlink():
@@ -48,17 +48,17 @@ def config_of(prefix: Path) -> dict[str, str]:
 
 
 def _minor(python: Path, config: dict[str, str]) -> str:
-    """Return the interpreter's minor version, such as ``3.11``; "" if it does not show."""
+    """Return the interpreter's minor version, such as ``3.11``; "" if it is unknown."""
     version = config.get("version_info") or config.get("version") or ""
-    told = re.match(r"3\.\d+", version) or re.search(r"3\.\d+$", os.path.realpath(python))
-    return told[0] if told else ""
+    found = re.match(r"3\.\d+", version) or re.search(r"3\.\d+$", os.path.realpath(python))
+    return found[0] if found else ""
 
 
 def _folders(prefix: Path, minor: str) -> list[Path]:
     known = (
         prefix / "Lib" / "site-packages",
         prefix / "lib" / f"python{minor}" / "site-packages",
-        # Debian's own Python: what pip installed, then what apt did.
+        # Debian's Python: packages of pip, then those of apt, in the order of sys.path.
         prefix / "local" / "lib" / f"python{minor}" / "dist-packages",
         prefix / "lib" / "python3" / "dist-packages",
     )

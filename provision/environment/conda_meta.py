@@ -1,4 +1,4 @@
-"""What the conda layer installed: the files that ``conda-meta/*.json`` names, with their hashes."""
+"""Installed conda packages: the files that ``conda-meta/*.json`` lists, with their hashes."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ FOLDER = "conda-meta"
 
 @dataclass(frozen=True, slots=True)
 class InstalledCondaPackage:
-    """One conda package as its file in ``conda-meta`` tells it.
+    """One conda package, from its file in ``conda-meta``.
 
     Attributes:
         name: Package.
-        version: As the channel writes it.
-        sha256: Of the archive that it came from.
+        version: In the form of the channel.
+        sha256: Of the archive that was installed.
         folder: Its file in ``conda-meta``.
-        lines: Its files, relative to site-packages like those of a wheel's RECORD.
-        shipped: Path -> sha256 of the file as the archive holds it, which is the same on every
-            machine, unlike that of a file into which the prefix was written; "" for what no
-            archive holds, such as the command of an entry point.
+        entries: Its files, relative to site-packages like those of a wheel's RECORD.
+        shipped: Path -> sha256 of the file in the archive, which is the same on every machine,
+            unlike that of a file into which the prefix was written; "" for a file that is not in
+            the archive, such as the command of an entry point.
     """
 
     name: str
     version: str
     sha256: str
     folder: Path
-    lines: list[RecordEntry]
+    entries: list[RecordEntry]
     shipped: dict[str, str]
 
     def files(self) -> list[RecordEntry]:
         """Return its files."""
-        return self.lines
+        return self.entries
 
 
 def installed_conda_packages(prefix: Path, site: Path) -> list[InstalledCondaPackage]:
@@ -50,32 +50,31 @@ def installed_conda_packages(prefix: Path, site: Path) -> list[InstalledCondaPac
     Raises:
         SpecError: A file in ``conda-meta`` is not one that an installer writes.
     """
-    return [_package(path, prefix, site) for path in sorted((prefix / FOLDER).glob("*.json"))]
+    return [_package(file, prefix, site) for file in sorted((prefix / FOLDER).glob("*.json"))]
 
 
-def _package(path: Path, prefix: Path, site: Path) -> InstalledCondaPackage:
+def _package(file: Path, prefix: Path, site: Path) -> InstalledCondaPackage:
     try:
-        told = json.loads(path.read_bytes())
-        entries = told["paths_data"]["paths"]
+        data = json.loads(file.read_bytes())
+        paths = data["paths_data"]["paths"]
         inside = site.relative_to(prefix).as_posix()
-        places = [_relative(entry["_path"], inside) for entry in entries]
-        pairs = list(zip(places, entries, strict=True))
+        pairs = [(_relative(entry["_path"], inside), entry) for entry in paths]
         return InstalledCondaPackage(
-            name=told["name"],
-            version=told["version"],
-            sha256=told.get("sha256", ""),
-            folder=path,
-            lines=[_recorded(place, entry) for place, entry in pairs],
+            name=data["name"],
+            version=data["version"],
+            sha256=data.get("sha256", ""),
+            folder=file,
+            entries=[_recorded(path, entry) for path, entry in pairs],
             shipped={
-                place: entry.get("sha256", "") if entry["path_type"] == "hardlink" else ""
-                for place, entry in pairs
+                path: entry.get("sha256", "") if entry["path_type"] == "hardlink" else ""
+                for path, entry in pairs
             },
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SpecError(
-            f"cannot read {path}",
+            f"cannot read {file}",
             evidence=repr(error),
-            cause="it was edited, or its installation was cut short",
+            cause="the file was edited, or the installation was interrupted",
             remedy="build again",
         ) from error
 
@@ -88,13 +87,13 @@ def _relative(path: str, site: str) -> str:
     return up + path[len(site) + 1 if site else 0 :]
 
 
-def _recorded(place: str, entry: dict[str, Any]) -> RecordEntry:
+def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:
     if entry["path_type"] in {"softlink", "directory"}:
-        return RecordEntry(place, "", "")  # it has to be there; what it leads to is recorded itself
+        return RecordEntry(path, "", "")  # has to exist; the target of a link has its own entry
     digest = entry.get("sha256_in_prefix") or entry.get("sha256") or ""
-    # Writing the prefix into a file changes its size, which is told as it was before.
+    # The recorded size is that of the archive; writing the prefix into a file changes it.
     length = "" if entry.get("prefix_placeholder") else str(entry.get("size_in_bytes", ""))
-    return RecordEntry(place, _hash(digest), length)
+    return RecordEntry(path, _hash(digest), length)
 
 
 def _hash(digest: str) -> str:
@@ -102,7 +101,7 @@ def _hash(digest: str) -> str:
     return f"sha256={encoded}" if digest else ""
 
 
-def conda_dist_infos(brought: Iterable[InstalledCondaPackage]) -> set[str]:
-    """Return the names of the ``.dist-info`` folders that conda packages brought."""
-    places = (line.path.split("/") for package in brought for line in package.lines)
-    return {parts[0] for parts in places if len(parts) == 2 and parts[0].endswith(".dist-info")}
+def conda_dist_infos(packages: Iterable[InstalledCondaPackage]) -> set[str]:
+    """Return the names of the ``.dist-info`` folders that conda packages installed."""
+    paths = (entry.path.split("/") for package in packages for entry in package.entries)
+    return {parts[0] for parts in paths if len(parts) == 2 and parts[0].endswith(".dist-info")}

@@ -1,4 +1,8 @@
-"""What is installed: distributions and their RECORDs, read from disk without running anything."""
+"""Installed distributions and their RECORDs, read from disk: nothing of them is run or imported.
+
+Environments of any origin are read, so any file may be absent, cut short or garbage; its property
+is then empty. A property reads its file when it is first used: most callers need names only.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,30 @@ import base64
 import binascii
 import csv
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from provision.environment.reading import list_names, read_text
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from packaging.version import Version
+
+# Bounds for a METADATA file that is none, such as a large binary file of that name.
+_MOST_HEADERS = 10_000
+_LONGEST_HEADER = 1 << 16
+# The part of a module's file name that names its Python; stable-ABI modules (.abi3.so) have none.
+_COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 
 
 class RecordEntry(NamedTuple):
-    """One line of a RECORD; an environment has some 20,000, so it is a tuple, decoded when asked.
+    """One line of a RECORD.
+
+    An environment has some 20,000 of them, and most are only compared by path and size: so it is a
+    tuple of the text as it stands, and size and digest are decoded on access.
 
     Attributes:
         path: Relative to site-packages, with forward slashes.
@@ -44,13 +62,13 @@ class RecordEntry(NamedTuple):
             return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: cached_property stores its value in the instance
 class InstalledDistribution:
-    """One distribution as its ``.dist-info`` folder tells it.
+    """One distribution and its ``.dist-info`` folder.
 
     Attributes:
         name: Normalised; empty where the metadata cannot be read.
-        version: As written in the metadata.
+        version: As written in the metadata, with the local part.
         folder: The ``.dist-info`` folder.
     """
 
@@ -68,37 +86,145 @@ class InstalledDistribution:
 
     @property
     def installer(self) -> str:
-        """The tool that says it installed this."""
-        try:
-            text = (self.folder / "INSTALLER").read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            text = ""
-        return text or "an unknown tool"
+        """The tool that installed it, by its own statement."""
+        return read_text(self.folder / "INSTALLER").strip() or "an unknown tool"
 
-    def requires(self) -> list[str]:
-        """Return its Requires-Dist lines."""
-        return [value for key, value in _headers(self.folder) if key == "Requires-Dist"]
+    @cached_property
+    def requires(self) -> tuple[str, ...]:
+        """Its ``Requires-Dist`` lines."""
+        return tuple(value for key, value in self._headers if key == "Requires-Dist")
+
+    @cached_property
+    def requires_python(self) -> str:
+        """Its ``Requires-Python``, or ""."""
+        return dict(reversed(self._headers)).get("Requires-Python", "")
+
+    @cached_property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the wheel that it was installed from."""
+        return tuple(re.findall(r"^Tag: (\S+)", read_text(self.folder / "WHEEL"), re.MULTILINE))
+
+    @cached_property
+    def origin(self) -> str:
+        """The URL of a direct installation (PEP 610); "" if it came from an index."""
+        url = re.search(r'"url": *"([^"]+)"', read_text(self.folder / "direct_url.json"))
+        return url[1] if url else ""
+
+    @cached_property
+    def compiled_for(self) -> frozenset[str]:
+        """Pythons that its compiled modules are for, such as ``3.11``; not stable-ABI ones."""
+        return _pythons(self._paths)
+
+    @cached_property
+    def missing_modules(self) -> tuple[str, ...] | None:
+        """Top-level modules of its RECORD that do not exist; None without METADATA or RECORD."""
+        if not (self.folder / "METADATA").is_file():
+            return None
+        if not self._paths:
+            # Debian and conda install some packages without RECORD; pip and uv never do.
+            return None if self.installer in ("pip", "uv") else ()
+        code = (path for path in self._paths if path.endswith((".py", ".so", ".pyd")))
+        names = dict.fromkeys(path.split("/")[0] for path in code)
+        modules = [n for n in names if n.partition(".")[0].isidentifier() and n != "__pycache__"]
+        return tuple(name for name in modules if not (self.folder.parent / name).exists())
+
+    @property
+    def parsed(self) -> Version | None:
+        """The version in comparable form; None if it is no valid version."""
+        return parse_version(self.version)
+
+    def is_before(self, version: str) -> bool:
+        """Whether it is older than a version; False if either is no valid version."""
+        other = parse_version(version)
+        return bool(self.parsed and other and self.parsed < other)
+
+    @property
+    def local(self) -> str:
+        """The local part of the version, such as ``cu128``; "" if it has none."""
+        return self.version.partition("+")[2]
+
+    @property
+    def minor(self) -> str:
+        """The first two numbers of the version, such as ``2.9``."""
+        return ".".join(self.version.split(".")[:2])
+
+    @cached_property
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        return tuple(_headers(self.folder / "METADATA"))
+
+    @cached_property
+    def _paths(self) -> tuple[str, ...]:
+        return tuple(entry.path for entry in self.files() or ())
 
 
-def _headers(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the header fields of a METADATA file; none if it cannot be read."""
-    try:
-        with (folder / "METADATA").open(encoding="utf-8", errors="replace") as stream:
-            for line in stream:
-                if not line.strip():
-                    return  # the description follows, and may be long
-                key, _, value = line.partition(":")
-                yield key, value.strip()
-    except OSError:
-        return
+class EggInfo(InstalledDistribution):
+    """A distribution with ``.egg-info`` metadata, as Debian and old installers leave it.
+
+    There is no RECORD, and its requirements are in another file and syntax: neither is read.
+    """
+
+    def files(self) -> list[RecordEntry] | None:
+        """Return None: the format has no RECORD."""
+        return None
+
+    @cached_property
+    def requires(self) -> tuple[str, ...]:
+        """Nothing: the format keeps them elsewhere."""
+        return ()
+
+    @cached_property
+    def missing_modules(self) -> tuple[str, ...] | None:
+        """Nothing: without a RECORD it is unknown."""
+        return ()
+
+    @cached_property
+    def compiled_for(self) -> frozenset[str]:
+        """Pythons that its compiled modules are for, found by looking at the module's folder."""
+        module = self.name.replace("-", "_")
+        folder = self.folder.parent / module
+        return _pythons(map(str, folder.rglob("*.so")) if module.isidentifier() else ())
+
+    @cached_property
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        return tuple(_headers(_pkg_info(self.folder)))
 
 
-def name_of(requirement: str) -> str:
-    """Return the distribution that a requirement asks for, normalised; empty if it is none."""
-    from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
+def installed_distributions(site: Path) -> list[InstalledDistribution]:
+    """Return every distribution that has a ``.dist-info`` folder, sorted by name."""
+    return sorted(map(_installed, site.glob("*.dist-info")), key=lambda d: (d.name, d.folder.name))
 
-    match = re.match(r"[A-Za-z0-9._-]+", requirement)
-    return str(canonicalize_name(match[0])) if match else ""
+
+def distributions_by_name(
+    sites: Sequence[Path],
+) -> dict[str, tuple[InstalledDistribution, ...]]:
+    """Return what is installed by normalised name, ``.egg-info`` included.
+
+    Leftovers of an installation make more than one of a name. Where the metadata cannot be read,
+    name and version are taken from the name of the folder.
+
+    Args:
+        sites: Folders of packages; one that comes earlier hides the same name in a later one, as
+            on ``sys.path``.
+    """
+    found: dict[str, tuple[InstalledDistribution, ...]] = {}
+    for site in reversed(sites):
+        found |= _by_name(site)
+    return found
+
+
+def distributions_in(folders: Iterable[str]) -> dict[str, str]:
+    """Return the names of the distributions in some folders, each with its folder."""
+    return {
+        distribution_name(name): folder
+        for folder in folders
+        for name in list_names(Path(folder))
+        if name.endswith(".dist-info")
+    }
+
+
+def dist_info_names(site: Path) -> set[str]:
+    """Return the names of the ``.dist-info`` folders: one directory listing, no file read."""
+    return {path.name for path in site.glob("*.dist-info")}
 
 
 def site_packages(prefix: Path) -> Path | None:
@@ -109,20 +235,74 @@ def site_packages(prefix: Path) -> Path | None:
     return next(iter(sorted(prefix.glob("lib/python3.*/site-packages"))), None)
 
 
-def installed_distributions(site: Path) -> list[InstalledDistribution]:
-    """Return every distribution that has a ``.dist-info`` folder, sorted by name."""
-    return sorted(map(_installed, site.glob("*.dist-info")), key=lambda d: (d.name, d.folder.name))
+def distribution_name(folder: str) -> str:
+    """Return the normalised name in the name of a ``.dist-info`` folder: ``a_b-1.0`` is ``a-b``."""
+    return re.sub(r"[-_.]+", "-", folder.partition("-")[0]).lower()
 
 
-def dist_info_names(site: Path) -> set[str]:
-    """Return the names of the ``.dist-info`` folders: one directory listing, no file read."""
-    return {path.name for path in site.glob("*.dist-info")}
+def name_of(requirement: str) -> str:
+    """Return the normalised name in a requirement; empty if it is no requirement."""
+    from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
+
+    match = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return str(canonicalize_name(match[0])) if match else ""
+
+
+def parse_version(text: str) -> Version | None:
+    """Return a version in comparable form, or None if it is no valid version."""
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - not needed for names
+
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
 
 
 def _installed(folder: Path) -> InstalledDistribution:
+    return InstalledDistribution(*_name_and_version(folder / "METADATA"), folder)
+
+
+def _name_and_version(metadata: Path) -> tuple[str, str]:
     fields: dict[str, str] = {}
-    for key, value in _headers(folder):
+    for key, value in _headers(metadata):
         fields.setdefault(key, value)
         if {"Name", "Version"} <= fields.keys():
-            break
-    return InstalledDistribution(name_of(fields.get("Name", "")), fields.get("Version", ""), folder)
+            break  # both are among the first lines; the rest, and the file's end, is not read
+    return name_of(fields.get("Name", "")), fields.get("Version", "")
+
+
+def _by_name(site: Path) -> dict[str, tuple[InstalledDistribution, ...]]:
+    found: dict[str, list[InstalledDistribution]] = {}
+    for dist in installed_distributions(site):
+        stem = dist.folder.name.removesuffix(".dist-info")
+        name = dist.name or distribution_name(stem)
+        version = dist.version or stem.partition("-")[2]
+        found.setdefault(name, []).append(replace(dist, name=name, version=version))
+    for folder in site.glob("*.egg-info"):
+        name, version = _name_and_version(_pkg_info(folder))
+        name = name or distribution_name(folder.stem)
+        found.setdefault(name, [EggInfo(name, version, folder)])
+    return {name: tuple(several) for name, several in found.items()}
+
+
+def _pkg_info(egg_info: Path) -> Path:
+    return egg_info / "PKG-INFO" if egg_info.is_dir() else egg_info
+
+
+def _headers(metadata: Path) -> Iterator[tuple[str, str]]:
+    """Yield the header fields of a METADATA file; none if it cannot be read."""
+    try:
+        with metadata.open(encoding="utf-8", errors="replace") as stream:
+            for _ in range(_MOST_HEADERS):
+                line = stream.readline(_LONGEST_HEADER)
+                # An empty line ends the headers. One of blanks does not: it continues a licence.
+                if line in ("", "\n"):
+                    return
+                key, _sign, value = line.partition(":")
+                yield key, value.strip()
+    except (OSError, ValueError):
+        return
+
+
+def _pythons(paths: Iterable[str]) -> frozenset[str]:
+    return frozenset(f"3.{match[1]}" for path in paths if (match := _COMPILED.search(path)))

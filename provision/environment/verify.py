@@ -155,7 +155,7 @@ def _culprit(
 ) -> tuple[str, str]:
     """Return who replaced a package, as cause and evidence."""
     for stranger in strangers:
-        for line in stranger.requires():
+        for line in stranger.requires:
             if name_of(line) == found.name:
                 cause = f"`{found.installer} install {stranger.name}` did it"
                 return cause, f"{stranger.name} {stranger.version} requires {line}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from provision.host.drivers import driver_version, satisfies
+from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Obstacle(NamedTuple):
 
 def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
     """Return why no repair makes a GPU serve a target, or ""."""
-    if gpu.family is None and gpu.compute_capability is None:
+    if gpu.family is None and gpu.compute_capability is None and not gpu.supported:
         # Behind WSL there is no device id: the model is unknown, which is an obstacle, no reason.
         return "" if not gpu.device_id else f"device id {gpu.device_id} is not in the catalog"
     if not gpu.supported:
@@ -88,6 +88,8 @@ def _driver_obstacles(target: TargetHardware, gpu: Gpu, host: Host) -> Iterator[
             )
         if host.runtimes.level_zero is None:
             yield Obstacle("the Level Zero loader libze_loader.so.1 is absent", "install libze1")
-    version, required = driver_version(gpu, host), target.driver
-    if version and required and not satisfies(version, required):
-        yield Obstacle(f"driver {version} is not {required}", f"install a driver {required}")
+    if target.driver:
+        judged = judge_driver(gpu, host, target.driver)
+        if judged.verdict is DriverVerdict.TOO_OLD:
+            remedy = driver_remedy(gpu, host, target.driver)
+            yield Obstacle(judged.reason, remedy[0].lower() + remedy[1:])

@@ -1,29 +1,161 @@
-"""Versions of GPU drivers: which one counts on a host, and whether a range contains it."""
+"""Judge a GPU's driver against the minimum that a target requires."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from provision.host.driver_versions import explain, meets, parse
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from provision.catalog.devices import Devices
     from provision.host.model import Gpu, Host
+
+
+class DriverVerdict(StrEnum):
+    """Whether a driver meets a requirement."""
+
+    NEW_ENOUGH = "new-enough"
+    TOO_OLD = "too-old"
+    UNKNOWN = "unknown"
+    """The version is not visible, or nothing known decides; this is no fault of the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverJudgement:
+    """The judgement on one driver version.
+
+    Attributes:
+        verdict: Whether it meets the requirement.
+        reason: Why, in one clause.
+        evidence: The version, the requirement, and the builds that they were compared by.
+    """
+
+    verdict: DriverVerdict
+    reason: str
+    evidence: tuple[str, ...]
 
 
 def driver_version(gpu: Gpu, host: Host) -> str | None:
     """Return the version that a spec's ``hardware.driver`` is compared with, or None.
 
-    For Intel on Linux it is that of compute-runtime: i915 and xe have the kernel's version only.
+    For Intel on Linux it is compute-runtime's, as i915 and xe carry the kernel's version only. WSL
+    has neither of them: where no compute-runtime is seen there, it is the Windows driver's. For
+    NVIDIA it is the driver's, or that of its libcuda where a container hides the driver's.
     """
-    if gpu.vendor == "intel" and host.platform != "win-64" and gpu.device_id:
-        return host.runtimes.compute_runtime or None
-    return gpu.driver.version if gpu.driver else None
+    own = gpu.driver.version if gpu.driver else None
+    if gpu.vendor == "intel" and host.platform != "win-64":
+        behind_wsl = gpu.driver is not None and gpu.driver.name == "dxg"
+        return host.runtimes.compute_runtime or (own if behind_wsl else None)
+    if gpu.vendor == "nvidia" and gpu.driver:
+        return own or host.runtimes.cuda or None
+    return own
 
 
-def satisfies(version: str, wanted: str) -> bool:
-    """Whether a range contains a driver's version; False where it is not a PEP 440 version."""
+def judge_driver(
+    gpu: Gpu, host: Host, required: str, devices: Devices | None = None
+) -> DriverJudgement:
+    """Judge the driver of one GPU, which the evidence names; see :func:`judge_version`."""
+    judged = judge_version(driver_version(gpu, host), required, gpu.vendor, devices)
+    first, *more = judged.evidence
+    return dataclasses.replace(judged, evidence=(f"{gpu.name} has {first}", *more))
+
+
+def judge_version(
+    version: str | None, required: str, vendor: str, devices: Devices | None = None
+) -> DriverJudgement:
+    """Judge a driver version as a machine shows it; never raises.
+
+    Args:
+        version: For instance ``1.6.33578+51``; None or "" if it is not visible.
+        required: A spec's ``hardware.driver``, for instance ``>=24.39.31294``.
+        vendor: ``intel`` or ``nvidia``.
+        devices: The catalog. Without it, an Intel version is compared only with a requirement of
+            the same numbering, or with one that names a build.
+    """
+    evidence = [f"driver {version or 'of unknown version'}", f"required {required}"]
+    found = parse(version.strip(), vendor) if version else None
+    if found is None:
+        reason = f"{version} is no driver version of a known format"
+        return _unknown(reason if version else "the driver's version is not visible", evidence)
     try:
-        return SpecifierSet(wanted).contains(Version(version), prereleases=True)
+        specifiers = list(SpecifierSet(required))
+    except InvalidSpecifier:
+        return _unknown(f"{required!r} is no version specifier", evidence)
+    met = [meets(found, each, vendor, devices) for each in specifiers]
+    evidence += [line for each in specifiers for line in explain(found, each, vendor, devices)]
+    if False in met:
+        reason = f"driver {version} is not {required}"
+        return DriverJudgement(DriverVerdict.TOO_OLD, reason, tuple(evidence))
+    if None in met:
+        return _unknown(f"nothing known decides whether driver {version} is {required}", evidence)
+    reason = f"driver {version} is {required}"
+    return DriverJudgement(DriverVerdict.NEW_ENOUGH, reason, tuple(evidence))
+
+
+def _unknown(reason: str, evidence: Sequence[str]) -> DriverJudgement:
+    return DriverJudgement(DriverVerdict.UNKNOWN, reason, tuple(evidence))
+
+
+def smoke_expectation(
+    host: Host,
+    devices: Devices,
+    *,
+    accelerator: str,
+    required: str,
+    families: Sequence[str],
+    reported: str | None = None,
+) -> dict[str, Any]:
+    """Return the judgement on the driver of a target's device, as plain data for ``expect.json``.
+
+    Args:
+        host: The machine.
+        devices: The catalog.
+        accelerator: The target's, ``cuda`` or ``xpu``.
+        required: The target's ``hardware.driver``.
+        families: The target's device families; empty for any.
+        reported: The version that torch reports of the device in use. It comes first, as the host
+            may have several devices with different drivers; without an answer the host decides.
+    """
+    vendor = {"cuda": "nvidia", "xpu": "intel"}[accelerator]
+    gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
+    # A device of unknown family, such as every Intel GPU in WSL, may be the one.
+    own = [gpu for gpu in gpus if not families or not gpu.family or gpu.family in families]
+    judged = [judge_driver(gpu, host, required, devices) for gpu in own]
+    by_torch = judge_version(reported, required, vendor, devices)
+    if by_torch.verdict is not DriverVerdict.UNKNOWN or not judged:
+        chosen = by_torch
+    elif len({each.verdict for each in judged}) == 1:
+        chosen = judged[0]
+    else:
+        lines = dict.fromkeys(line for each in judged for line in each.evidence)
+        chosen = _unknown("the devices of this machine have different drivers", list(lines))
+    return dataclasses.asdict(chosen) | {
+        "verdict": chosen.verdict.value,
+        "evidence": list(chosen.evidence),
+    }
+
+
+def driver_remedy(gpu: Gpu, host: Host, required: str) -> str:
+    """Return how to bring a driver that is too old to the required version."""
+    maker = {"nvidia": "NVIDIA", "intel": "Intel"}.get(gpu.vendor, "the maker")
+    in_linux = gpu.vendor == "intel" and host.runtimes.compute_runtime
+    if "wsl" in host.surroundings and not in_linux:
+        # WSL has /dev/dxg instead of a kernel driver; the one in Windows serves both sides.
+        return f"Update {maker}'s driver in Windows, then `wsl --update` and `wsl --shutdown`"
+    return f"Install a driver {required}"
+
+
+def satisfies(capability: str, required: str) -> bool:
+    """Whether a compute capability lies in a range; one that is no version does not."""
+    try:
+        return SpecifierSet(required).contains(Version(capability), prereleases=True)
     except InvalidVersion:
         return False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -75,7 +76,53 @@ def test_it_runs_only_if_a_driver_changed(lab: Lab, capsys: pytest.CaptureFixtur
 def test_junit_is_written_where_it_is_wanted(lab: Lab, tmp_path: Path) -> None:
     lab.build()
     assert call(lab, "--junit", str(tmp_path / "junit.xml")) == Exit.OK
-    assert (tmp_path / "junit.xml").read_text().startswith("<testsuite")
+    assert ET.parse(tmp_path / "junit.xml").getroot().tag == "testsuite"
+
+
+# A suite that fails with an error text of oneDNN, as smoke/ reports an exception.
+RAISES = """
+import json, sys
+finding = {"code": "op-fails", "level": "error", "cause": "not known", "remedy": "see above",
+           "symptom": "RuntimeError: could not make an engine with allocator",
+           "evidence": ["RuntimeError: could not make an engine with allocator"]}
+check = {"id": "device.ready", "outcome": "failed", "title": "t", "stands_for": "s",
+         "seconds": 0.1, "numbers": {}, "finding": finding}
+json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
+           "device": {}, "started": "2026-01-01T00:00:00Z", "seconds": 0.1, "checks": [check]},
+          open(sys.argv[2], "w"))
+open(sys.argv[sys.argv.index("--junit") + 1], "w").write(
+    '<testsuite><testcase classname="device" name="ready"><failure type="op-fails"/></testcase>'
+    "</testsuite>")
+sys.exit(1)
+"""
+
+
+def test_an_error_that_the_doctor_knows_is_reported_with_its_cause(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lab.build()
+    (lab.project.smoke / "run.py").write_text(RAISES)
+    assert call(lab, "--junit", str(tmp_path / "junit.xml")) == Exit.FINDINGS
+    report = smoke.last_report(lab.project, TARGET)
+    assert report is not None
+    finding = report.checks[0].finding
+    assert finding is not None
+    assert finding.code == "driver-too-old"
+    assert "oneDNN" in finding.cause
+    assert finding.symptom == "RuntimeError: could not make an engine with allocator"
+    failure = ET.parse(tmp_path / "junit.xml").getroot().find("testcase/failure")
+    assert failure is not None
+    assert failure.get("type") == "driver-too-old"
+    assert finding.cause in (failure.text or "")
+
+
+def test_a_report_that_needs_no_diagnosis_loads_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "provision.doctor", None)  # an import of it now raises
+    finding = {"code": "wrong-numbers", "symptom": "s", "evidence": ["out of memory"]}
+    checks: list[dict[str, Any]] = [{"id": "a", "finding": None}, {"id": "b", "finding": finding}]
+    assert smoke.with_causes(checks) == checks
+    with pytest.raises(ImportError):
+        smoke.with_causes([{"id": "c", "finding": finding | {"code": "op-fails"}}])
 
 
 def test_another_environment_is_checked_as_it_is_and_keeps_no_report(lab: Lab) -> None:

@@ -22,7 +22,7 @@ LINUX = Host("linux-64", "6.8")
 
 @dataclass
 class Env:
-    """A virtual environment that is written to disk as it is told."""
+    """A virtual environment on disk, with the distributions that a test adds."""
 
     prefix: Path
     devices: Devices

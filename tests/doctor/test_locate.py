@@ -34,17 +34,17 @@ def test_a_wrapper_is_asked(tmp_path: Path) -> None:
     assert locate(str(shim), run) == Path(sys.executable)
 
 
-def test_one_that_crashes_is_told(tmp_path: Path) -> None:
+def test_one_that_crashes_is_reported(tmp_path: Path) -> None:
     shim = script(tmp_path / "shims/python", "kill -SEGV $$")
-    with pytest.raises(UsageError, match="does not say which environment") as caught:
+    with pytest.raises(UsageError, match="does not report which environment") as caught:
         locate(str(shim), run)
     assert "SIGSEGV" in caught.value.cause
 
 
 def test_one_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.3)
+    monkeypatch.setattr(module, "_TIMEOUT", 0.3)
     shim = script(tmp_path / "shims/python", "sleep 60")
-    with pytest.raises(UsageError, match="does not say which environment"):
+    with pytest.raises(UsageError, match="does not report which environment"):
         locate(str(shim), run)
 
 

@@ -1,4 +1,4 @@
-"""Logs to findings: what users paste, what was provoked on purpose, decoys, noise and garbage."""
+"""Diagnosis of logs: pasted ones, provoked failures, innocent logs, noise and garbage."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.core.findings import Level
-from provision.doctor import diagnose_log
-from provision.doctor.logs import rules, texts
-from provision.doctor.matcher import Search, needles
+from provision.doctor import diagnose_evidence, diagnose_log
+from provision.doctor.logs import finding_texts, log_rules
+from provision.doctor.matcher import Search, literals
 from provision.doctor.normalize import normalize_log
 from provision.doctor.sampling import sample
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HERE = Path(__file__).parent
-LOGS = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))["log"]
-# Real output of failures that were provoked on purpose, paths made plain.
+CASES = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))
+LOGS, EVIDENCE = CASES["log"], CASES["evidence"]
+# Real output of provoked failures, with neutral paths.
 RUNS = json.loads((HERE / "runs.json").read_text(encoding="utf-8"))
-# r59's log is that of r09 to the letter: PYTHONPATH, its cause, shows in the environment only.
+# The log of r59 equals that of r09: its cause, PYTHONPATH, is visible in the environment only.
 NOT_IN_THE_LOG = {"r59_setpath_mixed"}
-EVERYTHING = [log["text"] for log in LOGS] + [run["log"] for run in RUNS]
+EVERYTHING = [case["text"] for case in LOGS + EVIDENCE] + [run["log"] for run in RUNS]
 
 
 @pytest.mark.parametrize("log", LOGS, ids=[f"{i}-{log['code']}" for i, log in enumerate(LOGS)])
@@ -39,7 +40,7 @@ def test_first_finding_is_the_cause(log: dict[str, object]) -> None:
     assert codes[:1] == [log["code"]], found
     assert set(log.get("also", ())) <= set(codes)
     if log["code"] == "not-environment":
-        assert not any(finding.bad for finding in found), "a decoy was accused"
+        assert not any(finding.bad for finding in found), "an innocent log was blamed"
 
 
 @pytest.mark.parametrize("run", RUNS, ids=[run["id"] for run in RUNS])
@@ -53,15 +54,34 @@ def test_provoked_failures(run: dict[str, str]) -> None:
         assert len(found) == 1
 
 
-def test_every_code_is_told_and_shown() -> None:
-    in_environments = {"half-installed", "missing-library", "stale-kernel-cache"}
-    assert {rule.code for rule in rules()} == set(texts()) - in_environments
-    assert {log["code"] for log in LOGS} | in_environments >= set(texts())
+def test_every_code_has_a_rule_and_a_case() -> None:
+    in_environments = {"driver-unknown", "half-installed", "stale-kernel-cache"}
+    assert {rule.code for rule in log_rules()} == set(finding_texts()) - in_environments
+    assert {case["code"] for case in LOGS + EVIDENCE} | in_environments >= set(finding_texts())
 
 
-def test_every_code_is_documented() -> None:
+@pytest.mark.parametrize("case", EVIDENCE, ids=[case["code"] for case in EVIDENCE])
+def test_the_evidence_of_a_smoke_check_is_read_more_strictly_than_a_log(
+    case: dict[str, str],
+) -> None:
+    found = diagnose_evidence(case["text"].strip().splitlines())
+    assert found is not None
+    assert found.code == case["code"]
+    assert not any(finding.bad for finding in diagnose_log(case["text"]))
+
+
+def test_evidence_that_no_rule_knows_has_no_cause() -> None:
+    assert diagnose_evidence(["RuntimeError: the moon is full"]) is None
+    assert diagnose_evidence([]) is None
+
+
+def test_the_documentation_has_the_words_of_every_code() -> None:
     page = (HERE.parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.MULTILINE)) == set(texts())
+    rows = re.findall(r"^\| `(\S+)` \| (\w+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    assert rows == [
+        (code, text.level, text.symptom, text.cause)
+        for code, text in sorted(finding_texts().items())
+    ]
 
 
 def test_findings_are_complete() -> None:
@@ -83,7 +103,7 @@ def test_noise_does_not_hide_the_error() -> None:
     assert found[1].level is Level.NOTE
 
 
-def test_a_log_without_failure_says_nothing() -> None:
+def test_a_log_without_failure_gives_nothing() -> None:
     assert diagnose_log("epoch 1 loss 0.3\nepoch 2 loss 0.2\ndone\n") == []
     assert diagnose_log("") == []
 
@@ -93,7 +113,7 @@ def test_evidence_is_the_line() -> None:
     assert found[0].evidence == ("line 3: KeyError: 'xpu:0'",)
 
 
-def test_what_was_survived_is_not_blamed() -> None:
+def test_an_error_that_was_survived_is_not_blamed() -> None:
     handled = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'triton'\n"
     own = 'Traceback (most recent call last):\n  File "a.py", line 1\nIndexError: out of range\n'
     assert diagnose_log(handled + own)[0].code == "not-environment"
@@ -163,7 +183,7 @@ PREFIXES = [
 
 @pytest.mark.parametrize("name", PRESENTED)
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_what_others_write_before_a_line_does_not_count(prefix: str, name: str) -> None:
+def test_prefixes_of_other_programs_are_ignored(prefix: str, name: str) -> None:
     text = "\n".join(prefix + line for line in PRESENTED[name].split("\n"))
     assert [finding.code for finding in diagnose_log(text)][:1] == [CODES[name]]
 
@@ -198,7 +218,7 @@ WAYS: dict[str, Callable[[str], str | bytes]] = {
 
 @pytest.mark.parametrize("name", PRESENTED)
 @pytest.mark.parametrize("way", WAYS)
-def test_ways_of_pasting_do_not_count(way: str, name: str) -> None:
+def test_the_way_of_pasting_is_ignored(way: str, name: str) -> None:
     pasted = WAYS[way](PRESENTED[name])
     found = diagnose_log(io.BytesIO(pasted) if isinstance(pasted, bytes) else pasted)
     assert [finding.code for finding in found][:1] == [CODES[name]]
@@ -225,12 +245,12 @@ def test_pip_lists_that_only_offer_newer_versions_mean_an_old_pin() -> None:
     assert diagnose_log(line.format("2.9.9") + last)[0].code == "wrong-index-resolved"
 
 
-def test_needles_are_long_enough_and_in_every_match() -> None:
+def test_literals_are_long_enough_and_in_every_match() -> None:
     lines = [line for text in EVERYTHING for line in normalize_log(sample(text))]
     search = Search(lines)
-    patterns = {p for rule in rules() for p in (*rule.any, *rule.also, *rule.unless)}
+    patterns = {p for rule in log_rules() for p in (*rule.any, *rule.also, *rule.unless)}
     for pattern in sorted(patterns):
-        assert min(map(len, needles(pattern))) >= 2, f"the search for {pattern} would be slow"
+        assert min(map(len, literals(pattern))) >= 2, f"the search for {pattern} would be slow"
         compiled = re.compile(pattern, re.IGNORECASE)
         slow = [i for i, line in enumerate(lines) if compiled.search(line.text)]
         assert [index for index, _ in search.find(pattern)] == slow[-32:], pattern

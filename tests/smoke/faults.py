@@ -32,7 +32,7 @@ class Fault:
     Attributes:
         name: What is wrong, as the name of the function that does it.
         check: Id of the one check that must fail.
-        code: Code of its finding.
+        code: Code of its finding in the completed report.
         apply: Does it, as a context.
         world: ``cpu``, ``pretend`` (on the pretend accelerator), or ``process`` (in a process of
             its own, under the supervisor).
@@ -716,7 +716,7 @@ def ipex_llm_takes_its_fused_rotation_on_the_cpu() -> Iterator[None]:
         yield
 
 
-@fault("rotary.ipex-llm", "op-fails", **WANTS_IPEX_LLM)
+@fault("rotary.ipex-llm", "missing-package", **WANTS_IPEX_LLM)
 def ipex_llm_is_promised_and_absent() -> Iterator[None]:
     yield
 

@@ -1,10 +1,14 @@
-"""Texts with a known cause are recognised; others keep the line that says what happened."""
+"""Errors leave the suite with what the toolkit needs to recognise them; verdicts stay."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from smoke.finding import KNOWN, CheckFailed, Finding, explain, fail, recognise
+from provision.commands.smoke import with_causes
+from provision.doctor import diagnose_log
+from smoke.finding import CheckFailed, Finding, explain, fail
 
 # Real messages, shortened, as users reported them.
 MESSAGES = {
@@ -25,25 +29,74 @@ MESSAGES = {
 }
 
 
+def raised(error: Exception) -> BaseException:
+    """Return an exception with the traceback that a check's has."""
+    with pytest.raises(type(error)) as caught:
+        raise error
+    return caught.value
+
+
 @pytest.mark.parametrize(("code", "message"), MESSAGES.items())
-def test_a_known_text_has_its_code(code: str, message: str) -> None:
-    finding = explain(RuntimeError(message))
-    assert finding.code == code
-    assert finding.cause
-    assert finding.remedy
-    assert message[:40] in finding.symptom
+def test_a_known_text_has_its_code_in_the_completed_report(code: str, message: str) -> None:
+    finding = explain(raised(RuntimeError(message))).as_json()
+    assert finding["code"] == "op-fails"
+    (check,) = with_causes([{"id": "fused.attention", "finding": finding}])
+    completed = check["finding"]
+    assert completed["code"] == code
+    assert completed["cause"] != finding["cause"]
+    assert completed["remedy"] != finding["remedy"]
+    assert completed["symptom"] == finding["symptom"]
+    assert completed["evidence"] == finding["evidence"]
+    assert message[:40] in completed["symptom"]
 
 
-def test_every_code_is_kebab_case() -> None:
-    codes = [code for _, code, _, _ in KNOWN]
-    assert all(code == code.lower() and " " not in code for code in codes)
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (code, text)
+        for code, text in MESSAGES.items()
+        if code not in ("mixed-devices", "out-of-memory")
+    ],
+)
+def test_a_report_without_the_toolkit_can_be_given_to_the_doctor(code: str, message: str) -> None:
+    finding = explain(raised(RuntimeError(message))).as_json()
+    assert "provision doctor --log" in str(finding["remedy"])
+    report = json.dumps({"checks": [{"id": "fused.attention", "finding": finding}]}, indent=1)
+    assert diagnose_log(report)[0].code == code
 
 
 def test_an_unknown_text_is_the_symptom() -> None:
     finding = explain(ValueError("the moon is full\nand bright"))
     assert (finding.code, finding.symptom) == ("op-fails", "ValueError: the moon is full")
     assert finding.evidence == ("ValueError: the moon is full", "and bright")
-    assert recognise("the moon is full") is None
+    checks = [{"id": "fused.attention", "finding": finding.as_json()}]
+    assert with_causes(checks) == checks
+
+
+def test_evidence_names_what_led_to_an_error_and_where() -> None:
+    origin = raised(OSError("libsycl.so.8: cannot open shared object file"))
+    error = RuntimeError("Failed to import the model")
+    error.__cause__ = origin
+    finding = explain(raised(error))
+    assert finding.evidence[:2] == (
+        "RuntimeError: Failed to import the model",
+        "OSError: libsycl.so.8: cannot open shared object file",
+    )
+    assert finding.evidence[2].startswith(f'File "{__file__}", line ')
+    (check,) = with_causes([{"id": "identity.import", "finding": finding.as_json()}])
+    assert check["finding"]["code"] == "oneapi-runtime-missing"
+
+
+def test_a_long_message_keeps_the_line_that_names_the_error() -> None:
+    text = "The following operation failed in the TorchScript interpreter.\n" + "  a\n" * 9
+    table = "CPU: registered at x.cpp\n" * 9
+    error = (
+        "RuntimeError: Could not run 'torch_ipex::mul_add' with arguments from the 'CPU' backend"
+    )
+    finding = explain(RuntimeError(f"{text}{error}\n{table}"))
+    assert finding.symptom == error
+    assert error in finding.evidence
+    assert len(finding.evidence) == 9
 
 
 def test_an_error_without_words_is_told_by_its_type() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from provision.commands.smoke import with_causes
 from smoke import process, report
 from smoke.journal import Journal
 
@@ -37,9 +38,13 @@ def test_the_last_words_of_a_dead_process_are_evidence() -> None:
     assert finding.evidence == ("killed by SIGSEGV", "while: matmul", "one", "two")
 
 
-def test_the_last_words_can_tell_the_cause() -> None:
-    finding = process.died(127, "ERROR! IPEX needs to work with PyTorch 2.8.*")
-    assert finding.code == "ipex-torch-version-mismatch"
+def test_an_error_is_evidence_though_a_stack_follows() -> None:
+    message = "ERROR! IPEX needs to work with PyTorch 2.8.*"
+    finding = process.died(127, f"{message}\n" + "  stack\n" * 20)
+    assert finding.code == "process-died"
+    assert message in finding.evidence
+    (check,) = with_causes([{"id": "identity.import", "finding": finding.as_json()}])
+    assert check["finding"]["code"] == "ipex-torch-version-mismatch"
 
 
 def test_a_check_that_did_not_end_is_found_with_its_last_step(tmp_path: Path) -> None:

@@ -1,4 +1,9 @@
-"""The environment rules: small classes, pure over the facts, causes before their symptoms."""
+"""The environment rules: pure functions of the context, each with the code that it reports.
+
+To add a rule, write its class in the module of its subject and put it into the ``RULES`` of that
+module; nothing else changes. Its code needs a table in ``findings.toml``. A new module is one more
+name in ``_MODULES``.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,14 @@ from provision.doctor.rules import (
     binaries,
     bitsandbytes,
     companions,
+    drivers,
     intel,
     machine,
     numpy2,
     python,
     requirements,
     torch,
+    transformers,
     triton,
 )
 
@@ -25,69 +32,51 @@ if TYPE_CHECKING:
     from provision.doctor.context import DoctorContext
 
 
-class Rule(Protocol):
-    """One thing that can be wrong; its docstring says what.
+class EnvironmentRule(Protocol):
+    """One fault that an environment or a machine can have; the class's docstring names it.
 
     Attributes:
-        code: What it diagnoses.
-        unless: Codes whose finding explains this one, so that one cause does not show as ten.
+        code: The code of its findings.
+        unless: Codes of findings that explain this one: the rule is not applied after an error or
+            a warning of these, so that one cause is not reported as ten.
     """
 
     code: ClassVar[str]
     unless: ClassVar[tuple[str, ...]]
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
+        """Yield a finding for each fault."""
         ...
 
 
-# In this order: whatever may explain another rule's finding comes before it.
-MACHINE: tuple[Rule, ...] = (
-    machine.Selector(),
-    machine.HiddenCard(),
-    machine.NoDriver(),
-    machine.HalfUpdated(),
-    machine.NoPermission(),
-    machine.NoRuntime(),
-    machine.UnsupportedGpu(),
-    machine.OldDriver(),
-    machine.StaleCaches(),
+# The order counts, here and in each module: `unless` sees the findings of earlier rules only, and
+# among findings of one level the earlier is reported first, as the deeper cause.
+_MODULES = (
+    python,
+    intel,
+    torch,
+    companions,
+    triton,
+    transformers,
+    numpy2,
+    requirements,
+    bitsandbytes,
+    binaries,
+    machine,
+    drivers,
 )
-RULES: tuple[Rule, ...] = (
-    python.Interpreter(),
-    python.HalfInstalled(),
-    python.OtherPython(),
-    python.Shadowed(),
-    python.UserSite(),
-    python.Startup(),
-    python.NoWheels(),
-    intel.IpexBesideIpexLlm(),
-    intel.IpexInCuda(),
-    intel.IpexOtherTorch(),
-    torch.WrongBuild(),
-    torch.CpuBuild(),
-    companions.Companions(),
-    companions.Extensions(),
-    triton.Tritons(),
-    intel.TransformersForIpexLlm(),
-    torch.TooOldForTransformers(),
-    numpy2.Numpy2(),
-    requirements.Requirements(),
-    bitsandbytes.NoGpuLibrary(),
-    intel.OldAccelerate(),
-    intel.Retired(),
-    binaries.SameLibraryTwice(),
-    binaries.NewMkl(),
-    binaries.Setvars(),
-    binaries.MissingLibraries(),
-    *MACHINE,
+ENVIRONMENT_RULES: tuple[EnvironmentRule, ...] = tuple(
+    rule for module in _MODULES for rule in module.RULES
 )
+MACHINE_RULES: tuple[EnvironmentRule, ...] = (*machine.RULES, *drivers.RULES)
 
 
-def judge(facts: DoctorContext, rules: tuple[Rule, ...] = RULES) -> list[Finding]:
+def apply_rules(
+    context: DoctorContext, rules: tuple[EnvironmentRule, ...] = ENVIRONMENT_RULES
+) -> list[Finding]:
     """Return what is wrong, worst first, causes before their symptoms."""
     found: list[Finding] = []
     for rule in rules:
         if not any(finding.bad and finding.code in rule.unless for finding in found):
-            found += rule.check(facts)
+            found += rule.check(context)
     return worst_first(found)

@@ -1,4 +1,4 @@
-"""bitsandbytes brings a library per GPU runtime; without a fitting one it computes on the CPU."""
+"""Rule on bitsandbytes, which has one library per GPU runtime and else computes on the CPU."""
 
 from __future__ import annotations
 
@@ -6,47 +6,51 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from provision.core.findings import Finding, Level
-from provision.doctor.distributions import list_names
+from provision.environment.reading import list_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.doctor.context import DoctorContext
-    from provision.doctor.distributions import Distribution
+    from provision.environment.installed import InstalledDistribution
 
 _LIBRARY = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
-_FIRST_NEAR = "0.50"  # takes a library of the same major; those before ask for the very version
-_FIRST_FOR_XPU = "0.47"  # with Triton kernels; its own library came with 0.48
+# From here on a library for the same CUDA major is accepted; before, for the exact version only.
+_FIRST_COMPATIBLE = "0.50"
+_FIRST_FOR_XPU = "0.47"  # through Triton kernels; 0.48 added a library of its own
 
 
 class NoGpuLibrary:
-    """bitsandbytes has nothing for the runtime of this torch."""
+    """bitsandbytes has no library for the GPU runtime of this torch."""
 
     code: ClassVar[str] = "bitsandbytes-no-gpu-build"
     unless: ClassVar[tuple[str, ...]] = ("cpu-build-of-torch-installed", "half-installed")
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        found, torch = facts.env.get("bitsandbytes"), facts.env.torch
+        found, torch = context.env.get("bitsandbytes"), context.env.torch
         if found is None or torch is None:
             return
         names = list_names(found.folder.parent / "bitsandbytes")
         libraries = [match for name in names if (match := _LIBRARY.fullmatch(name))]
-        if facts.env.accelerator == "cuda" and torch.cuda:
+        if context.env.accelerator == "cuda" and torch.cuda:
             wanted = torch.cuda.replace(".", "")  # cuda118 is for CUDA 11.8
-            serves = wanted if found.is_before(_FIRST_NEAR) else wanted[:-1]
-            own = "dll" if facts.env.windows else "so"
+            serves = wanted if found.is_before(_FIRST_COMPATIBLE) else wanted[:-1]
+            own = "dll" if context.env.windows else "so"
             if not any(m[1].startswith(serves) and m[2] == own for m in libraries):
                 yield self._finding(found, f"CUDA {torch.cuda}", [m[0] for m in libraries])
-        elif facts.env.accelerator == "xpu" and found.is_before(_FIRST_FOR_XPU):
+        elif context.env.accelerator == "xpu" and found.is_before(_FIRST_FOR_XPU):
             yield self._finding(found, "XPU", [m[0] for m in libraries])
 
-    def _finding(self, found: Distribution, runtime: str, has: list[str]) -> Finding:
+    def _finding(self, found: InstalledDistribution, runtime: str, has: list[str]) -> Finding:
         return Finding(
             self.code,
             Level.ERROR,
-            f"bitsandbytes does not reach the GPU: it has no library for {runtime}",
+            f"bitsandbytes cannot use the GPU: it has no library for {runtime}",
             f"bitsandbytes {found.version} was built without {runtime} on this platform",
-            "uv pip install --upgrade bitsandbytes, then `python -m bitsandbytes`",
-            (f"bitsandbytes {found.version} brings {', '.join(has[-5:]) or 'no GPU library'}",),
+            "Run `uv pip install --upgrade bitsandbytes`, then check with `python -m bitsandbytes`",
+            (f"bitsandbytes {found.version} contains {', '.join(has[-5:]) or 'no GPU library'}",),
         )
+
+
+RULES = (NoGpuLibrary(),)

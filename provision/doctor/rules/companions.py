@@ -1,4 +1,4 @@
-"""Rules on the compiled packages that belong to one release and one build of torch."""
+"""Rules on compiled packages that work with one release and one build of torch."""
 
 from __future__ import annotations
 
@@ -13,73 +13,78 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from provision.doctor.context import DoctorContext
-    from provision.doctor.distributions import Distribution
+    from provision.environment.installed import InstalledDistribution
 
-# The minors of torchvision and torchtext run ahead of torch's: 0.15 goes with 2.0, 0.24 with 2.9
+# The minor versions of torchvision and torchtext are 15 above torch's: 0.15 is for torch 2.0
 # (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).
 _NUMBERED = ("torchvision", "torchtext")
 _AHEAD = 15
 _COMPANIONS = (*_NUMBERED, "torchaudio", "xformers")
-# How wheels are named that are built for one torch: +cu122torch2.2, +pt23cu121.
+# The torch in the name of a wheel that was built for one: +cu122torch2.2, +pt23cu121.
 _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)")
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
-# What the builds of torch call themselves; a vendor's own, or one from source, has other words.
+# Local versions of published builds of torch; vendors' and source builds have other ones.
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
 
 
 class Companions:
-    """torchvision and the like belong to one release and one build of torch."""
+    """torchvision, torchaudio, torchtext or xformers was built for another torch."""
 
     code: ClassVar[str] = "torch-companion-mismatch"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        torch = facts.env.get("torch")
+        torch = context.env.get("torch")
         if torch is None or _is_own_build(torch):
             return
-        companions = filter(None, map(facts.env.get, _COMPANIONS))
+        companions = filter(None, map(context.env.get, _COMPANIONS))
         wrong = [
             f"{dist.name} {dist.version} is for torch {wanted}"
             for dist in companions
-            if (wanted := _goes_with(dist, torch) or _of_cuda(dist, torch, facts))
+            if (wanted := _goes_with(dist, torch) or _of_cuda(dist, torch, context))
         ]
         if wrong:
             yield Finding(
                 self.code,
                 Level.ERROR,
-                "A package that was built for one torch is installed beside another",
+                "A package that was built for one torch is installed with another",
                 "They were installed at different times or from different indexes",
-                "Install all of them in one command from one index, or `provision build TARGET`",
+                "Install all of them in one command from one index: `provision build TARGET`",
                 (f"torch {torch.version} is installed", *wrong),
             )
 
 
-def _goes_with(dist: Distribution, torch: Distribution) -> str:
-    """Return the torch that a companion goes with, or "" if it is the one that is here."""
+def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
+    """Return the torch that a companion requires, or "" if it is the installed one."""
     pins = pinned(dist, "torch", extras=False)
     if pins and not any(_same(pin, torch.version) for pin in pins):
         return sorted(pins)[0]
     if not pins and (wanted := _release_of(dist)) and wanted != torch.minor:
         return f"{wanted}.*"
-    of_one_build = dist.name != "xformers"  # whose CUDA may be of another minor than torch's
+    of_one_build = dist.name != "xformers"  # whose CUDA may have another minor version than torch's
     builds = _BUILD.fullmatch(dist.local), _BUILD.fullmatch(torch.local)
     if of_one_build and all(builds) and dist.local != torch.local:
         return f"{torch.version.partition('+')[0]}+{dist.local}"
     return ""
 
 
-def _of_cuda(dist: Distribution, torch: Distribution, facts: DoctorContext) -> str:
-    """Return what a companion goes with that the default index has for CUDA only, or ""."""
-    if not _is_on_linux(facts) or dist.local or torch.local not in ("cpu", "xpu"):
+def _of_cuda(
+    dist: InstalledDistribution, torch: InstalledDistribution, context: DoctorContext
+) -> str:
+    """Return the torch of a companion that is a CUDA build without a local version, or "".
+
+    The default index has torchvision and older torchaudio for Linux as CUDA builds only.
+    """
+    if not _is_on_linux(context) or dist.local or torch.local not in ("cpu", "xpu"):
         return ""
-    # torchaudio since 2.9 needs no build of its own for each accelerator.
+    # torchaudio since 2.9 has one build for all accelerators.
     compiled = dist.name == "torchvision" or (dist.name == "torchaudio" and dist.is_before("2.9"))
-    pins = pinned(dist, "torch", extras=False)  # as the published ones do
+    pins = pinned(dist, "torch", extras=False)  # a build from source has none
     return f"{sorted(pins)[0]} with CUDA" if compiled and pins else ""
 
 
-def _release_of(dist: Distribution) -> str:
+def _release_of(dist: InstalledDistribution) -> str:
     version = dist.parsed
     if version is None:
         return ""
@@ -90,13 +95,13 @@ def _release_of(dist: Distribution) -> str:
     return ""
 
 
-def _is_own_build(torch: Distribution) -> bool:
-    """Whether it is an alpha that a vendor built, as for Jetson, with companions of its own."""
+def _is_own_build(torch: InstalledDistribution) -> bool:
+    """Whether torch is a vendor's alpha, as for Jetson: its companions have other versions."""
     return bool(torch.parsed and torch.parsed.pre and torch.parsed.pre[0] == "a")
 
 
-def _is_on_linux(facts: DoctorContext) -> bool:
-    markers = facts.env.markers
+def _is_on_linux(context: DoctorContext) -> bool:
+    markers = context.env.markers
     return (markers["sys_platform"], markers["platform_machine"]) == ("linux", "x86_64")
 
 
@@ -105,51 +110,59 @@ def _same(pin: str, version: str) -> bool:
 
 
 class Extensions:
-    """Compiled packages that do not require one torch, but were built for one."""
+    """A compiled package was built for another torch, which its requirements do not state."""
 
     code: ClassVar[str] = "compiled-extension-abi-mismatch"
     unless: ClassVar[tuple[str, ...]] = ("half-installed",)
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        torch = facts.env.get("torch")
+        torch = context.env.get("torch")
         if torch is None:
             return
         wrong = [
             f"{dist.name} {dist.version} was built for torch {built}"
-            for dist in (several[0] for several in facts.env.distributions.values())
-            if (built := _other_torch(dist, torch) or _other_abi(dist, torch, facts))
+            for dist in (several[0] for several in context.env.distributions.values())
+            if (built := _other_torch(dist, torch) or _other_abi(dist, torch, context))
         ]
         if wrong:
             yield Finding(
                 self.code,
                 Level.ERROR,
                 "A compiled extension was built for another torch",
-                "torch was changed after it, or the wheel for another torch was taken",
-                "Install the wheel for this torch, or build it here: "
+                "torch was replaced later, or a wheel for another torch was chosen",
+                "Install the wheel for this torch, or build it from source: "
                 "`uv pip install --reinstall --no-build-isolation --no-binary NAME NAME`",
                 (f"torch {torch.version} is installed", *wrong[:4]),
             )
 
 
-def _wheel(dist: Distribution) -> str:
+def _wheel(dist: InstalledDistribution) -> str:
     return f"+{dist.local} {unquote(dist.origin).rpartition('/')[2]}"
 
 
-def _other_torch(dist: Distribution, torch: Distribution) -> str:
-    """Return the torch that the name of a wheel tells, or "" if it is the one that is here."""
+def _other_torch(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
+    """Return the torch in the name of a wheel, or "" if it is the installed one."""
     found = _BUILT_FOR.search(_wheel(dist))
     minor = ".".join(filter(None, found.groups())) if found else ""
     return minor if minor != torch.minor or _is_own_build(torch) else ""
 
 
-def _other_abi(dist: Distribution, torch: Distribution, facts: DoctorContext) -> str:
-    """Return the C++ ABI that the name of a wheel tells, or "" if it is that of this torch."""
-    told = _ABI.search(_wheel(dist))
+def _other_abi(
+    dist: InstalledDistribution, torch: InstalledDistribution, context: DoctorContext
+) -> str:
+    """Return the C++ ABI in the name of a wheel, or "" if it is that of the installed torch."""
+    abi = _ABI.search(_wheel(dist))
     published = _BUILD.fullmatch(torch.local) or any("nvidia-" in line for line in torch.requires)
-    if not (told and published and torch.parsed and _is_on_linux(facts)):
+    if not (abi and published and torch.parsed and _is_on_linux(context)):
         return ""
-    # https://pytorch.org/blog/pytorch2-6/: some builds then, all of them from 2.7 on
+    # The new ABI came to some builds in 2.6, to all in 2.7: https://pytorch.org/blog/pytorch2-6/
     first = (2, 6) if torch.local.startswith(("cu126", "xpu", "rocm")) else (2, 7)
     new = torch.parsed.release >= first
-    return f"with cxx11abi{told[1]}" if new != (told[1] == "TRUE") else ""
+    return f"with cxx11abi{abi[1]}" if new != (abi[1] == "TRUE") else ""
+
+
+RULES = (
+    Companions(),
+    Extensions(),
+)

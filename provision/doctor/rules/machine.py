@@ -1,11 +1,11 @@
-"""Rules on the machine: whether what is installed can reach a GPU that it is for."""
+"""Rules on the machine: whether the environment can use the GPU that it is for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
 from provision.core.findings import Finding, Level
-from provision.host.drivers import driver_version, satisfies
+from provision.host.drivers import satisfies
 from provision.host.visibility import hidden, malformed
 
 if TYPE_CHECKING:
@@ -14,45 +14,42 @@ if TYPE_CHECKING:
     from provision.doctor.context import DoctorContext
     from provision.host.model import Gpu
 
-# The runtimes of torch 2.13+xpu (oneAPI 2026) fail with compute-runtime 24.39 and work with
-# 25.18; on Windows 32.0.101.6129 fails, as `could not make an engine with allocator`.
-_XPU_FLOORS = {(2, 13): {"linux-64": ">=25.18", "win-64": ">32.0.101.6129"}}
-# Wheels for CUDA 13 hold no code for cards before Turing.
+# The oldest compute capability in wheels of a CUDA major; CUDA 13 dropped all before Turing.
 _OLDEST_CARD = {"13": "7.5", "12": "5.0"}
 
 
 class Selector:
-    """ONEAPI_DEVICE_SELECTOR is written in a form that its reader refuses."""
+    """ONEAPI_DEVICE_SELECTOR has a syntax that SYCL refuses."""
 
     code: ClassVar[str] = "selector-syntax"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        value = facts.host.variables.get("ONEAPI_DEVICE_SELECTOR", "")
+        value = context.host.variables.get("ONEAPI_DEVICE_SELECTOR", "")
         if part := malformed(value):
             yield Finding(
                 self.code,
                 Level.ERROR,
-                "Every program that uses SYCL ends at its start",
-                f"ONEAPI_DEVICE_SELECTOR takes backend:device; {part!r} is something else",
+                "Every program that uses SYCL fails at its start",
+                f"ONEAPI_DEVICE_SELECTOR takes backend:device; {part!r} is not of that form",
                 "export ONEAPI_DEVICE_SELECTOR=level_zero:0",
                 (f"ONEAPI_DEVICE_SELECTOR={value}",),
             )
 
 
 class HiddenCard:
-    """A variable hides the GPU that the environment is for, or leaves the integrated one only."""
+    """An environment variable hides the GPU, or all GPUs except an integrated one."""
 
     code: ClassVar[str] = "no-gpu-device-visible"
     unless: ClassVar[tuple[str, ...]] = ("selector-syntax",)
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        covered = hidden(facts.host)
-        own = [gpu for gpu in facts.own_gpus if gpu.supported]
+        covered = hidden(context.host)
+        own = [gpu for gpu in context.own_gpus if gpu.supported]
         gone = [gpu for gpu in own if gpu.address in covered]
-        left = [gpu for gpu in facts.own_gpus if gpu.address not in covered]
+        left = [gpu for gpu in context.own_gpus if gpu.address not in covered]
         if not gone:
             return
         evidence = tuple(f"{covered[gpu.address]} hides {gpu.name}" for gpu in gone)
@@ -64,7 +61,7 @@ class HiddenCard:
                 self.code,
                 Level.WARNING,
                 "No GPU is visible to programs in this shell",
-                f"{variable} hides all that the environment could use",
+                f"{variable} hides all GPUs that the environment could use",
                 f"unset {variable}",
                 evidence,
             )
@@ -75,62 +72,62 @@ class HiddenCard:
             Level.WARNING,
             f"Programs run on the integrated {left.name}",
             f"{variable} hides the discrete card",
-            f"unset {variable}, or set it to the card's number (`provision detect`)",
+            f"Unset {variable}, or set it to the card's number, which `provision detect` shows",
             evidence,
         )
 
 
 class NoDriver:
-    """A GPU that the environment is for has no driver."""
+    """A GPU that the environment could use has no driver."""
 
     code: ClassVar[str] = "driver-missing"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        bare = [gpu for gpu in facts.own_gpus if gpu.supported and gpu.driver is None]
+        bare = [gpu for gpu in context.own_gpus if gpu.supported and gpu.driver is None]
         if bare:
             yield Finding(
                 self.code,
                 Level.ERROR,
                 "The GPU has no driver",
-                "No kernel driver is bound to it",
-                "Install the maker's driver, then restart",
+                "No kernel driver is bound to the GPU",
+                "Install the GPU vendor's driver, then restart",
                 tuple(f"{gpu.name} at {gpu.address} has no driver" for gpu in bare),
             )
 
 
 class HalfUpdated:
-    """NVIDIA's library was updated, and the old kernel module still runs."""
+    """NVIDIA's user-mode library was updated while the old kernel module is still loaded."""
 
     code: ClassVar[str] = "driver-missing"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing",)
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        library = facts.host.runtimes.cuda
-        for gpu in facts.gpus("nvidia")[:1] if facts.accelerator == "cuda" else ():
+        library = context.host.runtimes.cuda
+        for gpu in context.gpus("nvidia")[:1] if context.accelerator == "cuda" else ():
             module = gpu.driver.version if gpu.driver else None
-            if module and library and module != library and facts.host.platform != "win-64":
+            if module and library and module != library and context.host.platform != "win-64":
                 yield Finding(
                     self.code,
                     Level.ERROR,
                     "NVIDIA's driver does not answer",
-                    "It was updated, and the old kernel module still runs",
+                    "The driver was updated, and the old kernel module is still loaded",
                     "sudo reboot",
                     (f"kernel module {module}", f"libcuda {library}"),
                 )
 
 
 class NoPermission:
-    """The user may not use the device files of a GPU that the environment is for."""
+    """The user has no permission for the GPU's device files, or the files do not exist."""
 
     code: ClassVar[str] = "no-render-permission"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing",)
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        nodes = [node for gpu in facts.own_gpus for node in gpu.nodes if not node.usable]
+        nodes = [node for gpu in context.own_gpus for node in gpu.nodes if not node.usable]
         closed = [node for node in nodes if node.present]
         absent = [node.path for node in nodes if not node.present]
         if closed:
@@ -138,16 +135,16 @@ class NoPermission:
             yield Finding(
                 self.code,
                 Level.ERROR,
-                "The GPU works for root only",
-                f"This user is not in the group {groups}",
-                f"sudo usermod -aG {groups} $USER, then log in again",
+                "Only root can use the GPU",
+                f"This user is not a member of the group {groups}",
+                f"Run `sudo usermod -aG {groups} $USER`, then log in again",
                 tuple(f"{node.path} belongs to group {node.group}" for node in closed[:4]),
             )
         elif absent:
             yield Finding(
                 "no-gpu-device-visible",
                 Level.ERROR,
-                "The GPU is on the bus but its device files are not here",
+                "The GPU is on the PCI bus, but its device files do not exist",
                 "A container was started without them, or the driver is not loaded",
                 "Start the container with --device /dev/dri (Intel) or --gpus all (NVIDIA)",
                 tuple(f"{path} does not exist" for path in absent[:4]),
@@ -160,10 +157,10 @@ class NoRuntime:
     code: ClassVar[str] = "oneapi-runtime-missing"
     unless: ClassVar[tuple[str, ...]] = ("driver-missing", "oneapi-runtime-missing")
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        host = facts.host
-        own = [gpu for gpu in facts.own_gpus if gpu.vendor == "intel" and gpu.supported]
+        host = context.host
+        own = [gpu for gpu in context.own_gpus if gpu.vendor == "intel" and gpu.supported]
         if not own or host.platform != "linux-64" or "wsl" in host.surroundings:
             return
         wanted = {
@@ -175,99 +172,72 @@ class NoRuntime:
             yield Finding(
                 self.code,
                 Level.ERROR,
-                f"{own[0].name} is there, and no program can use it",
-                "Intel's runtimes in wheels reach the GPU through libraries of the system",
+                f"No program can use {own[0].name}",
+                "The oneAPI runtime of the wheels needs system libraries to use the GPU",
                 f"sudo apt-get install {' '.join(absent)}",
                 tuple(f"{name} is not in the system's library folders" for name in absent.values()),
             )
 
 
 class UnsupportedGpu:
-    """No GPU of this machine is of a generation that the wheels hold code for."""
+    """The wheels have no kernels for the generation of any GPU of this machine."""
 
     code: ClassVar[str] = "unsupported-gpu-architecture"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        known = [gpu for gpu in facts.own_gpus if gpu.device_id]
-        bad = [line for gpu in known if (line := _unsupported(gpu, facts))]
+        known = [gpu for gpu in context.own_gpus if gpu.device_id]
+        bad = [line for gpu in known if (line := _unsupported(gpu, context))]
         if known and len(bad) == len(known):
             yield Finding(
                 self.code,
                 Level.ERROR,
                 "PyTorch has no kernels for this GPU",
-                "Its generation is not among those that these wheels were built for",
-                "`provision detect` names the target that fits this machine",
+                "The wheels were not compiled for its generation",
+                "Run `provision detect`, which names the target for this machine",
                 tuple(bad[:4]),
             )
 
 
-def _unsupported(gpu: Gpu, facts: DoctorContext) -> str:
+def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
     if not gpu.supported:
-        return f"{gpu.name} (family {gpu.family or 'unknown'}) is no PyTorch device"
-    cuda = facts.env.torch.cuda if facts.env.torch else None
+        return f"PyTorch does not support {gpu.name} (family {gpu.family or 'unknown'})"
+    cuda = context.env.torch.cuda if context.env.torch else None
     oldest = _OLDEST_CARD.get((cuda or "").partition(".")[0])
     if gpu.compute_capability and oldest and not satisfies(gpu.compute_capability, f">={oldest}"):
         return f"{gpu.name} has compute capability {gpu.compute_capability}, below {oldest}"
     return ""
 
 
-class OldDriver:
-    """The driver is older than what this torch was built with."""
-
-    code: ClassVar[str] = "driver-too-old"
-    unless: ClassVar[tuple[str, ...]] = ("driver-missing", "unsupported-gpu-architecture")
-
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        wanted = _wanted_driver(facts)
-        for gpu in facts.own_gpus:
-            version = driver_version(gpu, facts.host)
-            if not (gpu.supported and version):
-                continue
-            missed = next((w for w in wanted if not satisfies(version, w)), None)
-            if missed:
-                yield Finding(
-                    self.code,
-                    Level.ERROR,
-                    "The GPU's driver is too old for this environment",
-                    f"It needs a driver {missed}",
-                    f"Install a driver {missed}, then `provision smoke TARGET --if-driver-changed`",
-                    (f"{gpu.name} has driver {version}",),
-                )
-                return
-
-
-def _wanted_driver(facts: DoctorContext) -> list[str]:
-    wanted = [facts.target.hardware.driver] if facts.target and facts.target.hardware.driver else []
-    torch, platform = facts.env.torch, facts.host.platform
-    if torch and torch.cuda and (least := facts.devices.least_driver(torch.cuda, platform)):
-        wanted.append(f">={least}")
-    version = facts.env.get("torch")
-    if facts.env.accelerator == "xpu" and version and version.parsed:
-        for release, floors in _XPU_FLOORS.items():
-            if version.parsed.release[:2] >= release and platform in floors:
-                wanted.append(floors[platform])
-    return wanted
-
-
 class StaleCaches:
-    """Kernels that were compiled before the driver changed are still in the caches."""
+    """Kernel caches hold entries that were compiled before the driver changed."""
 
     code: ClassVar[str] = "stale-kernel-cache"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        changed = facts.driver_changed
-        stale = [c.path for c in facts.caches if changed is not None and c.oldest < changed]
-        if stale and facts.accelerator != "cpu":
+        changed = context.driver_changed
+        stale = [c.path for c in context.caches if changed is not None and c.oldest < changed]
+        if stale and context.accelerator != "cpu":
             yield Finding(
                 self.code,
                 Level.NOTE,
                 "Compiled kernels are older than the driver",
-                "The driver changed after they were compiled; most caches notice, some do not",
+                "The driver changed after they were compiled; most caches detect this, some do not",
                 "rm -r " + " ".join(str(path) for path in stale),
                 tuple(f"{path} holds entries from before the driver" for path in stale),
             )
+
+
+RULES = (
+    Selector(),
+    HiddenCard(),
+    NoDriver(),
+    HalfUpdated(),
+    NoPermission(),
+    NoRuntime(),
+    UnsupportedGpu(),
+    StaleCaches(),
+)

@@ -1,4 +1,4 @@
-"""Packages that were compiled before NumPy 2, beside it."""
+"""Rule on packages that were compiled for NumPy 1 and are installed with NumPy 2."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
     from provision.doctor.context import DoctorContext
 
-# The first release that was built for NumPy 2. Of torch see pytorch/pytorch#107302; each of the
-# others was imported beside NumPy 2.0.2, and the release before it failed to.
+# The first release of each package that works with NumPy 2. Of torch see pytorch/pytorch#107302;
+# of each other one this release was imported with NumPy 2.0.2, and the import of the one before
+# failed.
 _FIRST = {
     "torch": "2.3",
     "bottleneck": "1.4.0",
@@ -41,19 +42,21 @@ _WINDOWS = {"torch": "2.4"}
 
 
 class Numpy2:
-    """Wheels that were built before NumPy 2 do not work with it."""
+    """A package was compiled for NumPy 1 and does not work with the installed NumPy 2."""
 
     code: ClassVar[str] = "numpy2-abi"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        numpy = facts.env.get("numpy")
+        numpy = context.env.get("numpy")
         if numpy is None or not numpy.parsed or numpy.parsed.major < 2:
             return
-        first = _FIRST | (_WINDOWS if facts.env.windows else {})
+        first = _FIRST | (_WINDOWS if context.env.windows else {})
         old = [
-            dist for name in first if (dist := facts.env.get(name)) and dist.is_before(first[name])
+            dist
+            for name in first
+            if (dist := context.env.get(name)) and dist.is_before(first[name])
         ]
         if old:
             yield Finding(
@@ -67,3 +70,6 @@ class Numpy2:
                     *(f"{d.name} {d.version}: NumPy 2 needs {first[d.name]}" for d in old[:5]),
                 ),
             )
+
+
+RULES = (Numpy2(),)

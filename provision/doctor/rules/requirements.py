@@ -1,4 +1,4 @@
-"""What the installed packages require of each other."""
+"""Rule on the requirements of installed packages, and helpers to read requirements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
     from provision.doctor.context import DoctorContext
-    from provision.doctor.distributions import Distribution
     from provision.doctor.environment import Environment
+    from provision.environment.installed import InstalledDistribution
 
 
 class _Kind(NamedTuple):
-    """What it means that a requirement for packages of such names is not met."""
+    """The finding for an unmet requirement on a package whose name starts with one of ``names``."""
 
     names: tuple[str, ...]
     code: str
@@ -32,8 +32,8 @@ _KINDS = (
         ("nvidia-",),
         "cuda-library-mismatch",
         Level.ERROR,
-        "An NVIDIA library is not of the version that torch was built with",
-        "Another package replaced it after torch was installed",
+        "An NVIDIA library has another version than torch requires",
+        "Another package replaced the library after torch was installed",
         "uv pip install --reinstall torch",
     ),
     _Kind(
@@ -41,23 +41,23 @@ _KINDS = (
          "onemkl-", "dpcpp-cpp-rt", "oneccl", "tcmlib", "umf"),
         "oneapi-version-conflict",
         Level.WARNING,
-        "A oneAPI library is not of the version that it was built with",
-        "Another package, such as IPEX, brought that of another oneAPI release",
-        "Install the quoted version; better, the set of one release: `provision build TARGET`",
+        "A oneAPI library has another version than is required",
+        "Another package, such as IPEX, installed the library of another oneAPI release",
+        "Install the quoted version, or the libraries of one release: `provision build TARGET`",
     ),
     _Kind(
         ("",),
         "dependency-conflict",
         Level.WARNING,
-        "Installed packages contradict each other",
-        "Something was installed later without regard to what was there",
-        "`uv pip check`, then install the quoted versions; or lock and build the target",
+        "Installed packages have requirements that are not met",
+        "A package was installed later without regard to the requirements of the others",
+        "Run `uv pip check` and install the quoted versions, or lock and build the target",
     ),
 )  # fmt: skip
 
 
 class Requirements:
-    """An installed package asks for another version of a package than is installed."""
+    """An installed package requires another version of a package than is installed."""
 
     code: ClassVar[str] = "dependency-conflict"
     unless: ClassVar[tuple[str, ...]] = (
@@ -67,32 +67,33 @@ class Requirements:
         "numpy2-abi",
     )
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        spared = set(_overridden(facts))
+        overridden = set(_overridden(context))
         broken: dict[_Kind, list[str]] = {}
-        for dist in (several[0] for several in facts.env.distributions.values()):
-            for wanted in requirements(dist, facts.env):
-                found = facts.env.get(wanted.name)
-                if found is None or wanted.name in spared or not found.parsed:
+        for dist in (several[0] for several in context.env.distributions.values()):
+            for wanted in requirements(dist, context.env):
+                found = context.env.get(wanted.name)
+                if found is None or wanted.name in overridden or not found.parsed:
                     continue
                 if not meets(found, wanted):
-                    line = f"{dist.name} {dist.version} requires {wanted}, {found.version} is here"
                     kind = next(k for k in _KINDS if wanted.name.startswith(k.names))
-                    broken.setdefault(kind, []).append(line)
+                    broken.setdefault(kind, []).append(
+                        f"{dist.name} {dist.version} requires {wanted}; it is {found.version}"
+                    )
         for kind in (kind for kind in _KINDS if kind in broken):
             evidence = tuple(broken[kind][:5])
             yield Finding(kind.code, kind.level, kind.symptom, kind.cause, kind.remedy, evidence)
 
 
-def _overridden(facts: DoctorContext) -> Iterator[str]:
-    overrides = facts.target.pip.overrides if facts.target else ()
+def _overridden(context: DoctorContext) -> Iterator[str]:
+    overrides = context.target.pip.overrides if context.target else ()
     for override in overrides:
         if parsed := _requirement(override.requirement):
             yield parsed.name
 
 
-def pinned(dist: Distribution, name: str, *, extras: bool = True) -> set[str]:
+def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> set[str]:
     """Return the versions of ``name`` that a distribution pins exactly, in any of its extras."""
     parsed = (_requirement(line) for line in dist.requires if name in line.lower())
     return {
@@ -104,8 +105,10 @@ def pinned(dist: Distribution, name: str, *, extras: bool = True) -> set[str]:
     }
 
 
-def requirements(dist: Distribution, env: Environment, extra: str = "") -> Iterator[Requirement]:
-    """Yield what a distribution requires on this platform and Python, with an extra or without."""
+def requirements(
+    dist: InstalledDistribution, env: Environment, extra: str = ""
+) -> Iterator[Requirement]:
+    """Yield the requirements of a distribution that apply to this platform and Python."""
     marker_values = {**env.markers, "extra": extra}
     for line in dist.requires:
         wanted = _requirement(line)
@@ -113,8 +116,8 @@ def requirements(dist: Distribution, env: Environment, extra: str = "") -> Itera
             yield wanted
 
 
-def meets(dist: Distribution, wanted: Requirement) -> bool:
-    """Whether a distribution is of a version that is required."""
+def meets(dist: InstalledDistribution, wanted: Requirement) -> bool:
+    """Whether the version of a distribution satisfies a requirement."""
     return dist.parsed is not None and wanted.specifier.contains(dist.parsed, prereleases=True)
 
 
@@ -128,3 +131,6 @@ def _requirement(line: str) -> Requirement | None:
         return None
     wanted.name = str(canonicalize_name(wanted.name))
     return wanted
+
+
+RULES = (Requirements(),)

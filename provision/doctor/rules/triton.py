@@ -1,4 +1,4 @@
-"""Rules on triton, which compiles for torch and goes with one release of it."""
+"""Rule on triton, the compiler of torch.compile: each torch works with one release of it."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ _REINSTALL = "`uv pip install --reinstall torch` from torch's own index"
 
 
 class Tritons:
-    """torch pins one triton, and all packages that bring one write into the same folder."""
+    """triton is missing, of another release than torch pins, or installed by two packages."""
 
     code: ClassVar[str] = "triton-missing-or-incompatible"
     unless: ClassVar[tuple[str, ...]] = ()
 
-    def check(self, facts: DoctorContext) -> Iterator[Finding]:
+    def check(self, context: DoctorContext) -> Iterator[Finding]:
         """Yield what is wrong."""
-        here = [dist for name in _TRITONS if (dist := facts.env.get(name))]
-        names = [f"{dist.name} {dist.version} is installed" for dist in here]
-        if len(here) > 1:
-            remedy = f"uv pip uninstall {' '.join(dist.name for dist in here)}, then {_REINSTALL}"
-            symptom = "Two packages bring the module triton"
+        installed = [dist for name in _TRITONS if (dist := context.env.get(name))]
+        names = [f"{dist.name} {dist.version} is installed" for dist in installed]
+        if len(installed) > 1:
+            both = " ".join(dist.name for dist in installed)
+            remedy = f"Run `uv pip uninstall {both}`, then {_REINSTALL}"
+            symptom = "Two packages install the module triton"
             yield self._finding(Level.WARNING, symptom, names, remedy)
             return
-        torch, windows = facts.env.get("torch"), facts.env.get("triton-windows")
+        torch, windows = context.env.get("torch"), context.env.get("triton-windows")
         goes_with = _TRITON_OF.get(torch.minor) if torch else None
         if torch and windows and goes_with not in (None, windows.minor):
-            evidence = [f"torch {torch.version} goes with triton {goes_with}", *names]
+            evidence = [f"torch {torch.version} requires triton {goes_with}", *names]
             remedy = f"uv pip install 'triton-windows=={goes_with}.*'"
-            yield self._finding(Level.ERROR, "triton is for another torch", evidence, remedy)
+            yield self._finding(Level.ERROR, "triton was built for another torch", evidence, remedy)
             return
-        for wanted in requirements(torch, facts.env) if torch else ():
-            found = facts.env.get(wanted.name)
+        for wanted in requirements(torch, context.env) if torch else ():
+            found = context.env.get(wanted.name)
             if wanted.name in _TRITONS and not (found and meets(found, wanted)):
                 evidence = [f"torch requires {wanted}", *names]
-                symptom = "torch does not find its triton"
+                symptom = "The triton that torch requires is not installed"
                 yield self._finding(Level.ERROR, symptom, evidence, _REINSTALL)
 
     def _finding(self, level: Level, symptom: str, evidence: list[str], remedy: str) -> Finding:
@@ -54,7 +55,10 @@ class Tritons:
             self.code,
             level,
             symptom,
-            "Another package or a second index brought another triton than torch goes with",
+            "Another package, or a second index, installed another triton than torch requires",
             remedy,
             tuple(evidence),
         )
+
+
+RULES = (Tritons(),)

@@ -1,0 +1,29 @@
+"""Reads of files and folders of an environment that may be broken: damage gives an empty result."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Metadata is a few kilobytes. A file in its place may be of any size, and must not fill the memory.
+_MOST_BYTES = 1 << 20
+
+
+def read_text(path: Path) -> str:
+    """Return the first megabyte of a file as text; "" if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_MOST_BYTES).decode("utf-8", "replace")
+    except (OSError, ValueError):  # ValueError: the path holds a NUL
+        return ""
+
+
+def list_names(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted; none if it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names, not paths
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,182 @@
+"""Compare driver versions across their numberings; the answer is yes, no or unknown.
+
+The same Intel driver is numbered differently by each interface, so versions are reduced to the one
+number that they share, the five-digit build of compute-runtime (Level Zero and OpenCL):
+
+- Level Zero, and therefore torch: ``1.6.33578+51``. The prefix follows the Level Zero API and the
+  number after ``+`` is the hotfix (compute-runtime,
+  level_zero/doc/experimental_extensions/GET_DRIVER_VERSION_STRING.md).
+- Linux packages: ``25.18.33578.51-1146~24.04``: release, build, hotfix. OpenCL pads the build with
+  zeros: ``26.05.037020``.
+- Windows: ``32.0.101.6129``. The last two fields order the drivers, the first two name the driver
+  model (https://www.intel.com/content/www/us/en/support/articles/000005654/graphics.html). They
+  hold no build. The catalog lists pairs that were seen; both columns grow together, so a version
+  between two known pairs has a build between theirs.
+
+NVIDIA has one number: ``580.65.06`` on Linux, ``580.88`` on Windows, where the registry says
+``32.0.15.8088`` (see :func:`provision.host.windows.nvidia_version`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
+
+from provision.host.windows import nvidia_version
+
+if TYPE_CHECKING:
+    from packaging.specifiers import Specifier
+
+    from provision.catalog.devices import Devices
+
+Parts = tuple[float, ...]
+
+_WINDOWS = re.compile(r"\d{1,2}\.(?:0|20)\.(10\d)(?:\.(\d{1,5}))?", re.ASCII)
+# Level Zero, Linux packages of any distribution, and OpenCL.
+_BUILD = re.compile(r"(?:\d{1,2}\.){1,2}0*(\d{5,6})(?:[.+](\d{1,5}))?(?:[-+~].*)?", re.ASCII)
+# Year and week, or the 0 of Devices.release_of for a build older than every listed release. A first
+# field from 30 on is that of a Windows number: WDDM 3.0 and newer.
+_RELEASE = re.compile(r"0(?=\.)|(2\d)(?:\.(\d{1,2}))?(?=\.|$)", re.ASCII)
+_NVIDIA = re.compile(r"\d{3,4}(?:\.\d{1,3}){0,2}", re.ASCII)
+_NVIDIA_REGISTRY = re.compile(r"\d{1,2}(?:\.\d{1,5}){3}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverVersion:
+    """A parsed driver version.
+
+    Attributes:
+        text: As the machine or the spec writes it.
+        scheme: ``windows``, ``build``, ``release`` (a package's without its build) or ``nvidia``.
+        parts: What orders the versions of a scheme, such as ``(101, 6129)`` or ``(33578, 51)``.
+        release: Year and week of a Linux package; empty elsewhere.
+    """
+
+    text: str
+    scheme: str
+    parts: Parts
+    release: Parts = ()
+
+
+def parse(text: str, vendor: str) -> DriverVersion | None:
+    """Return a version of ``intel`` or ``nvidia``, None if its format is not known."""
+    if vendor == "nvidia":
+        own = nvidia_version(text) if _NVIDIA_REGISTRY.fullmatch(text) else text
+        known = _NVIDIA.fullmatch(own)
+        return DriverVersion(text, "nvidia", _numbers(*own.split("."))) if known else None
+    if match := _WINDOWS.fullmatch(text):
+        return DriverVersion(text, "windows", _numbers(*match.groups()))
+    first_two = _RELEASE.match(text)
+    release = (_numbers(*first_two.groups()) or (0,)) if first_two else ()
+    if match := _BUILD.fullmatch(text):
+        return DriverVersion(text, "build", _numbers(*match.groups()), release)
+    if first_two and first_two[0] == text:
+        return DriverVersion(text, "release", release, release)
+    return None
+
+
+def meets(
+    found: DriverVersion, specifier: Specifier, vendor: str, devices: Devices | None
+) -> bool | None:
+    """Whether a version meets one specifier, None if nothing known decides."""
+    floor = parse(specifier.version.removesuffix(".*"), vendor)
+    # A release alone stands for many builds.
+    if floor is None or found.scheme == "release":
+        return None
+    if specifier.operator in ("~=", "===") or specifier.version.endswith(".*"):
+        return _contains(specifier, found, floor)
+    low, high = _bounds(found, floor, devices)
+    least, most = _bounds(floor, found, devices)
+    if found.scheme == "build" and floor.scheme == "windows":
+        low = high = low[:1]  # the pairs tell nothing of hotfixes
+    if len(low) < len(most):
+        high = (*high, math.inf)  # 580.65 may be 580.65.06, and 33578 may be 33578+51
+    return _compare(specifier.operator, (low, high), (least, most))
+
+
+def explain(
+    found: DriverVersion, specifier: Specifier, vendor: str, devices: Devices | None
+) -> list[str]:
+    """Return which builds the catalog gives to numbers that hold none, where it was needed."""
+    floor = parse(specifier.version, vendor)
+    if devices is None or floor is None or floor.scheme == found.scheme:
+        return []
+    lines = []
+    for version in (found, floor):
+        if version.scheme != "build":
+            low, high = _bracket(version, devices)
+            lines.append(f"{version.text} is build {_range(low[0], high[0])}")
+    return lines
+
+
+def _contains(specifier: Specifier, found: DriverVersion, floor: DriverVersion) -> bool | None:
+    """Compare digit by digit, which needs the same numbering on both sides."""
+    alike = found.scheme == floor.scheme != "build" or bool(found.release and floor.release)
+    try:
+        return specifier.contains(Version(found.text), prereleases=True) if alike else None
+    except InvalidVersion:
+        return None
+
+
+def _compare(operator: str, found: tuple[Parts, Parts], floor: tuple[Parts, Parts]) -> bool | None:
+    """Compare two intervals: True or False if it holds for every pair of values, else None."""
+    (low, high), (least, most) = found, floor
+    if operator == ">=":
+        return True if low >= most else False if high < least else None
+    if operator == ">":
+        return True if low > most else False if high <= least else None
+    if operator in ("<", "<="):
+        inverse = _compare(">=" if operator == "<" else ">", found, floor)
+        return None if inverse is None else not inverse
+    apart = high < least or low > most
+    same = low == high == least == most
+    if not apart and not same:
+        return None
+    return same if operator == "==" else apart
+
+
+def _bounds(
+    version: DriverVersion, other: DriverVersion, devices: Devices | None
+) -> tuple[Parts, Parts]:
+    """Return the least and the greatest value that a version can have beside another one."""
+    if devices is None and version.release and other.release and version.scheme != other.scheme:
+        return version.release, version.release
+    if version.scheme in ("build", other.scheme):
+        return version.parts, version.parts
+    return _bracket(version, devices)
+
+
+def _bracket(version: DriverVersion, devices: Devices | None) -> tuple[Parts, Parts]:
+    """Return the builds between which a Windows number or a release lies, by the catalog."""
+    known = _known(version.scheme, devices) if devices else []
+    below = [build for number, build in known if number <= version.parts]
+    above = [build for number, build in known if number >= version.parts]
+    if version.scheme == "release" and above:
+        below = above[:1]  # the catalog lists every release: the next one is the first that counts
+    return (max(below, default=0.0),), (min(above, default=math.inf),)
+
+
+def _known(scheme: str, devices: Devices) -> list[tuple[Parts, float]]:
+    if scheme == "release":
+        return [(_numbers(*release.split(".")), build) for build, release in devices.releases]
+    pairs = (
+        (parse(windows, "intel"), parse(level_zero, "intel"))
+        for windows, level_zero in devices.intel_windows.items()
+    )
+    return [(left.parts, right.parts[0]) for left, right in pairs if left and right]
+
+
+def _range(low: float, high: float) -> str:
+    if low == high:
+        return f"{low:.0f}"
+    if math.isinf(high):
+        return f"{low:.0f} or newer"
+    return f"{low:.0f} to {high:.0f}" if low else f"{high:.0f} or older"
+
+
+def _numbers(*fields: str | None) -> Parts:
+    return tuple(int(field) for field in fields if field)

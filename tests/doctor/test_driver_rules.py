@@ -1,0 +1,80 @@
+"""The doctor's rules on drivers where a version cannot be compared, and in WSL."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.core.findings import Level
+from provision.host.model import Driver, Gpu, Host, Runtimes
+
+if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
+    from tests.doctor.conftest import Env
+
+ARC = Gpu(
+    "intel", "56a0", "Arc A770", "0000:03:00.0", "dg2",
+    supported=True, integrated=False, driver=Driver("i915"),
+)  # fmt: skip
+RTX = Gpu(
+    "nvidia", "2204", "RTX 3090", "0000:01:00.0", "ampere", supported=True, integrated=False,
+    compute_capability="8.6", driver=Driver("nvidia", "580.95.05"),
+)  # fmt: skip
+
+
+def linux(gpu: Gpu, runtime: str | None = None) -> Host:
+    runtimes = Runtimes(level_zero="1.17", compute_runtime=runtime)
+    return Host("linux-64", "6.8", gpus=(gpu,), runtimes=runtimes)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "words"),
+    [
+        ("", "the driver's version is not visible"),
+        ("17013219", "17013219 is no driver version of a known format"),
+    ],
+)
+def test_a_driver_that_cannot_be_compared_is_a_note(env: Env, runtime: str, words: str) -> None:
+    env.torch("2.13.0+xpu")
+    env.host = linux(ARC, runtime)
+    assert env.codes() == []
+    (note,) = (finding for finding in env.diagnose() if finding.code == "driver-unknown")
+    assert note.level is Level.NOTE
+    assert words in note.cause
+    assert "required >=25.18" in note.evidence
+
+
+def test_an_nvidia_driver_without_nvml_is_a_note(env: Env) -> None:
+    env.torch("2.13.0", "triton==3.7.0; platform_system == 'Linux'", cuda="13.0")
+    env.add("triton", "3.7.0")
+    env.host = linux(dataclasses.replace(RTX, driver=Driver("nvidia")))
+    assert [finding.code for finding in env.diagnose()] == ["driver-unknown"]
+
+
+def test_an_old_driver_in_wsl_is_updated_in_windows(env: Env) -> None:
+    env.torch("2.13.0", cuda="13.0")
+    old = dataclasses.replace(RTX, driver=Driver("nvidia", "546.30"))
+    env.host = dataclasses.replace(linux(old), surroundings=("wsl",))
+    (found,) = (finding for finding in env.diagnose() if finding.code == "driver-too-old")
+    assert "Update NVIDIA's driver in Windows" in found.remedy
+
+
+@pytest.mark.parametrize("capability", [None, "13.0"])
+def test_a_gpu_newer_than_the_catalog_is_not_refused(
+    env: Env, capability: str | None, devices: Devices
+) -> None:
+    known = devices.find("nvidia", "3300")
+    assert known is not None
+    env.torch("2.13.0", "triton==3.7.0; platform_system == 'Linux'", cuda="13.0")
+    env.add("triton", "3.7.0")
+    newer = dataclasses.replace(
+        RTX,
+        device_id="3300",
+        family=known.family,
+        supported=known.supported,
+        compute_capability=capability,
+    )
+    env.host = linux(newer)
+    assert env.diagnose() == ()

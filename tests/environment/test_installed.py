@@ -1,0 +1,137 @@
+"""Installed distributions: each property reads only what it needs, and survives broken metadata."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.environment.installed import (
+    distributions_by_name,
+    distributions_in,
+    installed_distributions,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+METADATA = """Metadata-Version: 2.1
+Name: Example_Pkg
+Version: 1.0+cu128
+License: first paragraph
+        \n        second paragraph, after a line of blanks
+Requires-Dist: numpy>=1.26
+Requires-Dist: torch==2.9 ; extra == 'gpu'
+Requires-Python: >=3.10
+
+Requires-Dist: not-a-header
+"""
+
+
+def install(site: Path, name: str, **files: str) -> Path:
+    folder = site / name
+    folder.mkdir(parents=True)
+    for file, text in files.items():
+        (folder / file.replace("_json", ".json")).write_text(text)
+    return folder
+
+
+def opened(site: Path, names: list[str]) -> list[str]:
+    """Return the names of the files below a folder that were opened, emptying the list."""
+    found = [path.rpartition("/")[2] for path in names if path.startswith(str(site))]
+    names.clear()
+    return found
+
+
+@pytest.fixture(scope="module")
+def audit() -> list[str]:
+    """Every file that is opened from now on; a hook cannot be removed."""
+    names: list[str] = []
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open":
+            names.append(str(arguments[0]))
+
+    sys.addaudithook(hook)
+    return names
+
+
+def test_names_are_read_without_any_record(tmp_path: Path, audit: list[str]) -> None:
+    record = "example_pkg/__init__.py,,\nexample_pkg/_c.cpython-311-x86_64-linux-gnu.so,,\n"
+    install(
+        tmp_path,
+        "example_pkg-1.0.dist-info",
+        METADATA=METADATA,
+        RECORD=record,
+        WHEEL="Tag: cp311-cp311-linux_x86_64\n",
+        INSTALLER="uv\n",
+        direct_url_json='{"url": "https://example.org/a.whl"}',
+    )
+    opened(tmp_path, audit)
+    (dist,) = installed_distributions(tmp_path)
+    assert (dist.name, dist.version, dist.local) == ("example-pkg", "1.0+cu128", "cu128")
+    assert opened(tmp_path, audit) == ["METADATA"]
+    assert dist.requires == ("numpy>=1.26", "torch==2.9 ; extra == 'gpu'")
+    assert dist.requires_python == ">=3.10"
+    assert opened(tmp_path, audit) == ["METADATA"]
+    assert dist.compiled_for == {"3.11"}
+    assert dist.missing_modules == ("example_pkg",)
+    assert opened(tmp_path, audit) == ["RECORD"]
+    assert (dist.tags, dist.origin) == (
+        ("cp311-cp311-linux_x86_64",),
+        "https://example.org/a.whl",
+    )
+    assert dist.installer == "uv"
+
+
+def test_a_distribution_without_metadata_has_the_name_of_its_folder(tmp_path: Path) -> None:
+    install(tmp_path, "Half_Gone-2.0.dist-info", RECORD="half_gone.py,,\n")
+    install(tmp_path, "half_gone-2.1.dist-info", METADATA="Name: half-gone\nVersion: 2.1\n")
+    (broken, _) = installed_distributions(tmp_path)
+    assert (broken.name, broken.version) == ("", "")
+    (several,) = distributions_by_name([tmp_path]).values()
+    assert sorted(dist.version for dist in several) == ["2.0", "2.1"]
+    assert all(dist.name == "half-gone" for dist in several)
+    assert [dist.missing_modules for dist in several] == [None, ()]
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff\xfe\0" * 99, b"\n\n\n", b"Name", b"x" * 200_000])
+def test_garbage_has_no_name_and_does_not_raise(tmp_path: Path, garbage: bytes) -> None:
+    folder = install(tmp_path, "a-1.dist-info")
+    for name in ("METADATA", "RECORD", "WHEEL", "INSTALLER", "direct_url.json"):
+        (folder / name).write_bytes(garbage)
+    ((dist,),) = distributions_by_name([tmp_path]).values()
+    assert (dist.name, dist.version, dist.requires, dist.tags, dist.origin) == (
+        "a",
+        "1",
+        (),
+        (),
+        "",
+    )
+    assert dist.compiled_for == frozenset()
+    assert dist.parsed is not None
+
+
+def test_egg_info_of_debian_is_a_distribution(tmp_path: Path) -> None:
+    fields = "Name: python-apt\nVersion: 2.7\nRequires-Python: >=3.9\nRequires-Dist: nothing\n"
+    (tmp_path / "python_apt-2.7.egg-info").write_text(fields)
+    install(tmp_path, "old-1.0.egg-info", **{"PKG-INFO": "Name: old\nVersion: 1.0\n"})
+    install(tmp_path, "old", **{"_c.cpython-39-x86_64-linux-gnu.so": ""})
+    found = distributions_by_name([tmp_path])
+    (apt,), (old,) = found["python-apt"], found["old"]
+    assert (apt.version, apt.requires_python, apt.requires) == ("2.7", ">=3.9", ())
+    assert (apt.missing_modules, apt.files(), old.version) == ((), None, "1.0")
+    assert old.compiled_for == {"3.9"}
+
+
+def test_an_earlier_folder_hides_a_later_one(tmp_path: Path) -> None:
+    for version, site in (("1.0", "first"), ("2.0", "second")):
+        install(
+            tmp_path / site,
+            f"a-{version}.dist-info",
+            METADATA=f"Name: a\nVersion: {version}\n",
+        )
+    sites = [tmp_path / "first", tmp_path / "second", tmp_path / "absent"]
+    assert [dist.version for dist in distributions_by_name(sites)["a"]] == ["1.0"]
+    assert distributions_in(map(str, sites)) == {"a": str(tmp_path / "second")}

@@ -1,0 +1,385 @@
+"""Driver versions as machines show them, against every minimum of the specs.
+
+The strings were seen on real machines (torch, sycl-ls, clinfo, package managers, the registry,
+nvidia-smi); the expected verdicts were written by hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provision.catalog.devices import read_devices
+from provision.host.drivers import (
+    DriverVerdict,
+    driver_remedy,
+    driver_version,
+    judge_version,
+    smoke_expectation,
+)
+from provision.host.model import Driver, Gpu, Host, Runtimes
+
+ENVS = Path(__file__).parents[2] / "envs"
+DEVICES = read_devices(ENVS / "catalog")
+VERDICTS = {
+    "+": DriverVerdict.NEW_ENOUGH,
+    "-": DriverVerdict.TOO_OLD,
+    "?": DriverVerdict.UNKNOWN,
+}
+
+# One column per minimum: + new enough, - too old, ? unknown.
+INTEL_FLOORS = (">=24.39.31294", ">=32.0.101.6129", ">=23.35.27191", ">=31.0.101.5122")
+INTEL = {
+    # Level Zero, as torch and sycl-ls show it on Linux, WSL and Windows.
+    "1.3.26918": "---?",  # 5122 is older than 5186, which is build 28044: no more is known
+    "1.3.27642": "--+?",
+    "1.3.28044": "--++",
+    "1.3.29516": "--++",
+    "1.3.29735": "--++",
+    "1.3.30872": "--++",
+    "1.5.31093": "-+++",  # is 32.0.101.6129
+    "1.3.31441": "++++",
+    "1.6.31294+21": "++++",
+    "1.6.32567+18": "++++",
+    "1.6.32567+19": "++++",
+    "1.3.33276": "++++",
+    "1.6.33276+22": "++++",
+    "1.6.33511": "++++",
+    "1.6.33578+11": "++++",
+    "1.6.33578+13": "++++",
+    "1.6.33578+15": "++++",
+    "1.6.33578+38": "++++",
+    "1.6.33578+42": "++++",
+    "1.6.33578+51": "++++",
+    "1.6.34303": "++++",
+    "1.6.34728": "++++",
+    "1.6.34938": "++++",
+    "1.6.35096+9": "++++",
+    "1.13.35563": "++++",
+    "1.13.35716": "++++",
+    "1.13.36015+8": "++++",
+    "1.14.36942": "++++",
+    "1.14.37020": "++++",
+    "1.15.37858": "++++",
+    "1.15.38308": "++++",
+    "1.15.38308+1": "++++",
+    "1.15.39183+3": "++++",
+    # Linux packages and OpenCL.
+    "22.43.24595": "---?",  # Debian bookworm's
+    "24.39.31294.21-1032~22.04": "++++",
+    "24.52.32224.5": "++++",
+    "25.13.33276": "++++",
+    "25.18.33578": "++++",
+    "25.18.33578.15": "++++",
+    "25.18.33578.38-1146~22.04": "++++",
+    "25.18.33578.51-1146~24.04": "++++",
+    "25.27.34303": "++++",
+    "25.44.36015.8-0": "++++",
+    "26.05.37020": "++++",
+    "26.05.037020": "++++",
+    "26.05.37020.3-1": "++++",
+    "26.18.38308.1-1~26.04~ppa1": "++++",
+    "26.27.39122.14-1~26.04~ppa1": "++++",
+    # The registry of Windows.
+    "31.0.101.4091": "--?-",  # at most build 28044
+    "31.0.101.5186": "--++",
+    "31.0.101.5592": "--++",
+    "32.0.101.6044": "--++",  # at most build 31093
+    "32.0.101.6129": "-+++",
+    "32.0.101.6449": "?+++",  # between builds 31093 and 33511
+    "32.0.101.6874": "++++",
+    "32.0.101.6913": "++++",
+    "32.0.101.7088": "++++",
+    "32.0.101.8132": "++++",
+    "32.0.101.8331": "++++",
+    "32.0.101.8509": "++++",
+    "32.0.101.8622": "++++",
+    "32.0.101.8626": "++++",
+    "32.0.101.8737": "++++",
+    "32.0.101.8801": "++++",
+    "32.0.101.8805": "++++",
+    "32.0.101.8826": "++++",
+    "32.0.101.8860": "++++",
+    "32.0.101.8864": "++++",
+    "32.0.101.8974": "++++",
+    "32.0.101.8991": "++++",
+    "32.0.101.8992": "++++",
+    # What says nothing: xpu-smi's integer, properties without a version, an unset version.
+    "17013219": "????",
+    None: "????",
+    "": "????",
+    " ": "????",
+    "1.3.0": "????",
+}
+NVIDIA_FLOORS = (">=580.65.06", ">=580", ">=525.60.13")
+NVIDIA = {
+    "550.54": "--+",
+    "570.211.01": "--+",
+    "580.65": "?++",  # may be 580.65.06 without its last part
+    "580.65.06": "+++",
+    "580.76.05": "+++",
+    "580.95.05": "+++",
+    "580.126.09": "+++",
+    "580.159.03": "+++",
+    "580.173.02": "+++",
+    "595.91.07": "+++",
+    "527.99": "--+",
+    "546.30": "--+",
+    "576.83": "--+",
+    "580.88": "+++",
+    "32.0.15.8088": "+++",  # 580.88 in the registry of Windows
+    "581.80": "+++",
+    "591.44": "+++",
+    "535.xx": "???",
+    None: "???",
+    "": "???",
+}
+TABLE = [
+    (version, floor, vendor, expected)
+    for vendor, rows, floors in (("intel", INTEL, INTEL_FLOORS), ("nvidia", NVIDIA, NVIDIA_FLOORS))
+    for version, row in rows.items()
+    for floor, expected in zip(floors, row, strict=True)
+]
+
+ARC = Gpu(
+    "intel", "e20b", "Arc B580", "0", "bmg", supported=True, integrated=False,
+    driver=Driver("Intel Corporation", "32.0.101.8826"),
+)  # fmt: skip
+UHD = Gpu(
+    "intel", "a780", "UHD Graphics 770", "1", "adl", integrated=True,
+    driver=Driver("Intel Corporation", "31.0.101.4091"),
+)  # fmt: skip
+RTX = Gpu("nvidia", "2204", "RTX 3090", "2", "ampere", driver=Driver("nvidia", "580.95.05"))
+IN_WSL = Gpu("intel", "", "Intel GPU behind WSL", "3", driver=Driver("dxg", "32.0.101.6874"))
+
+
+def windows(*gpus: Gpu) -> Host:
+    return Host("win-64", "10.0.26100", gpus=gpus)
+
+
+def wsl(*gpus: Gpu, **runtimes: str) -> Host:
+    runtime = Runtimes(**runtimes)  # type: ignore[arg-type]
+    return Host("linux-64", "6.6", surroundings=("wsl",), gpus=gpus, runtimes=runtime)
+
+
+def test_every_minimum_of_the_specs_is_in_the_table() -> None:
+    specs = (tomllib.loads(path.read_text()) for path in ENVS.glob("*.toml"))
+    floors = {(s["accelerator"], s["hardware"]["driver"]) for s in specs if "hardware" in s}
+    assert floors == {("xpu", f) for f in INTEL_FLOORS} | {("cuda", f) for f in NVIDIA_FLOORS}
+
+
+@pytest.mark.parametrize(("version", "floor", "vendor", "expected"), TABLE)
+def test_real_versions(version: str | None, floor: str, vendor: str, expected: str) -> None:
+    judged = judge_version(version, floor, vendor, DEVICES)
+    assert judged.verdict is VERDICTS[expected]
+    assert judged.reason
+    assert judged.evidence[1] == f"required {floor}"
+
+
+@pytest.mark.parametrize(
+    ("version", "floor", "expected"),
+    [
+        ("1.6.33578", ">=24.52", "+"),
+        ("1.6.31294+21", ">=24.52", "-"),
+        ("1.6.33578", ">=25.18", "+"),
+        ("32.0.101.6129", ">=24.52", "-"),
+        ("32.0.101.6874", ">=24.52", "+"),
+        ("0.23000", ">=24.52", "-"),  # a build that is older than every release of the catalog
+        ("26.31.39395", ">=99.01", "?"),  # newer than the catalog
+        ("1.5.31093", ">32.0.101.6129", "-"),
+        ("1.5.31093+4", ">32.0.101.6129", "-"),
+        ("1.3.31441", ">32.0.101.6129", "+"),
+        ("32.0.101.6130", ">32.0.101.6129", "+"),
+        ("1.6.33578", ">=25.18.33578", "+"),
+        ("25.18.33578.51", ">=1.6.33578", "+"),
+        ("1.6.33578+38", ">=25.18.33578.51", "-"),
+        ("1.6.33578+51", ">=25.18.33578.51", "+"),
+        ("1.6.33578", ">=25.18.33578.51", "?"),  # its hotfix is not visible
+        ("32.0.101.8860", ">=26.18.38308.1", "?"),
+        ("1.6.33578", ">=24.39.31294,<26", "+"),
+        ("26.05.37020", ">=24.39.31294,<26", "-"),
+        ("24.52.32300", ">=24.53", "-"),  # not a release: the next one is 25.05
+        ("24.52.32300", ">=25", "-"),
+        ("25.05.32567", ">=25", "+"),
+        ("32.0.101.6874", ">=31.0", "?"),  # too short to tell which numbering it is
+        ("1.6.33578", ">=24.39.31294,<26.01", "+"),
+        ("26.05.37020", ">=24.39.31294,<26.01", "-"),
+        ("1.6.33578+51", "!=25.18.33578.51", "-"),
+        ("1.6.33578+51", "!=25.18.33578.38", "+"),
+        ("25.18.33578", "==25.18.*", "+"),
+        ("25.22.33944", "==25.18.*", "-"),
+        ("1.6.33578", "==25.18.*", "?"),
+        ("32.0.101.8826", "==32.0.101.*", "+"),
+        ("1.6.33578", "no specifier", "?"),
+    ],
+)
+def test_other_requirements(version: str, floor: str, expected: str) -> None:
+    assert judge_version(version, floor, "intel", DEVICES).verdict is VERDICTS[expected]
+
+
+@pytest.mark.parametrize(
+    ("version", "floor", "expected"),
+    [
+        ("580.88", "<580", "-"),
+        ("570.211.01", "==570.*", "+"),
+        ("580.65", "==580.65.06", "?"),
+        ("580.65.06", ">580.65.06", "-"),
+        ("580.65.06", "<=580.65.06", "+"),
+    ],
+)
+def test_other_requirements_of_nvidia(version: str, floor: str, expected: str) -> None:
+    assert judge_version(version, floor, "nvidia", DEVICES).verdict is VERDICTS[expected]
+
+
+@pytest.mark.parametrize("floor", [*INTEL_FLOORS, ">=24.52", ">=25.13.33276", "<=1.3.33276"])
+def test_only_the_build_counts(floor: str) -> None:
+    same = ("1.3.33276", "1.6.33276", "25.13.33276", "25.13.033276")
+    assert len({judge_version(v, floor, "intel", DEVICES).verdict for v in same}) == 1
+
+
+def test_evidence_names_the_builds() -> None:
+    found = judge_version("1.6.33511", ">=32.0.101.6129", "intel", DEVICES)
+    assert found.evidence == (
+        "driver 1.6.33511",
+        "required >=32.0.101.6129",
+        "32.0.101.6129 is build 31093",
+    )
+    found = judge_version("32.0.101.6449", ">=24.39.31294", "intel", DEVICES)
+    assert "32.0.101.6449 is build 31093 to 33511" in found.evidence
+
+
+def test_without_the_catalog_other_numberings_are_unknown() -> None:
+    assert judge_version("1.6.33511", ">=32.0.101.6129", "intel").verdict is DriverVerdict.UNKNOWN
+    assert judge_version("25.18.33578", ">=24.52", "intel").verdict is DriverVerdict.NEW_ENOUGH
+    assert judge_version("24.22.29735", ">=24.52", "intel").verdict is DriverVerdict.TOO_OLD
+    assert judge_version("0.23000", ">=24.52", "intel").verdict is DriverVerdict.TOO_OLD
+
+
+@pytest.mark.parametrize("missing", DEVICES.intel_windows)
+def test_fewer_pairs_never_turn_an_answer_around(missing: str) -> None:
+    """Interpolation agrees with the pair that it stands in for, or says that it is unknown."""
+    pairs = DEVICES.intel_windows
+    fewer = dataclasses.replace(
+        DEVICES, intel_windows={k: v for k, v in pairs.items() if k != missing}
+    )
+    for left, right in [*((w, z) for w in pairs for z in pairs.values())]:
+        for version, floor in ((left, f">={right.partition('+')[0]}"), (right, f">={left}")):
+            exact = judge_version(version, floor, "intel", DEVICES).verdict
+            assert exact is not DriverVerdict.UNKNOWN
+            assert judge_version(version, floor, "intel", fewer).verdict in (
+                exact,
+                DriverVerdict.UNKNOWN,
+            )
+
+
+FLOORS = st.sampled_from([*INTEL_FLOORS, *NVIDIA_FLOORS, ">=24.52", "==580.*", "~=25.18"])
+DIGITS = st.text("0123456789.+-~x ", max_size=24)
+
+
+@given(
+    st.none() | st.text() | DIGITS, FLOORS | st.text(), st.sampled_from(["intel", "nvidia", "amd"])
+)
+def test_no_version_raises(version: str | None, floor: str, vendor: str) -> None:
+    judged = judge_version(version, floor, vendor, DEVICES)
+    assert judged.verdict in DriverVerdict
+    assert judged.reason
+
+
+@given(st.integers(10000, 99999), st.integers(10000, 99999), st.sampled_from(INTEL_FLOORS))
+def test_a_newer_build_is_never_judged_older(one: int, other: int, floor: str) -> None:
+    order = [DriverVerdict.TOO_OLD, DriverVerdict.UNKNOWN, DriverVerdict.NEW_ENOUGH]
+    verdicts = [
+        order.index(judge_version(f"1.6.{build}", floor, "intel", DEVICES).verdict)
+        for build in sorted((one, other))
+    ]
+    assert verdicts == sorted(verdicts)
+
+
+def test_intel_on_linux_is_judged_by_compute_runtime() -> None:
+    gpu = dataclasses.replace(ARC, driver=Driver("i915", "backported to 5.15"))
+    host = Host("linux-64", "6.8", gpus=(gpu,))
+    assert driver_version(gpu, host) is None
+    runtimes = Runtimes(compute_runtime="25.18.33578")
+    assert driver_version(gpu, dataclasses.replace(host, runtimes=runtimes)) == "25.18.33578"
+
+
+def test_wsl_is_judged_by_its_compute_runtime_or_the_windows_driver() -> None:
+    assert driver_version(IN_WSL, wsl(IN_WSL)) == "32.0.101.6874"
+    host = wsl(IN_WSL, compute_runtime="25.18.33578")
+    assert driver_version(IN_WSL, host) == "25.18.33578"
+
+
+def test_libcuda_tells_the_driver_where_nothing_else_does() -> None:
+    gpu = dataclasses.replace(RTX, driver=Driver("nvidia"))
+    host = Host("linux-64", "6.8", gpus=(gpu,), runtimes=Runtimes(cuda="580.95.05"))
+    assert driver_version(gpu, host) == "580.95.05"
+    assert driver_version(gpu, dataclasses.replace(host, runtimes=Runtimes(cuda=""))) is None
+
+
+@pytest.mark.parametrize(
+    ("gpu", "host", "words"),
+    [
+        (RTX, Host("linux-64", "6.8"), "Install a driver >=1"),
+        (RTX, wsl(RTX), "Update NVIDIA's driver in Windows, then `wsl --update`"),
+        (IN_WSL, wsl(IN_WSL), "Update Intel's driver in Windows, then `wsl --update`"),
+        (IN_WSL, wsl(IN_WSL, compute_runtime="23.1"), "Install a driver >=1"),
+    ],
+)
+def test_the_remedy_in_wsl_is_in_windows(gpu: Gpu, host: Host, words: str) -> None:
+    assert words in driver_remedy(gpu, host, ">=1")
+
+
+def arc_windows(host: Host, reported: str | None = None) -> dict[str, Any]:
+    """Return the expectation for the target arc-windows."""
+    return smoke_expectation(
+        host,
+        DEVICES,
+        accelerator="xpu",
+        required=">=32.0.101.6129",
+        families=("dg2", "bmg", "mtl", "arl", "lnl", "ptl"),
+        reported=reported,
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "reported", "verdict"),
+    [
+        (windows(ARC), "1.15.37858", "new-enough"),
+        (windows(ARC), None, "new-enough"),  # IPEX 2.1.10 reports none
+        (windows(ARC), "17013219", "new-enough"),
+        (windows(ARC, UHD), None, "new-enough"),  # the other GPU is of no family of the target
+        (windows(ARC), "1.3.30872", "too-old"),
+        (windows(UHD), "1.15.37858", "new-enough"),
+        (windows(UHD), None, "unknown"),
+        (windows(), None, "unknown"),
+        (wsl(IN_WSL), None, "new-enough"),
+        (wsl(IN_WSL), "1.6.33578+15", "new-enough"),
+    ],
+)
+def test_expectation_for_the_smoke_suite(host: Host, reported: str | None, verdict: str) -> None:
+    found = arc_windows(host, reported)
+    assert found["verdict"] == verdict
+    assert found["reason"]
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_devices_with_different_drivers_leave_it_to_torch() -> None:
+    old = dataclasses.replace(ARC, address="9", driver=Driver("Intel Corporation", "32.0.101.6044"))
+    found = arc_windows(windows(ARC, old))
+    assert (found["verdict"], found["reason"]) == (
+        "unknown",
+        "the devices of this machine have different drivers",
+    )
+    assert found["evidence"] == [
+        "Arc B580 has driver 32.0.101.8826",
+        "required >=32.0.101.6129",
+        "Arc B580 has driver 32.0.101.6044",
+    ]
+    assert arc_windows(windows(ARC, old), "1.15.37858")["verdict"] == "new-enough"
