@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from provision.core.errors import SpecError
-from provision.environment.installed import RecordEntry
+from provision.environment.wheel_record import RecordEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

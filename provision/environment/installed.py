@@ -6,16 +6,15 @@ is then empty. A property reads its file when it is first used: most callers nee
 
 from __future__ import annotations
 
-import base64
-import binascii
 import csv
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from provision.environment.reading import list_names, read_text
+from provision.environment.wheel_record import RecordEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,39 +26,6 @@ _MOST_HEADERS = 10_000
 _LONGEST_HEADER = 1 << 16
 # The part of a module's file name that names its Python; stable-ABI modules (.abi3.so) have none.
 _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
-
-
-class RecordEntry(NamedTuple):
-    """One line of a RECORD.
-
-    An environment has some 20,000 of them, and most are only compared by path and size: so it is a
-    tuple of the text as it stands, and size and digest are decoded on access.
-
-    Attributes:
-        path: Relative to site-packages, with forward slashes.
-        hash: Such as ``sha256=bD8…``; empty where the RECORD gives none (of itself, for instance).
-        length: Bytes in decimal; empty where the RECORD gives none.
-    """
-
-    path: str
-    hash: str
-    length: str
-
-    @property
-    def size(self) -> int | None:
-        """Bytes; None where the RECORD gives none."""
-        return int(self.length) if self.length.isdigit() else None
-
-    @property
-    def sha256(self) -> str | None:
-        """Hexadecimal; None where the RECORD gives none, or another kind."""
-        algorithm, _, value = self.hash.partition("=")
-        if algorithm != "sha256":
-            return None
-        try:  # RECORD leaves base64's padding out, says the packaging specification
-            return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()
-        except (binascii.Error, ValueError):
-            return None
 
 
 @dataclass(frozen=True)  # without slots: cached_property stores its value in the instance

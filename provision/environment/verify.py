@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from provision.environment.conda_meta import InstalledCondaPackage
-    from provision.environment.installed import InstalledDistribution, RecordEntry
+    from provision.environment.installed import InstalledDistribution
+    from provision.environment.wheel_record import RecordEntry
     from provision.lockfile.pip import Lock
     from provision.spec.parts import ForbiddenDistribution
 

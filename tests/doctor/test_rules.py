@@ -76,10 +76,10 @@ def linux(*gpus: Gpu, runtime: str | None = "25.18.33578", **variables: str) -> 
 
 
 def target(accelerator: str, **more: object) -> Target:
-    wish = {"name": f"{accelerator}-linux", "summary": "x", "accelerator": accelerator,
+    spec = {"name": f"{accelerator}-linux", "summary": "x", "accelerator": accelerator,
             "platform": "linux-64", "python": "3.11",
             "pip": {"cutoff": "2026-11-01", "requirements": ["torch"]}}  # fmt: skip
-    return Target.model_validate(wish | more, strict=False)
+    return Target.model_validate(spec | more, strict=False)
 
 
 SPECS = sorted((Path(__file__).parents[2] / "envs").glob("*.toml"))
@@ -574,15 +574,15 @@ def test_bitsandbytes_for_linux_serves_nobody_on_windows(windows_env: Env) -> No
 
 
 @pytest.mark.parametrize(
-    ("tag", "wish"),
+    ("tag", "marker"),
     [
         ("cp311-cp311-manylinux_2_28_aarch64", "platform_machine == 'x86_64'"),
         ("cp311-none-macosx_11_0_arm64", "sys_platform == 'linux'"),
         ("cp311-none-macosx_11_0_arm64", "platform_machine == 'x86_64'"),
     ],
 )
-def test_requirements_for_other_platforms_are_not_asked_for(env: Env, tag: str, wish: str) -> None:
-    env.torch("2.5.1", f"triton==3.1.0; {wish}")
+def test_requirements_for_other_platforms_are_ignored(env: Env, tag: str, marker: str) -> None:
+    env.torch("2.5.1", f"triton==3.1.0; {marker}")
     env.add("torchvision", "0.20.1", "torch==2.5.1", tag=tag)
     assert env.codes() == []
 
@@ -634,14 +634,14 @@ def test_ipex_llm_as_its_target_builds_it_gets_a_note_only(env: Env) -> None:
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_what_our_locks_install_is_left_alone(path: Path, env: Env, windows_env: Env) -> None:
-    wish = load_spec(path)
+    target = load_spec(path)
     lock = read_lock(path.parents[1] / "lockfiles" / path.stem)
-    one = windows_env if wish.platform == "win-64" else env
-    one = dataclasses.replace(one, python=wish.python, target=wish)
+    one = windows_env if target.platform == "win-64" else env
+    one = dataclasses.replace(one, python=target.python, target=target)
     for name, version in lock.versions.items():
         if name != "torch":
             one.add(name, version)
-    one.torch(lock.versions["torch"], cuda="13.0" if wish.accelerator == "cuda" else None)
+    one.torch(lock.versions["torch"], cuda="13.0" if target.accelerator == "cuda" else None)
     assert one.codes() == []
 
 

@@ -14,6 +14,7 @@ from provision.environment.installed import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 METADATA = """Metadata-Version: 2.1
@@ -44,17 +45,19 @@ def opened(site: Path, names: list[str]) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module")
-def audit() -> list[str]:
-    """Every file that is opened from now on; a hook cannot be removed."""
+@pytest.fixture
+def audit() -> Iterator[list[str]]:
+    """Every file that is opened during a test; a hook cannot be removed, so it is switched off."""
     names: list[str] = []
+    active = True
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "open":
+        if active and event == "open":
             names.append(str(arguments[0]))
 
     sys.addaudithook(hook)
-    return names
+    yield names
+    active = False
 
 
 def test_names_are_read_without_any_record(tmp_path: Path, audit: list[str]) -> None:
