@@ -1,7 +1,14 @@
-"""The smoke suite: what an environment must do on its device, run by the environment's own Python.
+"""The smoke suite: checks of a built environment, run by its own Python.
 
-It needs the standard library, pytest and torch, and imports nothing of the toolkit: the two talk
-through files only (``expect.json`` in, ``report.json`` out).
+It needs the standard library, pytest and torch, and imports nothing of the toolkit: the two
+exchange files only (``expect.json`` in, ``report.json`` out).
+
+Processes: ``run.py`` (the supervisor) starts ``worker.py``, which imports torch and runs the
+checks with pytest; they share a journal file. A check that needs a fresh process uses
+`child_process.call`.
+
+To add a check, write one ``test_<area>.py`` here: every such file is run. A fault that makes it
+fail goes into ``tests/smoke/faults.py``.
 """
 
 import sys

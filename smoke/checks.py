@@ -1,4 +1,4 @@
-"""What a check is made of: its mark, the numbers it records, the limits it is held to."""
+"""The parts of a check: its pytest mark, its measurements, and the limits on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from smoke.expect import Expect
     from smoke.journal import Journal
 
-DEVICE = "device.ready"  # the check that all others on the device stand on
+# All other checks on the device are reported as blocked when this one fails.
+DEVICE = "device.ready"
 
 
 def always(_expect: Expect) -> bool:
@@ -35,7 +36,7 @@ def check(
     Args:
         identifier: Stable id, ``area.name``: reports are compared by it.
         stands_for: The failure in the field that this check would have caught.
-        when: Whether it applies to a target. One that applies passes or fails, nothing else.
+        when: Whether it applies to a target. A check that applies passes or fails; none is skipped.
         full: Whether it belongs to the full suite only.
     """
     return pytest.mark.check(identifier, stands_for=stands_for, when=when, full=full)
@@ -49,22 +50,22 @@ class Numbers:
         self.values: dict[str, dict[str, Any]] = {}
 
     def step(self, words: str) -> None:
-        """Note what comes next: the last words of a check whose process dies."""
+        """Journal the next operation; the finding names it if the process dies or hangs there."""
         self._journal.write(step=words)
 
     def record(self, name: str, value: float, unit: str) -> None:
-        """Keep one measurement; the unit of a ratio is ``1``."""
+        """Store one measurement; the unit of a ratio is ``1``."""
         self.values[name] = {"value": value, "unit": unit}
 
     def sample(self, name: str, values: Sequence[float], unit: str) -> float:
-        """Keep the median of repeated measurements and their spread (max - min); return it."""
+        """Store and return the median of repeated measurements, with their spread (max - min)."""
         middle = statistics.median(values)
         spread = max(values) - min(values)
         self.values[name] = {"value": middle, "unit": unit, "spread": spread}
         return middle
 
     def within(self, name: str, error: float, limit: float) -> None:
-        """Keep a relative error and end the check if it is above its limit, or not a number.
+        """Store a relative error, and fail the check if it is above its limit or not a number.
 
         Raises:
             CheckFailed: ``wrong-numbers``.
@@ -73,8 +74,8 @@ class Numbers:
         if not error <= limit:  # also true for nan
             fail(
                 "wrong-numbers",
-                f"{name}: relative error {error:.2g}, at most {limit:.2g} is right",
-                cause="the device computes something else than the float64 reference on the CPU",
+                f"{name}: relative error {error:.2g}, the limit is {limit:.2g}",
+                cause="the result on the device differs from the float64 reference on the CPU",
                 remedy="compare driver and runtime with the last good report of this machine",
                 evidence=[f"{key} = {entry['value']:.3g}" for key, entry in self.values.items()],
             )

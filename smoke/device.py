@@ -1,4 +1,4 @@
-"""The device under test: torch's handle for it, its backend module, and what it says of itself."""
+"""The device under test: its torch.device, its backend module, and the facts that it reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from smoke import hardware
+from smoke.driver_version import nvidia_driver
 
 
 def of(accelerator: str) -> torch.device:
@@ -22,24 +22,24 @@ def backend(device: torch.device) -> Any:  # noqa: ANN401 - torch.cuda, torch.xp
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done all that it was given."""
+    """Wait until the device has finished all queued work."""
     if module := backend(device):
         module.synchronize()
 
 
 def compiled(accelerator: str) -> bool:
-    """Say whether this torch has code for the accelerator; asks no driver."""
+    """Return whether this torch was built for the accelerator; calls no driver."""
     if accelerator == "cuda":
         return torch.version.cuda is not None
     if accelerator == "xpu":
         probe = getattr(getattr(torch, "xpu", None), "_is_compiled", None)
-        # The stacks with IPEX bring torch.xpu themselves, without _is_compiled.
+        # In the legacy stacks IPEX provides torch.xpu, without _is_compiled.
         return bool(probe()) if probe else hasattr(torch, "xpu")
     return True
 
 
 def facts(device: torch.device) -> dict[str, Any]:
-    """Return what the device says of itself: name, count, memory in bytes, driver."""
+    """Return the facts that the device reports: name, count, memory in bytes, driver version."""
     if device.type == "cpu":
         return {"name": _cpu_name(), "count": 1, "threads": torch.get_num_threads()}
     module = backend(device)
@@ -53,8 +53,16 @@ def facts(device: torch.device) -> dict[str, Any]:
     }
 
 
+def device_id(device: torch.device) -> str | None:
+    """Return the PCI device id in four hexadecimal digits; None before torch 2.9, and for CPUs."""
+    if device.type == "cpu":
+        return None
+    number = getattr(backend(device).get_device_properties(device), "device_id", None)
+    return f"{number:04x}" if isinstance(number, int) else None
+
+
 def _capability(device: torch.device, module: Any) -> str | None:  # noqa: ANN401
-    """Return CUDA's ``sm_xy`` of the device, None elsewhere."""
+    """Return the compute capability as ``sm_xy``, None for other devices than CUDA's."""
     if device.type != "cuda":
         return None
     return "sm_{}{}".format(*module.get_device_capability(device))
@@ -70,7 +78,7 @@ def _cpu_name() -> str:
 
 
 def driver(accelerator: str, properties: object = None) -> str | None:
-    """Return the version of the driver, None where it can't be told."""
+    """Return the version of the driver, None where it is unknown."""
     if accelerator == "cuda":
-        return hardware.nvidia_driver()
+        return nvidia_driver()
     return getattr(properties, "driver_version", None)

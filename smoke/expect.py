@@ -1,4 +1,12 @@
-"""What the toolkit expects of the environment: ``expect.json``, read and judged in one go."""
+"""Reader of ``expect.json``: what the toolkit expects of the environment.
+
+The file is one JSON object: ``schema`` (the number `SCHEMA`) and every key of `RULES`. Types are
+there, meanings in `Expect`. ``forbid`` is a list of ``{"name", "reason"}``. Unknown and missing
+keys are refused, and all faults are reported together.
+
+Schema 2 added ``intel_devices``, so that device names and ids have one source, the toolkit's
+catalog.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-SCHEMA = 1
+SCHEMA = 2
 ACCELERATORS = ("cpu", "cuda", "xpu")
 ROTARY = ("half", "interleaved", "ipex-llm")
 
 
-class BadExpect(Exception):  # noqa: N818 - read as a sentence: the expectation is bad
-    """The file can't be used; ``faults`` holds everything that is wrong with it."""
+class BadExpect(Exception):  # noqa: N818
+    """The file is unreadable or invalid; ``faults`` lists everything that is wrong with it."""
 
     def __init__(self, path: Path, faults: list[str]) -> None:
         super().__init__(f"{path}: " + "; ".join(faults))
@@ -26,20 +34,23 @@ class BadExpect(Exception):  # noqa: N818 - read as a sentence: the expectation 
 
 @dataclass(frozen=True)
 class Expect:
-    """What one target promises.
+    """The content of ``expect.json``: what one target promises.
 
     Attributes:
         target: Name of the target, for the report.
         accelerator: ``cpu``, ``cuda`` or ``xpu``.
         python: ``major.minor`` of the interpreter.
         packages: Every locked distribution, normalised name to version.
-        forbid: Distributions that must not be there: name to reason.
-        driver: Lowest driver that is known to work, as ``>=version``, or None.
+        forbid: Distributions that must not be installed: name to reason.
+        driver: Minimum driver version, as ``>=version``, or None.
         families: Hardware families that the target is for; empty means any.
+        intel_devices: Intel family -> ``{"ids": [...], "names": [...]}``: PCI device ids in four
+            hexadecimal digits, marketing names. Of the toolkit's catalog; empty where the target
+            is for no Intel GPU.
         fused_ops: Qualified names of fused operators that must work on the device.
-        rotary: Kinds of rotary embedding to prove: see `ROTARY`.
-        speedup_over_cpu: How many times the CPU's training speed the device must reach, or None.
-        environment: Variables that the target sets.
+        rotary: Kinds of rotary embedding to check: see `ROTARY`.
+        speedup_over_cpu: Minimum ratio of training speed, device to CPU, or None.
+        environment: Environment variables that the target sets.
     """
 
     target: str
@@ -49,13 +60,14 @@ class Expect:
     forbid: Mapping[str, str]
     driver: str | None
     families: tuple[str, ...]
+    intel_devices: Mapping[str, Mapping[str, list[str]]]
     fused_ops: tuple[str, ...]
     rotary: tuple[str, ...]
     speedup_over_cpu: float | None
     environment: Mapping[str, str]
 
     def locks(self, name: str) -> bool:
-        """Say whether the lock holds a distribution of this normalised name."""
+        """Return whether the lock holds a distribution of this normalised name."""
         return name in self.packages
 
     def release(self, name: str) -> tuple[int, int]:
@@ -93,6 +105,17 @@ def _reasons(value: object) -> bool:
     )
 
 
+def _devices(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(family, dict) and set(family) == {"ids", "names"} and _all_texts(family)
+        for family in value.values()
+    )
+
+
+def _all_texts(family: dict[str, object]) -> bool:
+    return all(map(_texts, family.values()))
+
+
 def _floor(value: object) -> bool:
     return value is None or (isinstance(value, str) and value.startswith(">="))
 
@@ -110,6 +133,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "forbid": (_reasons, "a list of {name, reason}"),
     "driver": (_floor, "null or '>=version'"),
     "families": (_texts, "a list of names"),
+    "intel_devices": (_devices, "a table of family = {ids, names}"),
     "fused_ops": (_texts, "a list of operator names"),
     "rotary": (
         lambda value: _texts(value) and set(value) <= set(ROTARY),
@@ -136,10 +160,10 @@ def _faults(data: object) -> list[str]:
 
 
 def read(path: Path) -> Expect:
-    """Read and judge an expectation.
+    """Read and validate an expectation.
 
     Raises:
-        BadExpect: It can't be read, or something in it is wrong; all faults are told together.
+        BadExpect: It can't be read, or it is invalid; all faults are reported together.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

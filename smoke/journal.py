@@ -1,13 +1,15 @@
-"""The journal: one JSON line per event, written at once, so that a crash loses nothing.
+"""The journal: one JSON line per event, appended and closed at once, so that a crash loses nothing.
 
-The worker writes it, the supervisor reads it; it is all they share. Events, by their key:
+It is the whole protocol between worker and supervisor: the worker writes, the supervisor reads, and
+adds the result of a check whose worker died. A fresh worker skips the checks that have a result.
+Events, by their key:
 
 ``torch``   version of torch, as imported.
-``device``  what the device says about itself.
+``device``  the facts that the device reports.
 ``start``   a check begins: its id, title and what it stands for.
-``step``    the running check is about to do this.
+``step``    the next operation of the running check.
 ``result``  a check has ended: one entry of the report.
-``broken``  the suite itself can't go on, and why.
+``broken``  why the suite itself can't go on.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Running(NamedTuple):
-    """The check that a worker is at: its headline, for how many seconds, and its last step."""
+    """The check that a worker is running: its headline, seconds since its start, its last step."""
 
     check: dict[str, Any]
     seconds: float
@@ -40,11 +42,11 @@ class Journal:
             stream.write(json.dumps({"at": time.time(), **event}) + "\n")
 
     def size(self) -> int:
-        """Return the journal's size in bytes: it grows as long as something happens."""
+        """Return the size in bytes: as long as it grows, the worker is alive and not stuck."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def events(self) -> list[dict[str, Any]]:
-        """Return all events; a half-written last line is left for the next look."""
+        """Return all events, without a last line that is being written."""
         if not self.path.exists():
             return []
         lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -55,11 +57,11 @@ class Journal:
         return [event["result"] for event in self.events() if "result" in event]
 
     def last(self, key: str) -> Any:  # noqa: ANN401 - events hold plain JSON of any shape
-        """Return what the last event of this kind holds, or None."""
+        """Return the value of the last event with this key, or None."""
         return next((event[key] for event in reversed(self.events()) if key in event), None)
 
     def running(self) -> Running | None:
-        """Return the check that began and has not ended, or None."""
+        """Return the check that has started and not ended, or None."""
         step = None
         for event in reversed(self.events()):
             if "result" in event:

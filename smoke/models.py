@@ -1,4 +1,4 @@
-"""The two small models: a plate reader of LPRNet's size, and a transformer with tied weights."""
+"""Two small models: a licence plate reader of LPRNet's size, a transformer with tied weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _small_block(inputs: int, outputs: int) -> nn.Sequential:
 
 
 class PlateReader(nn.Module):
-    """About 0.44 million parameters; images in, one character class per column out."""
+    """Licence plate reader of 0.44 million parameters: images to one character class per column."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Attention(nn.Module):
 
 
 class TiedTransformer(nn.Module):
-    """A model of text whose output layer is its embedding: one weight under two names."""
+    """A language model that shares one weight between its embedding and its output layer."""
 
     def __init__(self, words: int = 29, width: int = 32) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""What is right: float64 on the CPU, written the plain way, and how far off a device may be.
+"""Reference implementations in float64 on the CPU, and the error that a device may have.
 
-Inputs are made in the type under test, then widened, so an error is the operation's own.
+Inputs are made in the dtype under test, then widened: the rounding of inputs is no error.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import math
 
 import torch
 
-# Relative to the largest value of the reference. Units in the last place are 1.2e-7, 9.8e-4 and
-# 7.8e-3; a few of them are left for sums in another order and for intermediate rounding.
+# Relative to the largest value of the reference. The machine epsilons are 1.2e-7, 9.8e-4 and
+# 7.8e-3; the limits leave a few of them for another order of sums and for intermediate rounding.
 LIMITS: dict[torch.dtype, float] = {
     torch.float32: 1e-5,
     torch.float16: 4e-3,
@@ -19,7 +19,7 @@ LIMITS: dict[torch.dtype, float] = {
 
 
 def dtypes(device: torch.device) -> list[torch.dtype]:
-    """Return the types to prove. The CPU has float16 arithmetic only since torch 2.3."""
+    """Return the dtypes to check. The CPU has float16 arithmetic only since torch 2.3."""
     release = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if device.type == "cpu" and release < (2, 3):
         return [torch.float32, torch.bfloat16]
@@ -86,17 +86,17 @@ def angles(positions: torch.Tensor, width: int, base: float = 10000.0) -> torch.
 
 
 def rotate_half(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """Rotate pairs (i, i + R/2) of the first R channels, as Llama does; the rest passes."""
+    """Rotate pairs (i, i + R/2) of the first R channels, as Llama does; the rest stays."""
     return _rotate(x, angle, interleaved=False)
 
 
 def rotate_interleaved(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """Rotate pairs (2i, 2i + 1) of the first R channels, as ChatGLM2 does; the rest passes."""
+    """Rotate pairs (2i, 2i + 1) of the first R channels, as ChatGLM2 does; the rest stays."""
     return _rotate(x, angle, interleaved=True)
 
 
 def _rotate(x: torch.Tensor, angle: torch.Tensor, *, interleaved: bool) -> torch.Tensor:
-    """Rotate as a product of complex numbers: another way than any code under test takes."""
+    """Rotate by complex products: no code under test does it this way, so no mistake is shared."""
     width = 2 * angle.shape[-1]
     turned, rest = x.double()[..., :width], x.double()[..., width:]
     if interleaved:

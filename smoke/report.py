@@ -1,4 +1,4 @@
-"""The report: composed from the journal, written in one go."""
+"""The report: composed from the journal, written atomically."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def compose(
 
 
 def failed(running: Running, finding: Finding) -> dict[str, Any]:
-    """Return the result of a check that could not write its own."""
+    """Return the result of a check whose worker died or hung before it wrote one."""
     verdict = {"outcome": "failed", "seconds": round(running.seconds, 3), "numbers": {}}
     return {**running.check, **verdict, "finding": finding.as_json()}
 
 
 def line(result: dict[str, Any]) -> str:
-    """Return one result as a line for the console."""
+    """Return one result as a line of progress for the terminal."""
     finding = result["finding"]
     numbers = ", ".join(_number(name, entry) for name, entry in result["numbers"].items())
     words = f"{finding['code']}: {finding['symptom']}" if finding else numbers
@@ -53,7 +53,7 @@ def _number(name: str, entry: dict[str, Any]) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half of it."""
+    """Write a file atomically: a reader sees the old one or the new one, never a part."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)

@@ -1,4 +1,4 @@
-"""The rotary embeddings under test, written as the models in the field write them."""
+"""The rotary embeddings under test, as the models in the field implement them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 def table(
     positions: torch.Tensor, width: int, base: float = 10000.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return cosine and sine, positions by width / 2, computed where the positions are."""
+    """Return cosine and sine, positions by width / 2, computed on the device of the positions."""
     exponent = torch.arange(0, width, 2, device=positions.device).float() / width
     angle = torch.outer(positions.float(), 1.0 / base**exponent)
     return angle.cos(), angle.sin()

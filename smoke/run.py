@@ -1,7 +1,8 @@
 """``python -I smoke/run.py EXPECT.json REPORT.json``: the supervisor.
 
-The checks run in a worker process. When it dies or hangs, the check it was at gets that as its
-finding, and a fresh worker goes on with the rest.
+The checks run in a worker process. When it dies or hangs, the running check fails with that as its
+finding, and a fresh worker continues with the rest. This process never imports torch: a driver that
+crashes or hangs must not take the report with it.
 Exit codes: 0 all passed, 1 some failed, 2 bad expectation or usage, 3 the suite itself broke.
 """
 
@@ -17,29 +18,36 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Last on the path: whatever the environment holds of the same name comes first.
+# At the end of sys.path: a module of the environment with the same name must win, as for its users.
 if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True
 
+from smoke import child_process, report  # noqa: E402
 from smoke import expect as expectation  # noqa: E402 - the path comes first
-from smoke import process, report  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
 
 WORKER = HERE / "worker.py"
-# Exit codes of pytest: all passed, some failed; none collected, which is well after a death only.
+# Exit codes of pytest: all passed, some failed; no check collected. The last is no error where a
+# worker died before: its check can have been the only one left.
 ENDED_WELL, NOTHING_LEFT = (0, 1), 5
-TICK = 0.05  # seconds between two looks at the worker
+TICK = 0.05  # seconds between two looks at the worker; short next to any check, cheap to do
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """Read the command line. Switches are real switches: ``--full False`` is refused."""
-    parser = argparse.ArgumentParser(prog="smoke", description="Prove an environment.")
+    parser = argparse.ArgumentParser(
+        prog="smoke", description="Check a built environment on its device."
+    )
     parser.add_argument("expect", type=Path, help="what the target promises")
-    parser.add_argument("report", type=Path, help="where the report goes")
+    parser.add_argument("report", type=Path, help="where to write the report")
     parser.add_argument("--full", action="store_true", help="all checks (minutes)")
-    parser.add_argument("--only", action="append", default=[], metavar="ID", help="this check")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds a check may take")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="ID", help="run this check; can be repeated"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds of silence until a check counts as hung"
+    )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
     return parser.parse_args(argv)
 
@@ -74,13 +82,13 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
 
 
 class Run:
-    """One run of the suite: as many workers as it takes."""
+    """One run of the suite, with as many workers as it takes."""
 
     def __init__(self, options: argparse.Namespace, folder: Path, worker: Path) -> None:
         self.journal = Journal(folder / "journal.jsonl")
         self._log = folder / "worker.log"
         self._limit: float = options.limit
-        self._told = 0
+        self._printed = 0
         self._ended_well: tuple[int, ...] = ENDED_WELL
         self._argv = [
             *(sys.executable, "-I", "-u", str(worker)),
@@ -90,20 +98,20 @@ class Run:
         ]
 
     def to_the_end(self) -> str | None:
-        """Start workers until one comes to the end; return why the suite broke, if it did."""
+        """Start workers until one has finished; return why the suite broke, None if it did not."""
         while True:
             code = self._one_worker()
             running = self.journal.running()
             if running is None:
                 return self._broken(code)
             finding = (
-                process.hung(self._limit, step=running.step)
+                child_process.hung(self._limit, step=running.step)
                 if code is None
-                else process.died(code, self._output(), step=running.step)
+                else child_process.died(code, self._output(), step=running.step)
             )
             self.journal.write(result=report.failed(running, finding))
             self._ended_well = (*ENDED_WELL, NOTHING_LEFT)
-            self._tell()
+            self._print_results()
 
     def _broken(self, code: int | None) -> str | None:
         if reason := self.journal.last("broken"):
@@ -113,15 +121,16 @@ class Run:
         return None if self.journal.results() else "no check was run"
 
     def _one_worker(self) -> int | None:
-        """Run one worker; return its exit status, or None when it was stopped at the limit."""
+        """Run one worker; return its exit status, or None when it was killed at the time limit."""
         with self._log.open("wb") as output:
-            child = process.start(self._argv, output, leader=True)
+            child = child_process.start(self._argv, output, leader=True)
             try:
                 return self._watch(child)
             finally:
-                process.stop_group(child)
+                child_process.stop_group(child)
 
     def _watch(self, child: subprocess.Popen[bytes]) -> int | None:
+        # The limit is on silence: a slow check that journals its steps is not hung.
         size, changed = -1, time.monotonic()
         while True:
             try:
@@ -130,16 +139,16 @@ class Run:
                 pass
             if (now := self.journal.size()) != size:
                 size, changed = now, time.monotonic()
-                self._tell()
+                self._print_results()
             elif time.monotonic() - changed > self._limit:
                 return None
 
-    def _tell(self) -> None:
-        """Print one line for each check that has ended since the last look."""
+    def _print_results(self) -> None:
+        """Print one line for each check that has ended since the last call."""
         results = self.journal.results()
-        for result in results[self._told :]:
+        for result in results[self._printed :]:
             print(report.line(result), flush=True)  # noqa: T201
-        self._told = len(results)
+        self._printed = len(results)
 
     def _output(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")

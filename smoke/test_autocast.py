@@ -1,4 +1,4 @@
-"""Autocast: mixed precision is really mixed, and right."""
+"""Autocast: mixed precision takes effect, and its results are right."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @check("autocast.forward", stands_for="AMP set up for CUDA has no effect on XPU", full=True)
 def test_forward(device: torch.device, numbers: Numbers) -> None:
-    """Under autocast products are made in half precision, losses in float32, both right."""
+    """Under autocast a product is in half precision and right, a loss in float32."""
     torch.manual_seed(0)
     layer, x = nn.Linear(48, 10), reference.noise(6, 48)
     right = (x @ layer.weight.T + layer.bias).detach().double()
@@ -33,7 +33,7 @@ def test_forward(device: torch.device, numbers: Numbers) -> None:
 
 
 def _half_types(device: torch.device) -> list[torch.dtype]:
-    """Return what autocast can use there; the CPU's had only bfloat16 for a long time."""
+    """Return the dtypes of autocast on the device; older torch has only bfloat16 on the CPU."""
     bfloat = [torch.bfloat16]
     return bfloat if device.type == "cpu" else [*bfloat, torch.float16]
 
@@ -43,7 +43,7 @@ def _made_in(dtype: torch.dtype, product: torch.Tensor, loss: torch.Tensor) -> N
         fail(
             "autocast-has-no-effect",
             f"a product is {product.dtype}, a loss {loss.dtype} under autocast to {dtype}",
-            cause="autocast is not wired up for this device",
+            cause="autocast is not implemented for this device in the installed packages",
             remedy="build the environment again from its lock; ask autocast for this device type",
             evidence=[f"product {product.dtype}", f"loss {loss.dtype}"],
         )

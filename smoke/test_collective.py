@@ -1,4 +1,4 @@
-"""Collective: processes add up their tensors, on the CPU or each on its own device."""
+"""Collectives: processes sum their tensors, on the CPU or each on its own device."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import distributed
 
+from smoke import child_process
 from smoke import device as devices
-from smoke import process
 from smoke.checks import check
 from smoke.finding import CheckFailed, fail
 
@@ -26,7 +26,7 @@ BACKENDS = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl"}
     "collective.sum", stands_for="NCCL, oneCCL or Gloo is missing or of another version", full=True
 )
 def test_sum(expect: Expect, device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
-    """Two processes (on one device: one) add up their tensors and agree."""
+    """Two processes (one, where there is one device) all-reduce their tensors to the same sum."""
     if not distributed.is_available():
         fail(
             "backend-not-built",
@@ -39,8 +39,8 @@ def test_sum(expect: Expect, device: torch.device, numbers: Numbers, tmp_path: P
     size = 2 if module is None else min(2, module.device_count())
     numbers.record("processes", size, "count")
 
-    def rank(number: int) -> process.Answer:
-        return process.call(
+    def rank(number: int) -> child_process.Answer:
+        return child_process.call(
             "smoke.test_collective:add_up",
             accelerator=expect.accelerator,
             rank=number,
@@ -55,7 +55,7 @@ def test_sum(expect: Expect, device: torch.device, numbers: Numbers, tmp_path: P
 
 
 def add_up(accelerator: str, rank: int, size: int, store: str) -> list[float]:
-    """Be one process: give rank + 1, return what everybody gave."""
+    """Run as one rank: contribute rank + 1, return the sum over all ranks."""
     device = torch.device("cpu") if accelerator == "cpu" else torch.device(accelerator, rank)
     distributed.init_process_group(
         BACKENDS[accelerator], init_method=store, rank=rank, world_size=size
@@ -63,10 +63,10 @@ def add_up(accelerator: str, rank: int, size: int, store: str) -> list[float]:
     tensor = torch.full((5,), float(rank + 1), device=device)
     distributed.all_reduce(tensor)
     distributed.destroy_process_group()
-    return tensor.cpu().tolist()
+    return [float(each) for each in tensor.cpu()]
 
 
-def _judge(answer: process.Answer, size: int) -> None:
+def _judge(answer: child_process.Answer, size: int) -> None:
     if answer.finding:
         raise CheckFailed(answer.finding)
     right = [size * (size + 1) / 2] * 5
@@ -74,7 +74,7 @@ def _judge(answer: process.Answer, size: int) -> None:
         fail(
             "wrong-numbers",
             f"the sum over {size} processes is {answer.value[0]}, not {right[0]}",
-            cause="the collective library does not add up what all processes gave",
+            cause="the collective library does not sum the tensors of all processes",
             remedy="build the environment again from its lock",
             evidence=[f"found {answer.value}", f"right {right}"],
         )

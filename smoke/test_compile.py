@@ -1,4 +1,4 @@
-"""Compile: Inductor and its back end make a fused kernel that is right."""
+"""Compile: Inductor and its back end build a fused kernel with right results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def can_compile(expect: Expect) -> bool:
 
 
 def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-    """Compute what torch_ipex::mul_add computes; Inductor makes one kernel of it."""
+    """Compute what torch_ipex::mul_add computes; Inductor fuses it into one kernel."""
     return a * b + 0.5 * c
 
 
@@ -46,8 +46,8 @@ def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
 def test_mul_add(
     device: torch.device, numbers: Numbers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compiled multiply-add is made of one graph, without falling back, and right."""
-    # An empty cache, so that the compiler really works.
+    """A compiled multiply-add is one graph, without a fallback, and right."""
+    # An empty cache, so that the compiler has to run.
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     from torch._dynamo.utils import counters

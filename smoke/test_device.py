@@ -1,4 +1,4 @@
-"""The device: there, the right one, driven by a driver that is new enough, and able to compute."""
+"""The device is present, of the right family, with a driver that is new enough, and computes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from smoke import device as devices
-from smoke import hardware, ladder, reference
+from smoke import driver_version, intel_device, reference
 from smoke.checks import DEVICE, check
 from smoke.finding import fail
+from smoke.probe_device import probe_device
 
 if TYPE_CHECKING:
     from smoke.checks import Numbers
@@ -26,20 +27,20 @@ def on_gpu(expect: Expect) -> bool:
 
 @check(DEVICE, stands_for="is_available() is true while every operation fails")
 def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
-    """The device is there and computes: a sum of ones comes back from it."""
-    device = ladder.climb(expect.accelerator, numbers)
-    said = devices.facts(device)
-    journal.write(device=said)
-    numbers.record("count", said["count"], "count")
-    if "memory" in said:
-        numbers.record("memory", said["memory"] / 2**30, "GiB")
+    """The device is present and computes: a product of ones has the right sum."""
+    device = probe_device(expect.accelerator, numbers)
+    facts = devices.facts(device)
+    journal.write(device=facts)
+    numbers.record("count", facts["count"], "count")
+    if "memory" in facts:
+        numbers.record("memory", facts["memory"] / 2**30, "GiB")
 
 
 @check(
     "device.matmul", stands_for="oneAPI 2026 runtimes on an older driver: the first matmul fails"
 )
 def test_matmul(device: torch.device, numbers: Numbers) -> None:
-    """A matrix product in each floating type is right."""
+    """A matrix product is right in each floating point type."""
     for dtype in reference.dtypes(device):
         numbers.step(f"matmul {reference.short(dtype)}")
         left, right = reference.noise(96, 160, dtype=dtype), reference.noise(160, 64, dtype=dtype)
@@ -55,15 +56,15 @@ def test_gradient(device: torch.device, numbers: Numbers) -> None:
     numbers.step("backward")
     right = _gradient(images.double())
     found = _gradient(images.to(device))
-    # cuDNN multiplies in TF32, which has ten bits, unless a program forbids it.
+    # cuDNN multiplies in TF32, whose mantissa has ten bits, unless a program forbids it.
     limit = 5e-3 if device.type == "cuda" else 1e-5
     numbers.within("gradient", reference.error(found, right), limit)
 
 
 def _gradient(images: torch.Tensor) -> torch.Tensor:
-    """Return the first layer's gradient of a smooth network, where and as wide as the images."""
+    """Return the gradient of a smooth network's first layer, in the images' device and dtype."""
     torch.manual_seed(0)
-    # No ReLU or maximum: at their kinks rounding turns into another gradient.
+    # No ReLU or maximum: where they bend, rounding changes the gradient by far more than its size.
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.GELU(), nn.AvgPool2d(2), nn.Conv2d(8, 4, (5, 7))
     ).to(images.device, images.dtype)
@@ -74,51 +75,59 @@ def _gradient(images: torch.Tensor) -> torch.Tensor:
 @check("device.family", stands_for="an integrated GPU taken for the Arc beside it", when=on_gpu)
 def test_family(device: torch.device, expect: Expect) -> None:
     """The first device is of a family that the target is for."""
-    said = devices.facts(device)
-    found = hardware.family(said["name"])
+    facts = devices.facts(device)
     if device.type == "cuda":
-        _has_kernels(said)
-    elif expect.families and found is not None and found not in expect.families:
+        _has_kernels(facts)
+        return
+    number = devices.device_id(device)
+    found = intel_device.families(expect.intel_devices, facts["name"], number)
+    # No family: the catalog does not know the device. Several: its name is sold in all of them.
+    # Neither proves that the target does not fit.
+    if expect.families and found and not found & set(expect.families):
+        family, fit = " or ".join(sorted(found)), ", ".join(expect.families)
         fail(
             "device-unsupported",
-            f"{said['name']} is of family {found}, the target is for {', '.join(expect.families)}",
-            cause="another device is first, or this machine needs another target",
-            remedy="`provision detect` names the target; ONEAPI_DEVICE_SELECTOR picks the device",
-            evidence=[f"{key} = {value}" for key, value in said.items()],
+            f"{facts['name']} is of family {family}, the target is for {fit}",
+            cause="another device comes first, or this machine needs another target",
+            remedy="`provision detect` names the target; ONEAPI_DEVICE_SELECTOR selects the device",
+            evidence=[
+                f"device id = {number}",
+                *(f"{key} = {value}" for key, value in facts.items()),
+            ],
         )
 
 
-def _has_kernels(said: dict[str, Any]) -> None:
-    """End the check if this build has no code that the GPU can run."""
+def _has_kernels(facts: dict[str, Any]) -> None:
+    """Fail the check if this build has no code that the GPU can run."""
     built = torch.cuda.get_arch_list()
-    major = said["capability"][3:-1]
+    major = facts["capability"][3:-1]
     if not any(re.fullmatch(rf"(sm|compute)_{major}\d[a-z]?", arch) for arch in built):
         fail(
             "unsupported-gpu-architecture",
-            f"{said['name']} is {said['capability']}; this torch is built for {' '.join(built)}",
+            f"{facts['name']} is {facts['capability']}; this torch is built for {' '.join(built)}",
             cause="the wheel holds no kernels for this generation of GPU",
             remedy="choose a target whose torch still builds for this GPU",
-            evidence=[said["capability"], *built],
+            evidence=[facts["capability"], *built],
         )
 
 
 @check(
     "device.driver",
-    stands_for="a driver update that breaks in silence",
+    stands_for="a driver update that breaks programs without a message",
     when=lambda expect: expect.on_gpu and expect.driver is not None,
 )
 def test_driver(device: torch.device, expect: Expect) -> None:
     """The driver is as new as the target needs."""
     found = devices.facts(device)["driver"]
     floor = str(expect.driver)
-    enough = hardware.reaches(found, floor) if found else False
+    enough = driver_version.reaches(found, floor) if found else False
     evidence = [f"driver {found}", f"needed {floor}"]
     if enough is None:
         fail(
             "driver-not-comparable",
-            f"the device's driver is {found}; {floor} does not tell the build that it needs",
-            cause="the floor names a release of Intel's driver, the device tells its build",
-            remedy="give the floor with its build, for instance >=24.39.31294",
+            f"the device's driver is {found}, which can't be compared with {floor}",
+            cause="the minimum names a release of Intel's driver, the device reports a build",
+            remedy="give the minimum with its build, for instance >=24.39.31294",
             evidence=evidence,
         )
     if not enough:

@@ -1,4 +1,4 @@
-"""Fused operators: registered for the device, and right in each type and layout."""
+"""Fused operators are registered for the device, and right in each dtype and layout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from smoke import operators, reference
+from smoke import fused_operators, reference
 from smoke.checks import check
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def test_attention(device: torch.device, numbers: Numbers) -> None:
 
 
 def _laid_out(tensor: torch.Tensor, *, strided: bool) -> torch.Tensor:
-    """Return the same values, contiguous or as a transposed view, as attention blocks make it."""
+    """Return the same values, contiguous or as the transposed view that attention blocks use."""
     return tensor.transpose(1, 2).contiguous().transpose(1, 2) if strided else tensor
 
 
-@check("fused.adamw", stands_for="a fused optimizer that trains otherwise than the plain one")
+@check("fused.adamw", stands_for="a fused optimizer whose steps differ from the plain one's")
 def test_adamw(device: torch.device, numbers: Numbers) -> None:
-    """AdamW, fused where this torch can, makes the steps of its paper."""
+    """AdamW, fused where this torch supports it, makes the steps of its paper."""
     weight = reference.noise(7, 13, seed=1)
     gradients = [reference.noise(7, 13, seed=seed) for seed in range(2, 7)]
     parameter = torch.nn.Parameter(weight.clone().to(device))
@@ -52,7 +52,7 @@ def test_adamw(device: torch.device, numbers: Numbers) -> None:
 
 
 def _can_fuse(device: torch.device) -> bool:
-    """Say whether this torch has a fused AdamW for the device: it keeps the list itself."""
+    """Return whether torch lists the device among those with a fused AdamW."""
     try:
         from torch.utils._foreach_utils import _get_fused_kernels_supported_devices
     except ImportError:
@@ -68,4 +68,4 @@ def _can_fuse(device: torch.device) -> bool:
 def test_operators(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """The fused operators of the spec have a kernel for the device, and it is right."""
     for name in expect.fused_ops:
-        operators.prove(name, device, numbers)
+        fused_operators.prove_operator(name, device, numbers)

@@ -1,6 +1,6 @@
-"""Identity: what is installed is what was locked, and nothing of elsewhere is mixed in.
+"""Identity: the installed distributions are those of the lock, without any from elsewhere.
 
-Reads metadata only, so that it can speak where torch can't be imported.
+Reads metadata only: these checks run where torch can't be imported, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 REBUILD = "build the environment again from its lock"
 IPEX = "intel-extension-for-pytorch"
-# Import names that two distributions fight for, and the second one silently wins.
+# Import names that several distributions provide; the one that is unpacked last overwrites.
 CONTESTED = ("torch", "triton", "torchvision", "torchaudio", "intel_extension_for_pytorch")
 
 
@@ -33,7 +33,7 @@ def _normal(name: str) -> str:
 
 
 def installed() -> dict[str, set[str]]:
-    """Return every installed distribution with its versions; two versions are one too many."""
+    """Return every installed distribution with its versions: two, where an old one was left."""
     found: dict[str, set[str]] = {}
     for distribution in metadata.distributions():
         if name := distribution.metadata["Name"]:
@@ -43,21 +43,21 @@ def installed() -> dict[str, set[str]]:
 
 @check("identity.python", stands_for="another interpreter or site-packages than intended in use")
 def test_python(expect: Expect) -> None:
-    """The interpreter is the target's, and sees packages of its own environment only."""
+    """The interpreter is the target's, and imports from its own environment only."""
     version = "{}.{}".format(*sys.version_info)
     if version != expect.python:
         fail(
             "python-version-unsupported",
             f"this is Python {version}, the target's is {expect.python}",
-            cause="the suite runs under another interpreter than the environment's",
+            cause="the suite was started with another interpreter than the environment's",
             remedy=REBUILD,
             evidence=[sys.executable],
         )
     if foreign := _foreign_paths():
         fail(
             "wrong-interpreter-site-packages",
-            f"modules can come from outside of the environment: {foreign[0]}",
-            cause="a .pth file or a setting puts another folder on sys.path",
+            f"modules can be imported from outside of the environment: {foreign[0]}",
+            cause="a .pth file or a setting adds another folder to sys.path",
             remedy=f"remove what adds it, or {REBUILD}",
             evidence=foreign,
         )
@@ -99,7 +99,7 @@ def test_versions(expect: Expect, numbers: Numbers) -> None:
 
 @check("identity.forbidden", stands_for="IPEX in a CUDA environment breaks sd-scripts")
 def test_forbidden(expect: Expect) -> None:
-    """No distribution is here that this kind of target must not have."""
+    """No forbidden distribution is installed."""
     found = installed()
     for name, reason in {**_standing(expect), **expect.forbid}.items():
         if name in found:
@@ -113,7 +113,7 @@ def test_forbidden(expect: Expect) -> None:
 
 
 def _standing(expect: Expect) -> dict[str, str]:
-    """Return what no target of this kind may have, whatever its spec says."""
+    """Return what no target of this kind may have, in addition to its spec."""
     if expect.locks(IPEX):
         return {}
     if expect.locks("ipex-llm"):
@@ -131,7 +131,7 @@ def _forbidden_code(name: str, expect: Expect) -> str:
 
 @check("identity.owners", stands_for="a second triton over the first: the last one unpacked wins")
 def test_owners() -> None:
-    """No two distributions bring the same module."""
+    """No module is provided by two distributions."""
     owners = metadata.packages_distributions()
     for module in CONTESTED:
         names = sorted(set(owners.get(module, ())))
@@ -145,9 +145,9 @@ def test_owners() -> None:
             )
 
 
-@check("identity.build", stands_for="the XPU index gave a CPU build of torch")
+@check("identity.build", stands_for="a CPU build of torch came from the XPU index")
 def test_build(expect: Expect) -> None:
-    """The installed torch is the build for the target's kind of device."""
+    """The installed torch is built for the target's accelerator."""
     words = _torch_version_file()
     made_for = _made_for(words, expect)
     if made_for not in (expect.accelerator, *_unused(expect)):
@@ -167,20 +167,20 @@ def _made_for(words: dict[str, str], expect: Expect) -> str:
         return "cuda"
     if words.get("xpu", "None") != "None" or "+xpu" in words["__version__"]:
         return "xpu"
-    # The legacy stacks have a torch without XPU code; their IPEX brings it.
+    # The torch of the legacy stacks has no XPU code; their IPEX provides it.
     return "xpu" if "+xpu" in expect.packages.get(IPEX, "") else "cpu"
 
 
 def _unused(expect: Expect) -> list[str]:
-    """Return an accelerator that a CPU target has code for all the same, because its lock says so.
+    """Return accelerators that the torch of a CPU target may have code for.
 
-    Old torch on the default index exists for Linux as a CUDA build only.
+    Old torch is on the default index as a CUDA build only, for Linux.
     """
     return ["cuda"] if expect.locks_cuda and not expect.on_gpu else []
 
 
 def _torch_version_file() -> dict[str, str]:
-    """Read torch/version.py, whose local tag the metadata often lacks; torch is not imported."""
+    """Parse torch/version.py without an import; the metadata often lacks its local version."""
     text = Path(str(metadata.distribution("torch").locate_file("torch/version.py"))).read_text(
         encoding="utf-8"
     )
@@ -190,7 +190,7 @@ def _torch_version_file() -> dict[str, str]:
 
 @check("identity.environment", stands_for="a legacy stack started without its library path")
 def test_environment(expect: Expect) -> None:
-    """The variables that the target sets are set."""
+    """The environment variables of the target are set."""
     wanted = {
         name: value.replace("{prefix}", sys.prefix) for name, value in expect.environment.items()
     }

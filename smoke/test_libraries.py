@@ -1,4 +1,4 @@
-"""Rotary embeddings as the installed libraries make them: IPEX, ipex-llm, transformers."""
+"""Rotary embeddings of the installed libraries: IPEX, ipex-llm, transformers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IPEX = "intel-extension-for-pytorch"
     when=lambda expect: expect.locks(IPEX) and not expect.on_gpu,
 )
 def test_ipex(numbers: Numbers) -> None:
-    """IPEX's rotary operator for the CPU rotates pairs and halves rightly."""
+    """IPEX's rotary operator for the CPU is right, for pairs and for halves."""
     length, heads, size, turned = 7, 4, 16, 8
     angle = reference.angles(torch.arange(length), turned)
     table = torch.cat([angle.sin(), angle.cos()], -1).float().contiguous()
@@ -50,7 +50,7 @@ def test_ipex(numbers: Numbers) -> None:
 
 @check("rotary.ipex-llm", stands_for=SEED, when=lambda expect: "ipex-llm" in expect.rotary)
 def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
-    """ipex-llm's attention of ChatGLM2 is right, and takes its fused rotation on XPU."""
+    """ipex-llm's attention of ChatGLM2 is right, and uses its fused rotation on XPU."""
     from ipex_llm.transformers.models.chatglm2 import chatglm2_attention_forward
     from ipex_llm.transformers.models.utils import should_use_fuse_rope
 
@@ -73,7 +73,7 @@ def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
 
 
 class ChatGlm2(nn.Module):
-    """What ipex-llm's function reads of ChatGLM2's attention layer, and the layer's reference."""
+    """The attributes of ChatGLM2's attention layer that ipex-llm reads, and a reference for it."""
 
     width, num_attention_heads_per_partition, num_multi_query_groups_per_partition = 64, 4, 2
     multi_query_attention = True
@@ -104,12 +104,12 @@ class ChatGlm2(nn.Module):
         return self.dense(mixed.permute(2, 0, 1, 3).reshape(x.shape))
 
 
-def _takes_fused(fused: Any, device: torch.device) -> None:  # noqa: ANN401 - ipex-llm's answer
+def _takes_fused(fused: Any, device: torch.device) -> None:  # noqa: ANN401 - of untyped ipex-llm
     if bool(fused) != (device.type == "xpu"):
         fail(
             "fused-rotary-not-taken" if device.type == "xpu" else "fused-op-on-cpu-backend",
-            f"ipex-llm says {fused} to its fused rotation on {device}",
-            cause="ipex-llm judges the device otherwise than it is",
+            f"ipex-llm's decision for its fused rotation on {device} is {fused}",
+            cause="ipex-llm takes the device for another kind",
             remedy="build the environment again from its lock",
             evidence=[f"should_use_fuse_rope = {fused}", f"device {device}"],
         )
@@ -122,7 +122,7 @@ def _takes_fused(fused: Any, device: torch.device) -> None:  # noqa: ANN401 - ip
     full=True,
 )
 def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) -> None:
-    """The rotation of transformers' own Llama and GLM is right."""
+    """The rotation in transformers' Llama and GLM is right."""
     turned, length = 8, 9
     positions = torch.arange(length)
     angle = reference.angles(positions, turned)
@@ -136,7 +136,7 @@ def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) ->
         numbers.step(f"{family}'s rotation")
         x = reference.noise(1, 3, length, size)
         cos, sin = (torch.cat([part, part], -1).float() for part in (angle.cos(), angle.sin()))
-        # Up to 4.37 it takes the rows of a table by position, later one table for each batch.
+        # Up to 4.37 it selects rows of a table by position; later it takes one table per batch.
         picks = "position_ids" in _required(function)
         given = (cos, sin, positions[None]) if picks else (cos[None], sin[None])
         found, _ = function(*(part.to(device) for part in (x, x, *given)))

@@ -1,4 +1,4 @@
-"""Memory: what is given up comes back, and too much is refused without harm."""
+"""Memory: freed memory is released, and an allocation that is too large is refused cleanly."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def in_use(device: torch.device) -> int:
 
 @check(
     "memory.leak",
-    stands_for="training dies after hours: each step keeps a little",
+    stands_for="training runs out of memory after hours: each step leaks a little",
     when=countable,
     full=True,
 )
 def test_leak(device: torch.device, numbers: Numbers) -> None:
-    """Training does not keep memory: forty steps later as much is in use as after ten."""
+    """Training does not leak: after fifty steps as much memory is in use as after ten."""
     model = training.network(seed=0).to(device)
     update = training.optimizer("AdamW", model.parameters())
     training.steps(model, update, 10, device)
@@ -52,13 +52,13 @@ def test_leak(device: torch.device, numbers: Numbers) -> None:
     training.steps(model, update, 40, device)
     grown = (in_use(device) - before) / MEBI
     numbers.record("grown", grown, "MiB")
-    # The CPU's number is the process's: allocator and interpreter breathe by some pages.
+    # On the CPU it is the resident memory of the process, which varies by some pages.
     allowed = 8.0 if device.type == "cpu" else 0.0
     if grown > allowed:
         fail(
             "memory-leak",
             f"forty steps of training kept {grown:.2f} MiB",
-            cause="the driver, the runtime or an operator does not give memory back",
+            cause="the driver, the runtime or an operator does not release memory",
             remedy="compare driver and runtime with the last good report of this machine",
             evidence=[f"{before / MEBI:.1f} MiB before", f"at most {allowed} MiB may be kept"],
         )
@@ -66,12 +66,12 @@ def test_leak(device: torch.device, numbers: Numbers) -> None:
 
 @check(
     "memory.release",
-    stands_for="memory is not free after a model was deleted",
+    stands_for="memory is not released when a model is deleted",
     when=countable,
     full=True,
 )
 def test_release(device: torch.device, numbers: Numbers) -> None:
-    """A deleted tensor of 64 MiB gives its memory back."""
+    """The memory of a deleted tensor of 64 MiB is released."""
     before = in_use(device)
     tensor = torch.ones(64 * MEBI // 4, device=device)
     held = (in_use(device) - before) / MEBI
@@ -83,7 +83,7 @@ def test_release(device: torch.device, numbers: Numbers) -> None:
         fail(
             "memory-not-released",
             f"a tensor of 64 MiB took {held:.1f} MiB, and {kept:.1f} MiB after it was deleted",
-            cause="the allocator does not follow the tensors",
+            cause="the allocator does not release what tensors no longer use",
             remedy="compare driver and runtime with the last good report of this machine",
             evidence=[f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"],
         )
@@ -93,7 +93,7 @@ def test_release(device: torch.device, numbers: Numbers) -> None:
     "memory.exhausted", stands_for="out of memory takes the driver or the process down", full=True
 )
 def test_exhausted(device: torch.device, numbers: Numbers) -> None:
-    """More memory than there is is refused with an error, and the device works afterwards."""
+    """An allocation beyond all memory raises an error, and the device works afterwards."""
     numbers.step("ask for a pebibyte")
     try:
         torch.empty(2**50, dtype=torch.uint8, device=device)
@@ -101,13 +101,13 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
         refusal = str(error).splitlines()[0]
     else:
         refusal = ""
-    numbers.step("work on after the refusal")
+    numbers.step("compute after the refusal")
     total = float(torch.ones(1000, device=device).sum())
     if not refusal or total != 1000.0:
         fail(
             "out-of-memory-not-refused",
-            "a pebibyte was granted" if not refusal else f"afterwards 1000 ones add to {total}",
-            cause="the allocator promises what it has not",
+            "a pebibyte was allocated" if not refusal else f"afterwards 1000 ones add to {total}",
+            cause="the allocator grants memory that does not exist",
             remedy="compare driver and runtime with the last good report of this machine",
             evidence=[refusal or "no error"],
         )

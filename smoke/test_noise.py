@@ -1,4 +1,4 @@
-"""Noise: warnings that mean nothing are told apart from those that nobody has seen yet."""
+"""Warnings: known harmless ones are told apart from unknown ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from smoke import child_process, import_order
 from smoke import device as devices
-from smoke import process, stack
 from smoke.checks import check
 from smoke.finding import CheckFailed, fail
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from smoke.checks import Numbers
     from smoke.expect import Expect
 
-# Each is written by C++ or by an import, ends with exit code 0, and changes no result.
+# Reason -> pattern. Each is printed by C++ code or by an import, and changes no result.
 BENIGN: dict[str, str] = {
-    "IPEX replaces operators of torch by its own, as intended": (
+    "IPEX replaces operators of torch, as intended": (
         r"Overriding a previously registered kernel|Warning only once for all operators"
         r"|^\s*operator: |registered at |dispatch key: |previous kernel: |new kernel: "
     ),
-    "a later version will drop this; the lock holds the version": (
+    "a later version will remove this; the lock holds the version": (
         r"(Future|Deprecation|PendingDeprecation)Warning: |^\s+warnings\.warn\("
     ),
-    "torchvision has no libpng or libjpeg, which only its image reader needs": (
+    "torchvision lacks libpng or libjpeg, which only its image reader needs": (
         r"Failed to load image Python extension"
     ),
     "IPEX looks for a CUDA toolkit, which it does not need": r"No CUDA runtime is found",
-    "ipex-llm says that it imported IPEX": r"intel_extension_for_pytorch auto imported",
+    "ipex-llm reports that it imported IPEX": r"intel_extension_for_pytorch auto imported",
 }
 
 
 @check("noise.imports", stands_for="people chase harmless warnings, and miss the others", full=True)
 def test_imports(expect: Expect, device: torch.device, numbers: Numbers) -> None:
-    """A program that imports the stack and computes prints nothing that is not known."""
-    modules = [*stack.operators(expect), *stack.libraries(expect)]
+    """A program that imports the stack and computes prints no unknown line."""
+    modules = [*import_order.operators(expect), *import_order.libraries(expect)]
     numbers.step(f"import the stack in a fresh process, and compute on {device}")
-    answer = process.call(
+    answer = child_process.call(
         "smoke.test_noise:import_all", modules=modules, accelerator=expect.accelerator
     )
     if answer.finding:
@@ -49,17 +49,17 @@ def test_imports(expect: Expect, device: torch.device, numbers: Numbers) -> None
     if unknown:
         fail(
             "unknown-warning",
-            f"{len(unknown)} lines are printed that nobody has judged yet: {unknown[0][:120]}",
-            cause="a package, the runtime or the driver has something to say",
-            remedy="read it; if it is harmless, name it in smoke/test_noise.py",
+            f"{len(unknown)} printed lines are not known as harmless: {unknown[0][:120]}",
+            cause="a package, the runtime or the driver warns about something",
+            remedy="read it; if it is harmless, add it to BENIGN in smoke/test_noise.py",
             evidence=unknown[:10],
         )
 
 
 def import_all(modules: list[str], accelerator: str) -> bool:
-    """Do what the first lines of a program do."""
+    """Import the stack and compute once, as the first lines of a program do."""
     for module in modules:
-        stack.load(module)
+        import_order.load(module)
     ones = torch.ones(4, 4).to(devices.of(accelerator))
     return bool((ones @ ones).sum().item() == 64)
 

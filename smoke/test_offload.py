@@ -1,4 +1,4 @@
-"""Offload: weights that wait on the CPU or on disk arrive on the device, again and again."""
+"""Offload: weights on the CPU or on disk are moved to the device for each forward pass."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SEED = "KeyError: 'xpu:0' in Accelerate's hooks (BLIP, DAB-DETR, ViLT on a GPU M
 
 
 def has_accelerate(expect: Expect) -> bool:
-    """Apply where Accelerate is locked: then it must be there and work."""
+    """Apply where Accelerate is locked: then it must be installed and work."""
     return expect.locks("accelerate")
 
 
 @check("offload.cpu", stands_for=SEED, when=has_accelerate)
 def test_cpu(device: torch.device, numbers: Numbers) -> None:
-    """A model whose weights wait on the CPU computes on the device, twice."""
+    """A model with weights offloaded to the CPU computes on the device, twice."""
     import accelerate
 
     model = accelerate.cpu_offload(_model(), execution_device=device)
@@ -39,7 +39,7 @@ def test_cpu(device: torch.device, numbers: Numbers) -> None:
 
 @check("offload.disk", stands_for=SEED, when=has_accelerate)
 def test_disk(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
-    """A model whose weights wait on disk computes on the device, twice."""
+    """A model with weights offloaded to disk computes on the device, twice."""
     import accelerate
 
     model = accelerate.disk_offload(_model(), str(tmp_path), execution_device=device)
@@ -69,19 +69,20 @@ def test_tied(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     if _has_tied_map() and not taken:
         fail(
             "tied-path-not-taken",
-            "Accelerate never released a tied weight: the check proved nothing",
+            "Accelerate never released a tied weight, so the check has no effect",
             cause="this version of Accelerate shares tied weights in another way",
-            remedy="report it: the check of tied weights is blind here",
+            remedy="report it: the check of tied weights needs an update for this version",
             evidence=[f"accelerate {accelerate.__version__}"],
         )
 
 
 def _model() -> TiedTransformer:
-    return seeded(TiedTransformer).eval()
+    model: TiedTransformer = seeded(TiedTransformer).eval()
+    return model
 
 
 def _twice(model: torch.nn.Module, name: str, device: torch.device, numbers: Numbers) -> None:
-    """Prove two forward passes; the second one finds what the first one left behind."""
+    """Check two forward passes: the second one meets the state that the first one left."""
     places: list[torch.device] = []
     model.block.register_forward_hook(lambda _block, _given, found: places.append(found.device))
     with torch.no_grad():
@@ -94,7 +95,7 @@ def _twice(model: torch.nn.Module, name: str, device: torch.device, numbers: Num
         fail(
             "tensors-elsewhere",
             f"{name}: the model computed on {places[0]}, not on {device}",
-            cause="Accelerate did not bring the weights to the device",
+            cause="Accelerate did not move the weights to the device",
             remedy="give the device as torch.device, not as text",
             evidence=[str(place) for place in places],
         )
@@ -107,7 +108,7 @@ def _forward(model: torch.nn.Module, name: str) -> torch.Tensor:
         fail(
             "accelerate-offload-keyerror",
             f"{name}: KeyError {error}",
-            cause="Accelerate filed a tied weight under another name of the device",
+            cause="Accelerate stored a tied weight under another name of the device",
             remedy="use Accelerate 1.6 or later, or give the device by name",
             evidence=[f"KeyError: {error}", f"torch {torch.__version__}"],
         )
@@ -115,7 +116,7 @@ def _forward(model: torch.nn.Module, name: str) -> torch.Tensor:
 
 @contextmanager
 def _watched() -> Iterator[list[int]]:
-    """Collect how often a hook releases tied weights after a pass."""
+    """Record each release of tied weights by a hook: the code path where the KeyError arose."""
     from accelerate.hooks import AlignDevicesHook
 
     original, taken = AlignDevicesHook.post_forward, []
@@ -133,7 +134,7 @@ def _watched() -> Iterator[list[int]]:
 
 
 def _has_tied_map() -> bool:
-    """Say whether this Accelerate shares tied weights at all; versions before 0.25 don't."""
+    """Return whether this Accelerate shares tied weights at all; versions before 0.25 don't."""
     from accelerate.hooks import AlignDevicesHook
 
     return "tied_params_map" in AlignDevicesHook.__init__.__code__.co_varnames

@@ -1,4 +1,4 @@
-"""Resume: a training that was broken off goes on as if nothing had happened."""
+"""Resume: an interrupted training continues with the same losses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from smoke import process, reference, training
+from smoke import child_process, reference, training
 from smoke.checks import check
 from smoke.finding import CheckFailed, fail
 
@@ -22,7 +22,7 @@ BEFORE, AFTER = 4, 3  # steps
 
 @check("resume.fresh", stands_for="the loss jumps after a resume: optimizer state was lost")
 def test_fresh(expect: Expect, device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
-    """Resumed in a fresh process, SGD, Adam and AdamW have the losses of the unbroken run."""
+    """Resumed in a fresh process, SGD, Adam and AdamW reach the losses of the uninterrupted run."""
     paths, unbroken = {}, {}
     for name in training.OPTIMIZERS:
         numbers.step(f"train with {name}")
@@ -33,7 +33,7 @@ def test_fresh(expect: Expect, device: torch.device, numbers: Numbers, tmp_path:
         training.save(paths[name], model, update)
         unbroken[name] = training.steps(model, update, AFTER, device)
     numbers.step("resume in a fresh process")
-    answer = process.call(
+    answer = child_process.call(
         "smoke.training:resumed_losses",
         paths=paths,
         accelerator=expect.accelerator,
@@ -58,22 +58,22 @@ def _same(
     if not off <= limit:
         fail(
             "resume-differs",
-            f"{name}: resumed losses differ by {off:.2g} from the unbroken run",
-            cause="weights or optimizer state did not come back as they were saved",
+            f"{name}: resumed losses differ by {off:.2g} from the uninterrupted run",
+            cause="weights or optimizer state were not restored as they were saved",
             remedy="load weights, move the model to the device, then load the optimizer's state",
-            evidence=[f"unbroken {unbroken}", f"resumed {resumed}"],
+            evidence=[f"uninterrupted {unbroken}", f"resumed {resumed}"],
         )
 
 
 @check("resume.state", stands_for=MIXED)
 def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
-    """After a resume in the right order all state is on the device, and training goes on."""
+    """After a resume in the right order all state is on the device, and training continues."""
     path = _checkpoint(device, tmp_path)
     model, update = training.resume(path, "AdamW", device)
     if lost := training.mismatches(model, update):
         fail(
             "mixed-devices-on-resume",
-            f"the optimizer does not go with its model: {lost[0]}",
+            f"the optimizer does not match its model: {lost[0]}",
             cause="the optimizer's state was loaded before the model was on the device",
             remedy="load weights, move the model to the device, then load the optimizer's state",
             evidence=lost,
@@ -84,19 +84,19 @@ def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
 
 @check("resume.order", stands_for=MIXED)
 def test_order(device: torch.device, tmp_path: Path) -> None:
-    """Optimizer state loaded before the move to a device is noticed."""
+    """Optimizer state that was loaded before the move to a device is detected."""
     state = torch.load(_checkpoint(device, tmp_path), map_location="cpu")
     model = training.network(seed=1)
     update = training.optimizer("AdamW", model.parameters())
     update.load_state_dict(state["optimizer"])
-    # On a CPU target the meta device is the elsewhere to move to.
+    # A CPU target has no other device to move to but the meta device.
     model.to(device if device.type != "cpu" else "meta")
     if not training.mismatches(model, update):
         fail(
             "wrong-order-unnoticed",
-            "the optimizer's state was left behind, and nothing tells",
+            "optimizer state on the wrong device was not detected",
             cause="this torch moves parameters in another way than the check knows",
-            remedy="report it: the check of resumed trainings is blind here",
+            remedy="report it: the check of resumed trainings needs an update for this version",
             evidence=[f"torch {torch.__version__}", f"device {device}"],
         )
 
@@ -110,7 +110,10 @@ def _checkpoint(device: torch.device, folder: Path) -> str:
     return path
 
 
-@check("resume.trains", stands_for="an optimizer built before the move trains nothing, in silence")
+@check(
+    "resume.trains",
+    stands_for="an optimizer built before the move trains nothing, without an error",
+)
 def test_trains(device: torch.device, numbers: Numbers) -> None:
     """A step changes every weight, also for an optimizer built before the move to the device."""
     model = training.network(seed=0)
@@ -138,7 +141,7 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
     full=True,
 )
 def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
-    """A checkpoint made on the device trains on the CPU, and one made there on the device."""
+    """A checkpoint of the device can be trained on the CPU, and the other way round."""
     cpu = torch.device("cpu")
     model = training.network(seed=0).to(device)
     update = training.optimizer("AdamW", model.parameters())
@@ -147,7 +150,7 @@ def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> Non
     for here, there in ((device, cpu), (cpu, device)):
         numbers.step(f"from {here} to {there}")
         path = str(tmp_path / f"{here.type}.pt")
-        # As programs save: with the tensors where they are.
+        # As programs save: without moving the tensors to the CPU first.
         torch.save({"model": model.state_dict(), "optimizer": update.state_dict()}, path)
         unbroken = training.steps(model, update, AFTER, here)
         model, update = training.resume(path, "AdamW", there)
@@ -163,12 +166,12 @@ def has_scaler(expect: Expect) -> bool:
 
 @check(
     "resume.scaler",
-    stands_for="after a resume the loss scale starts over, and the first steps are lost",
+    stands_for="after a resume the loss scale is reset, and the first steps are lost",
     when=has_scaler,
     full=True,
 )
 def test_scaler(device: torch.device, numbers: Numbers) -> None:
-    """A gradient scaler skips an infinite step, and a resumed one knows its scale."""
+    """A gradient scaler skips a step with infinite gradients, and a resumed one keeps its scale."""
     scaler = torch.amp.GradScaler(device.type, init_scale=1024.0)
     weight = torch.nn.Parameter(torch.ones(3, device=device))
     update = torch.optim.SGD([weight], lr=0.1)
@@ -185,7 +188,7 @@ def test_scaler(device: torch.device, numbers: Numbers) -> None:
         fail(
             "resume-differs",
             f"the resumed loss scale is {resumed.get_scale():.0f}, it was 512",
-            cause="the scaler did not see the infinite step, or its state did not come back",
+            cause="the scaler missed the infinite gradients, or its state was not restored",
             remedy="save and load the scaler's state beside the optimizer's",
             evidence=[f"saved {scaler.state_dict()}", f"resumed {resumed.state_dict()}"],
         )

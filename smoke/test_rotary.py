@@ -1,4 +1,4 @@
-"""Rotary embeddings: right, on the device and on the CPU, eager and scripted."""
+"""Rotary embeddings are right on the device and on the CPU, eager and scripted."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 RIGHT = {"half": reference.rotate_half, "interleaved": reference.rotate_interleaved}
 WIDTH = 16  # channels of a head
-# Near positions; and positions far beyond any trained length, where a float32 angle is only good
-# to 32768 * 6e-8 rad.
+# First position and limit. Far ones are beyond any trained length: a float32 angle is accurate to
+# 32768 * 6e-8 rad there.
 POSITIONS = {"near": (0, 1e-5), "far": (32760, 5e-3)}
 TURNED = {"whole": WIDTH, "partial": WIDTH // 2}  # ChatGLM2 turns half of the channels
 
@@ -31,7 +31,7 @@ def kinds(expect: Expect) -> list[str]:
 
 
 def has_kinds(expect: Expect) -> bool:
-    """Apply to targets whose spec names a plain rotation."""
+    """Apply to targets whose spec names a plain kind of rotation."""
     return bool(kinds(expect))
 
 
@@ -57,7 +57,7 @@ def test_scripted(expect: Expect, device: torch.device, numbers: Numbers) -> Non
         for kind in kinds(expect):
             scripted = torch.jit.script(rotary.KINDS[kind])
             for where in dict.fromkeys((device, torch.device("cpu"))):
-                # Passes that rewrite the graph do so at the first runs, not at the zeroth.
+                # TorchScript optimises the graph during the first runs; fused code runs after them.
                 for turn in range(3):
                     numbers.step(f"scripted {kind} on {where}, run {turn + 1}")
                     off = _error(scripted, kind, where, turned=WIDTH // 2, place="near")
@@ -66,7 +66,10 @@ def test_scripted(expect: Expect, device: torch.device, numbers: Numbers) -> Non
 
 @contextmanager
 def _without_profiling() -> Iterator[None]:
-    """Switch TorchScript's profiling mode off, as ChatGLM2's modelling file does at import."""
+    """Switch TorchScript's profiling mode off, as ChatGLM2's modelling file does at import.
+
+    Only then does IPEX's fusion pass run that puts ``mul_add`` on CPU tensors.
+    """
     before = torch._C._jit_set_profiling_mode(False)  # noqa: FBT003
     try:
         yield
@@ -104,7 +107,7 @@ def test_attention(device: torch.device, numbers: Numbers) -> None:
 
 
 def _plain(model: Attention, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """Return the block's output in float64, by our references."""
+    """Return the block's output in float64, computed with `smoke.reference`."""
     batch, length, width = x.shape
     parts = model.inputs(x).view(batch, length, 3, model.heads, -1).permute(2, 0, 3, 1, 4)
     angle = reference.angles(positions, width // model.heads)

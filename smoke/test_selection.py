@@ -1,4 +1,4 @@
-"""Selection: programs that look for a device themselves find the target's, and nothing else."""
+"""Selection: programs that choose a device themselves choose that of the target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from smoke.expect import Expect
 
 IPEX = "intel_extension_for_pytorch"
-# Libraries of an accelerator, as they are mapped into a process.
+# Shared libraries of an accelerator, as they are mapped into a process.
 LIBRARIES = {
     "cuda": re.compile(r"/(libcudart|libcublas|libtorch_cuda|libc10_cuda)[.\-\w]*\.so"),
     "xpu": re.compile(r"/(libsycl|libtorch_xpu|libc10_xpu|libze_loader|libintel-ext-pt-gpu)"),
@@ -33,23 +33,25 @@ def picked() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-@check("selection.order", stands_for="sd-scripts takes the first of CUDA, XPU, MPS that answers")
+@check(
+    "selection.order", stands_for="sd-scripts takes the first of CUDA, XPU, MPS that is available"
+)
 def test_order(expect: Expect, device: torch.device) -> None:
-    """A program that asks CUDA, XPU, MPS in turn arrives at the target's device."""
+    """A program that tries CUDA, XPU, MPS in turn selects the target's device."""
     found = picked()
     if found != expect.accelerator:
         fail(
             "wrong-device-selected",
-            f"a program that looks for itself picks {found}, the target is {expect.accelerator}",
-            cause=f"{found} answers as well, or {device.type} does not",
+            f"a program that chooses itself selects {found}, the target is {expect.accelerator}",
+            cause=f"{found} is available as well, or {device.type} is not",
             remedy="hide the other device, or name the device in the program",
-            evidence=[f"picked {found}", f"torch {torch.__version__}"],
+            evidence=[f"selected {found}", f"torch {torch.__version__}"],
         )
 
 
-@check("selection.clean", stands_for="IPEX answers for torch.xpu and hijacks torch.cuda")
+@check("selection.clean", stands_for="IPEX provides torch.xpu and replaces torch.cuda")
 def test_clean(expect: Expect) -> None:
-    """Nothing of another accelerator is loaded, and torch's own entry points are its own."""
+    """No library of another accelerator is loaded, and torch's entry points are unchanged."""
     traces = _hijacked() + _libraries(expect)
     if IPEX in sys.modules and not expect.locks("intel-extension-for-pytorch"):
         traces.append(f"module {IPEX} is imported")
@@ -57,14 +59,14 @@ def test_clean(expect: Expect) -> None:
         fail(
             "foreign-code-loaded",
             f"code of another stack is in the process: {traces[0]}",
-            cause="a package of another target is installed here, or an import changed torch",
+            cause="a package of another target is installed, or an import changed torch",
             remedy="build the environment again from its lock",
             evidence=traces,
         )
 
 
 def _hijacked() -> list[str]:
-    """Name entry points of torch that are not torch's any more."""
+    """Return the entry points of torch that another package replaced."""
     traces = []
     if getattr(torch.cuda, "is_xpu_hijacked", False):
         traces.append("torch.cuda.is_xpu_hijacked is set")
@@ -74,7 +76,7 @@ def _hijacked() -> list[str]:
 
 
 def _libraries(expect: Expect) -> list[str]:
-    """Name mapped libraries of accelerators that the target has not (Linux only)."""
+    """Return mapped libraries of accelerators that the target does not have (Linux only)."""
     maps = Path("/proc/self/maps")
     if not maps.exists():
         return []

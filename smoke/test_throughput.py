@@ -1,4 +1,4 @@
-"""Throughput: training is as fast as this device should be, and really happens on it."""
+"""Throughput: training reaches the promised speed, and runs on the device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WARMUP, STEPS = 1, 5
 
 @check("throughput.training", stands_for="LPRNet on an Arc A770 no faster than on the CPU")
 def test_training(expect: Expect, device: torch.device, numbers: Numbers) -> None:
-    """Training a plate reader on the device is as many times faster than the CPU as promised."""
+    """Training on the device is faster than on the CPU by the factor that the target promises."""
     speed = numbers.sample("throughput", rates(device, numbers), "images/s")
     if not expect.on_gpu:
         return
@@ -31,9 +31,9 @@ def test_training(expect: Expect, device: torch.device, numbers: Numbers) -> Non
     if floor is not None and speed < floor * on_cpu:
         fail(
             "slow",
-            f"{speed / on_cpu:.2f} times the CPU's speed, {floor} times is promised",
-            cause="the device is throttled, shared or badly driven, or work falls back to the CPU",
-            remedy="see load and clock of the device while it trains; compare the last report",
+            f"{speed / on_cpu:.2f} times the CPU's speed, the target promises {floor} times",
+            cause="the device is throttled or shared, its driver is slow, or work runs on the CPU",
+            remedy="watch load and clock of the device while it trains; compare the last report",
             evidence=[f"{speed:.0f} images/s on {device}", f"{on_cpu:.0f} images/s on the CPU"],
         )
 
@@ -60,7 +60,7 @@ def rates(device: torch.device, numbers: Numbers) -> list[float]:
 
 
 def _placed(device: torch.device, *tensors: torch.Tensor) -> None:
-    """End the check unless every tensor is where the measurement says it is."""
+    """Fail the check unless every tensor is on the device that is measured."""
     away = [tensor for tensor in tensors if tensor.device.type != device.type]
     if away:
         fail(

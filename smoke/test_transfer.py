@@ -1,4 +1,4 @@
-"""Transfer: what goes to the device comes back bit for bit, and as fast as the bus should be."""
+"""Transfer: data returns from the device bit for bit, at a plausible speed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TYPES = (
     "transfer.roundtrip", stands_for="tensors arrive damaged on the device", when=on_gpu, full=True
 )
 def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
-    """Tensors of every type come back unchanged, contiguous or not."""
+    """Tensors of every dtype return unchanged from the device, contiguous or not."""
     raw = torch.randint(0, 120, (130, 70), generator=torch.Generator().manual_seed(0))
     for dtype in TYPES:
         for layout, tensor in (("contiguous", raw.to(dtype)), ("strided", raw.to(dtype).t())):
@@ -33,9 +33,9 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
             if not torch.equal(tensor.to(device).cpu(), tensor):
                 fail(
                     "transfer-corrupts",
-                    f"a {layout} tensor of {dtype} comes back changed",
-                    cause="the copy engine, the driver or the link damages data",
-                    remedy="look for errors of the link or of memory in the system log",
+                    f"a {layout} tensor of {dtype} returns changed",
+                    cause="the copy engine, the driver or the link corrupts data",
+                    remedy="look for link or memory errors in the system log",
                     evidence=[f"{dtype} {layout}", f"device {device}"],
                 )
     numbers.record("types", len(TYPES), "count")
@@ -48,7 +48,7 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
     full=True,
 )
 def test_speed(device: torch.device, numbers: Numbers) -> None:
-    """Copies between pinned memory and the device move data at all, and how fast is recorded."""
+    """Copies between pinned memory and the device reach at least half a GiB/s."""
     host = _pinned(64 * 2**20)
     there = torch.empty_like(host, device=device)
     for name, target, source in (("to device", there, host), ("to host", host, there)):
@@ -58,9 +58,9 @@ def test_speed(device: torch.device, numbers: Numbers) -> None:
         if speed < 0.5:
             fail(
                 "slow",
-                f"copies {name} at {speed:.2f} GiB/s; half a GiB/s is less than any slot gives",
+                f"copies {name} run at {speed:.2f} GiB/s; any slot gives more than 0.5 GiB/s",
                 cause="the link of the card runs at a fraction of its width or speed",
-                remedy="seat the card again; look at the link's width and at resizable BAR",
+                remedy="reseat the card; check the width of the link and resizable BAR",
                 evidence=[f"{each:.2f} GiB/s" for each in speeds],
             )
 
@@ -75,4 +75,5 @@ def _copy(target: torch.Tensor, source: torch.Tensor, device: torch.device) -> f
     began = time.perf_counter()
     target.copy_(source, non_blocking=True)
     devices.synchronize(device)
-    return source.numel() / 2**30 / (time.perf_counter() - began)
+    gibibytes: float = source.numel() / 2**30
+    return gibibytes / (time.perf_counter() - began)

@@ -1,4 +1,4 @@
-"""Training that can be broken off: save, resume, and see whether nothing was lost."""
+"""A training that is interrupted: save it, resume it, and compare."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Opti
 def steps(
     model: nn.Module, update: torch.optim.Optimizer, count: int, device: torch.device
 ) -> list[float]:
-    """Train on always the same batch; return the loss of each step."""
+    """Train on one fixed batch; return the loss of each step."""
     generator = torch.Generator().manual_seed(9)
     x = torch.randn(6, 8, generator=generator).to(device)
     y = torch.arange(6).remainder(4).to(device)
@@ -49,7 +49,7 @@ def steps(
     return losses
 
 
-def to_cpu(state: Any) -> Any:  # noqa: ANN401 - a state is a nest of anything
+def to_cpu(state: Any) -> Any:  # noqa: ANN401 - a nested state of any types
     """Return a copy of a state with every tensor on the CPU."""
     return tree_map(
         lambda leaf: leaf.detach().cpu().clone() if isinstance(leaf, torch.Tensor) else leaf, state
@@ -74,10 +74,10 @@ def resume(path: str, name: str, device: torch.device) -> tuple[nn.Module, torch
 
 
 def mismatches(model: nn.Module, update: torch.optim.Optimizer) -> list[str]:
-    """Name what of an optimizer does not go with its model.
+    """Return what in an optimizer does not match its model.
 
-    That is state which is not where its parameter is (step counters stay on the CPU by design),
-    and parameters that are not the model's any more: moving a model can replace them.
+    That is state on another device than its parameter (step counters stay on the CPU by design),
+    and parameters that the model does not hold any more: moving a model can replace them.
     """
     ours = {id(parameter) for parameter in model.parameters()}
     held = [parameter for group in update.param_groups for parameter in group["params"]]
@@ -94,6 +94,6 @@ def mismatches(model: nn.Module, update: torch.optim.Optimizer) -> list[str]:
 
 
 def resumed_losses(paths: dict[str, str], accelerator: str, count: int) -> dict[str, list[float]]:
-    """Resume each checkpoint and train on; runs in a fresh process (`smoke.process.call`)."""
+    """Resume each checkpoint and train on; runs in a fresh process (`smoke.child_process.call`)."""
     device = devices.of(accelerator)
     return {name: steps(*resume(path, name, device), count, device) for name, path in paths.items()}

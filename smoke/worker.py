@@ -1,4 +1,8 @@
-"""One process of the suite: imports torch, then runs the checks that have no result yet."""
+"""The worker process: imports torch, then runs the checks that have no result yet.
+
+The supervisor (``run.py``) starts it with ``expect.json`` and a journal, and another one when it
+dies. It is started for `child_process.call` as well, with ``--call``.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +20,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
-# Last on the path: whatever the environment holds of the same name comes first.
+# At the end of sys.path: a module of the environment with the same name must win, as for its users.
 if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
-sys.dont_write_bytecode = True  # not into this folder; see written()
+sys.dont_write_bytecode = True  # not into this folder; see bytecode_written()
 
+from smoke import child_process, import_order  # noqa: E402
 from smoke import expect as expectation  # noqa: E402 - the path comes first
-from smoke import process, stack  # noqa: E402
 from smoke.finding import explain  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
 
+# The one check that is no test function: torch can end the process while it is imported, so this is
+# done and journalled before pytest, whose collection imports torch.
 IMPORT = {
     "id": "identity.import",
-    "title": "torch and what the target adds to it can be imported.",
+    "title": "torch and the modules that extend it can be imported.",
     "stands_for": "sd-scripts dies while it imports intel_extension_for_pytorch",
 }
-# In this order, so that a cause is met before its symptoms.
-WITHOUT_TORCH = ("identity",)
-AREAS = (
-    *WITHOUT_TORCH,
+WITHOUT_TORCH = HERE / "test_identity.py"
+# A cause before its symptoms, and what disturbs measurements (memory, processes) after them. This
+# is an order only: `check_files` runs every check file, named here or not.
+ORDER = (
+    "identity",
     "device",
     "selection",
     "fused",
@@ -52,9 +59,16 @@ AREAS = (
 )
 
 
+def check_files(folder: Path) -> list[Path]:
+    """Return every check file of the suite, those of `ORDER` first."""
+    last = len(ORDER)
+    rank = {f"test_{area}.py": place for place, area in enumerate(ORDER)}
+    return sorted(folder.glob("test_*.py"), key=lambda path: (rank.get(path.name, last), path.name))
+
+
 def main(argv: list[str]) -> int:
     """Run checks, or with ``--call`` one function in this fresh process."""
-    process.end_with_parent()
+    child_process.end_with_parent()
     if argv[:1] == ["--call"]:
         return _call(argv[1], Path(argv[2]))
     parser = argparse.ArgumentParser()
@@ -72,8 +86,8 @@ def main(argv: list[str]) -> int:
 
 
 @contextmanager
-def written() -> Iterator[None]:
-    """Let Python keep bytecode of the environment's modules: the next process starts faster."""
+def bytecode_written() -> Iterator[None]:
+    """Let Python write bytecode of the environment's modules: the next process starts faster."""
     sys.dont_write_bytecode = False
     try:
         yield
@@ -86,12 +100,12 @@ def _call(function: str, folder: Path) -> int:
     arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
     value, finding = None, None
     try:
-        with written():
+        with bytecode_written():
             importlib.import_module("torch")
         home = importlib.import_module(module)
-        with written():
+        with bytecode_written():
             value = getattr(home, name)(**arguments)
-    except Exception as error:  # noqa: BLE001 - the check that asked gets it as its finding
+    except Exception as error:  # noqa: BLE001 - becomes the finding of the calling check
         finding = explain(error).as_json()
     answer = json.dumps({"value": value, "finding": finding})
     (folder / "answer.json").write_text(answer, encoding="utf-8")
@@ -102,23 +116,24 @@ def run(
     expect: expectation.Expect, journal: Journal, *, full: bool = False, only: tuple[str, ...] = ()
 ) -> int:
     """Run the checks that apply and have no result in the journal; return pytest's exit code."""
-    usable = _import_stack(expect, journal)
+    files = check_files(HERE) if _import_stack(expect, journal) else [WITHOUT_TORCH]
     if only == (IMPORT["id"],):
         return 0
-    return run_checks(
-        expect, journal, areas=AREAS if usable else WITHOUT_TORCH, full=full, only=only
-    )
+    return run_checks(expect, journal, files=files, full=full, only=only)
 
 
 def run_checks(
     expect: expectation.Expect,
     journal: Journal,
     *,
-    areas: tuple[str, ...],
+    files: list[Path],
     full: bool,
     only: tuple[str, ...],
 ) -> int:
-    """Run pytest in this process, on our files, with our configuration and nobody's plugins."""
+    """Run pytest in this process, with the suite's own configuration and no other plugin.
+
+    Variables, plugins and configuration of the caller must not select, skip or change checks.
+    """
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:
         del os.environ[name]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -127,14 +142,13 @@ def run_checks(
     except ImportError as error:
         journal.write(broken=f"the environment has no pytest: {error}")
         return 3
-    from smoke.plugin import Suite
+    from smoke.pytest_plugin import Suite
 
-    suite = Suite(expect, journal, written, full=full, only=only)
-    files = [str(HERE / f"test_{area}.py") for area in areas]
+    suite = Suite(expect, journal, bytecode_written, full=full, only=only)
     ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
-    # Beside the journal, so that what the checks write goes with it.
+    # Beside the journal, so that the supervisor removes it, also after a crash.
     scratch = f"--basetemp={journal.path.parent / 'scratch'}"
-    code = int(pytest.main([*ours, scratch, *files], plugins=[suite]))
+    code = int(pytest.main([*ours, scratch, *map(str, files)], plugins=[suite]))
     if unknown := set(only) - suite.known - {IMPORT["id"]}:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
     elif only and suite.unfit == set(only):
@@ -143,20 +157,20 @@ def run_checks(
 
 
 def _import_stack(expect: expectation.Expect, journal: Journal) -> bool:
-    """Do the first check: import torch and what registers its operators; say if torch is usable."""
+    """Run the first check: import torch and its operators; return whether that worked."""
     earlier = {result["id"]: result["outcome"] for result in journal.results()}.get(IMPORT["id"])
     if earlier == "passed":
-        with written():
+        with bytecode_written():
             _imports(expect, journal)
     if earlier:
-        return earlier == "passed"
+        return bool(earlier == "passed")
     journal.write(start=IMPORT)
     began = time.monotonic()
     finding = None
     try:
-        with written():
+        with bytecode_written():
             _imports(expect, journal)
-    # An import that exits goes through: its last words are in the log, which the supervisor reads.
+    # Not SystemExit: an import that exits ends the worker, and the supervisor reads the log.
     except Exception as error:  # noqa: BLE001
         finding = explain(error, code="import-fails").as_json()
     seconds = round(time.monotonic() - began, 3)
@@ -167,10 +181,10 @@ def _import_stack(expect: expectation.Expect, journal: Journal) -> bool:
 
 
 def _imports(expect: expectation.Expect, journal: Journal) -> None:
-    """Import torch and what registers operators with it."""
-    for module in stack.operators(expect):
+    """Import torch and the modules that register operators with it."""
+    for module in import_order.operators(expect):
         journal.write(step=f"import {module}")
-        stack.load(module)
+        import_order.load(module)
     journal.write(torch=sys.modules["torch"].__version__)
 
 

@@ -6,12 +6,12 @@ import contextlib
 import dataclasses
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from provision.commands.build import BuildRequest, BuildResult, build
-from provision.core.process import environment_python, run
+from provision.core.process import clean_environment, environment_python, run
 from provision.core.project import CURRENT
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import read_lock
@@ -19,9 +19,10 @@ from provision.spec.reader import load_target
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from provision.core.process import Completed
     from provision.core.project import Project
 
 
@@ -76,7 +77,7 @@ class Lab:
         )
 
     def build(self, **options: object) -> BuildResult:
-        return build(self.order(**options), run, self.listener)  # type: ignore[arg-type]
+        return build(self.order(**options), _run_without_delays, self.listener)  # type: ignore[arg-type]
 
     def says(self, code: str) -> str:
         """Run a line in the current environment."""
@@ -86,6 +87,17 @@ class Lab:
     def left(self) -> list[str]:
         """What lies in the target's folder, but for the lock file and the reports."""
         return sorted(p.name for p in self.home.iterdir() if p.name not in {".lock", "reports"})
+
+
+def _run_without_delays(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    **options: Any,  # noqa: ANN401
+) -> Completed:
+    """Run a command as the toolkit does; uv retries failed downloads as often, but at once."""
+    at_once = {"UV_INTERNAL__TEST_NO_HTTP_RETRY_DELAY": "true"}
+    return run(argv, env={**(clean_environment() if env is None else env), **at_once}, **options)
 
 
 @contextlib.contextmanager

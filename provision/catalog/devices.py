@@ -50,6 +50,7 @@ class Devices:
         releases: Builds of compute-runtime, ascending, each with its release.
         intel_windows: Intel's driver number on Windows to the version that Level Zero shows.
         cuda: Major version of CUDA to minimum driver, by platform.
+        intel_names: Intel family to the marketing names of its devices, without "Intel".
     """
 
     intel: dict[str, Device]
@@ -57,6 +58,7 @@ class Devices:
     releases: tuple[tuple[int, str], ...]
     intel_windows: dict[str, str]
     cuda: dict[str, dict[str, str]]
+    intel_names: dict[str, tuple[str, ...]]
 
     def find(self, vendor: str, device_id: str) -> Device | None:
         """Return the entry of a PCI device id, or None."""
@@ -68,6 +70,16 @@ class Devices:
         # NVIDIA reserves ranges of ids for a chip, and new models appear within them.
         listed = (chip for first, last, chip in self.chips if first <= number <= last)
         return next(listed, _NEWER if number > self.chips[0][0] else None)
+
+    def intel_families(self) -> dict[str, dict[str, list[str]]]:
+        """Return the device ids and marketing names of each Intel family, as plain JSON."""
+        return {
+            family: {
+                "ids": [key for key, device in self.intel.items() if device.family == family],
+                "names": list(names),
+            }
+            for family, names in self.intel_names.items()
+        }
 
     def release_of(self, build: int) -> str:
         """Return ``<release>.<build>`` of compute-runtime for a build number, such as 24.52.32224.
@@ -98,6 +110,7 @@ def read_devices(catalog: Path) -> Devices:
             releases=tuple(sorted((b, r) for r, b in drivers["compute_runtime"].items())),
             intel_windows={w: pair["level_zero"] for w, pair in drivers["intel_windows"].items()},
             cuda=drivers["cuda"],
+            intel_names={k: _names(v) for k, v in devices["intel"]["family"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SpecError(
@@ -120,6 +133,13 @@ def _intel(table: dict[str, Any]) -> dict[str, Device]:
         for name, ids in family["devices"].items()
         for device in ids
     }
+
+
+def _names(family: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        *(name for name in family["devices"] if name != "unnamed"),
+        *family.get("other_names", ()),
+    )
 
 
 def _chip(

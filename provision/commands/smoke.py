@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from provision.catalog.devices import read_devices
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment, describe_exit, environment_python
@@ -74,10 +75,20 @@ def from_interpreter(python: Path, run: Run) -> Subject:
     return Subject(python.absolute().parent.parent, python.absolute(), versions, None)
 
 
-def expectation(target: Target, versions: dict[str, str]) -> dict[str, Any]:
-    """Return what the suite has to find, from a spec and from what is installed."""
+def expectation(target: Target, versions: dict[str, str], catalog: Path) -> dict[str, Any]:
+    """Return the content of ``expect.json``: what the suite has to find.
+
+    Args:
+        target: The spec.
+        versions: Every distribution that must be installed, by normalised name.
+        catalog: Folder of the catalog; its device list is read for Intel GPUs only.
+
+    Raises:
+        SpecError: The catalog's device list cannot be read.
+    """
+    intel = target.accelerator == "xpu"
     return {
-        "schema": 1,
+        "schema": 2,
         "target": target.name,
         "accelerator": target.accelerator,
         "python": target.python,
@@ -85,6 +96,7 @@ def expectation(target: Target, versions: dict[str, str]) -> dict[str, Any]:
         "forbid": [asdict(entry) for entry in target.pip.forbid],
         "driver": target.hardware.driver,
         "families": list(target.hardware.families),
+        "intel_devices": read_devices(catalog).intel_families() if intel else {},
         "fused_ops": list(target.smoke.fused_ops),
         "rotary": list(target.smoke.rotary),
         "speedup_over_cpu": target.smoke.speedup_over_cpu,
@@ -119,7 +131,8 @@ def smoke(
     suite = "full" if full else "quick"
     with tempfile.TemporaryDirectory(prefix="provision-smoke-") as folder:
         expect, written, xml = (Path(folder, n) for n in ("expect.json", "report.json", "j.xml"))
-        expect.write_text(json.dumps(expectation(target, subject.versions)), encoding="utf-8")
+        expected = expectation(target, subject.versions, project.catalog)
+        expect.write_text(json.dumps(expected), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
         argv += [str(written), *(["--full"] if full else []), "--junit", str(xml)]
         variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}

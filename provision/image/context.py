@@ -239,8 +239,7 @@ def _copy_suite(request: ImageRequest) -> None:
     shutil.copytree(request.project.smoke, home / "smoke", ignore=bare)
     shutil.copytree(_CHECKOUT / "docker" / "bin", home / "bin")
     shutil.copy2(_CHECKOUT / "docker" / "entrypoint.py", home)
-    expected = expectation(request.target, request.lock.versions) | {
-        "environment": request.target.variables(PREFIX)
-    }
+    expected = expectation(request.target, request.lock.versions, request.project.catalog)
+    expected["environment"] = request.target.variables(PREFIX)
     write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
     write_atomic(request.context / "root" / SBOM, sbom.sbom(request.target, request.lock))

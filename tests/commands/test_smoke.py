@@ -14,7 +14,8 @@ from provision.commands import smoke
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
 from provision.spec.reader import load_target
-from tests.small import TARGET
+from smoke.expect import read as read_expectation
+from tests.small import CATALOG, TARGET
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,9 +156,20 @@ def test_a_suite_that_dies_is_an_error_and_changes_nothing(lab: Lab, suite: str,
 
 def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) -> None:
     target = load_target(lab.project.specs, TARGET)
-    expected = smoke.expectation(target, {"alpha": "1.0"})
+    expected = smoke.expectation(target, {"alpha": "1.0"}, lab.project.catalog)
     assert expected["packages"] == {"alpha": "1.0"}
-    assert (expected["schema"], expected["accelerator"]) == (1, "cpu")
+    assert (expected["schema"], expected["accelerator"]) == (2, "cpu")
+    assert expected["intel_devices"] == {}
+
+
+def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(tmp_path: Path) -> None:
+    target = load_target(CATALOG.parent, "max-linux")
+    expected = smoke.expectation(target, {}, CATALOG)
+    path = tmp_path / "expect.json"
+    path.write_text(json.dumps(expected))
+    assert "Data Center GPU Max 1550" in expected["intel_devices"]["pvc"]["names"]
+    assert "0bd5" in expected["intel_devices"]["pvc"]["ids"]
+    assert set(expected["families"]) <= set(read_expectation(path).intel_devices)
 
 
 def test_the_page_is_made_from_the_history(lab: Lab, tmp_path: Path) -> None:

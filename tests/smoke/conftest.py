@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import coverage
 import pytest
 
+from provision.catalog.devices import read_devices
+from provision.commands.smoke import with_causes
 from provision.core.process import clean_environment, run
+from tests.small import CATALOG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,13 +23,34 @@ HARNESS = Path(__file__).with_name("harness.py")
 SUITE = Path(__file__).parents[2] / "smoke" / "run.py"
 
 
+TABLE = "table of faults"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the tables that tests recorded: what a test prints in a process of xdist is lost."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == TABLE:
+                terminalreporter.write_line(str(text))
+
+
+def failures(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the codes that a user's report has, which the toolkit completes."""
+    return [(each["id"], each["finding"]["code"]) for each in with_causes(found) if each["finding"]]
+
+
 @pytest.fixture(scope="session")
 def harness(python: Path) -> Callable[..., None]:
     """Run the harness inside of the environment; see its module for what it can do."""
 
+    # One thread: its tensors are small, and other tests run on the other cores.
+    variables = {"OMP_NUM_THREADS": "1"}
+    if coverage.Coverage.current():
+        variables["SMOKE_COVERAGE"] = str(Path(coverage.__file__).parents[1])
+
     def start(*arguments: object, ends_with: int = 0) -> None:
         words = [python, "-I", HARNESS, *map(str, arguments)]
-        done = run(words, env=clean_environment(), timeout=900)
+        done = run(words, env=clean_environment(extra=variables), timeout=900)
         assert done.returncode == ends_with, done.stderr[-3000:]
 
     return start
@@ -36,6 +61,9 @@ def sound(harness: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
     """An expectation that the environment meets."""
     path = tmp_path_factory.mktemp("smoke") / "expect.json"
     harness("--describe", path)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["intel_devices"] = read_devices(CATALOG).intel_families()
+    path.write_text(json.dumps(data), encoding="utf-8")
     return path
 
 

@@ -282,7 +282,7 @@ def the_runtime_ends_the_process_with_127() -> Iterator[None]:
     "probe-hung",
     "process",
     expect={"accelerator": "xpu"},
-    arguments=("--only", "device.ready", "--limit", "20"),
+    arguments=("--only", "device.ready", "--limit", "10"),
 )
 def the_device_does_not_answer() -> Iterator[None]:
     with first_operation(lambda: module("time").sleep(60)):
@@ -320,14 +320,14 @@ def invisible(
     *nodes: str, access: bool = True, words: str = "nothing", driver: str | None = None
 ) -> Iterator[None]:
     """Let no device show, with these device nodes, this driver, and these words of torch."""
-    ladder = module("smoke.ladder")
+    probe = module("smoke.probe_device")
     with (
-        patch.object(ladder.devices, "driver", lambda _accelerator: driver),
+        patch.object(probe.devices, "driver", lambda _accelerator: driver),
         says(available=False),
-        patch.object(ladder, "NODES", {"xpu": "nodes", "cuda": "nodes"}),
-        patch.object(ladder.glob, "glob", lambda _pattern: list(nodes)),
-        patch.object(ladder.os, "access", lambda _node, _mode: access),
-        patch.object(ladder, "_own_words", lambda _module: words),
+        patch.object(probe, "NODES", {"xpu": "nodes", "cuda": "nodes"}),
+        patch.object(probe.glob, "glob", lambda _pattern: list(nodes)),
+        patch.object(probe.os, "access", lambda _node, _mode: access),
+        patch.object(probe, "_init_error", lambda _module: words),
     ):
         yield
 
@@ -450,7 +450,13 @@ def a_floor_that_the_devices_driver_can_not_be_held_to() -> Iterator[None]:
 
 @fault("device.family", "device-unsupported", "pretend")
 def an_integrated_gpu_is_first() -> Iterator[None]:
-    with says(name="Intel(R) UHD Graphics 770"):
+    with says(name="Intel(R) UHD Graphics 770", id=None):
+        yield
+
+
+@fault("device.family", "device-unsupported", "pretend")
+def an_integrated_gpu_without_a_name_is_first() -> Iterator[None]:
+    with says(name="Intel(R) Graphics", id=0x4680):
         yield
 
 

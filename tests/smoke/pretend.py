@@ -26,7 +26,12 @@ MEMORY = 2**34  # bytes that the device says it has
 # Operator -> what changes its result: given the result and the raw arguments, returns the result.
 SPOILED: dict[str, Callable[..., Any]] = {}
 # What the device says of itself; faults change it.
-SAYS = {"available": True, "name": "Intel(R) Arc(TM) A770 Graphics", "driver": "1.6.33578"}
+SAYS: dict[str, Any] = {
+    "available": True,
+    "name": "Intel(R) Arc(TM) A770 Graphics",
+    "id": 0x56A0,
+    "driver": "1.6.33578",
+}
 
 
 class Backend:
@@ -52,7 +57,9 @@ class Backend:
         return str(SAYS["name"])
 
     def get_device_properties(self, _device: object = None) -> SimpleNamespace:
-        return SimpleNamespace(total_memory=MEMORY, driver_version=SAYS["driver"])
+        return SimpleNamespace(
+            total_memory=MEMORY, driver_version=SAYS["driver"], device_id=SAYS["id"]
+        )
 
     def memory_allocated(self) -> int:
         found = (item for item in gc.get_objects() if type(item) is PretendTensor)

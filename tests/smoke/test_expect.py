@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GOOD: dict[str, Any] = {
-    "schema": 1,
+    "schema": 2,
     "target": "max-linux",
     "accelerator": "xpu",
     "python": "3.11",
@@ -21,6 +21,7 @@ GOOD: dict[str, Any] = {
     "forbid": [{"name": "triton", "reason": "no use here"}],
     "driver": ">=1.6.33578",
     "families": ["pvc"],
+    "intel_devices": {"pvc": {"ids": ["0bd5"], "names": ["Data Center GPU Max 1550"]}},
     "fused_ops": ["torch_ipex::mul_add"],
     "rotary": ["half", "ipex-llm"],
     "speedup_over_cpu": 2,
@@ -53,6 +54,10 @@ def test_a_good_one_is_read(tmp_path: Path) -> None:
         ("forbid", [{"name": "triton"}]),
         ("driver", "580"),
         ("families", "dg2"),
+        ("intel_devices", ["pvc"]),
+        ("intel_devices", {"pvc": ["0bd5"]}),
+        ("intel_devices", {"pvc": {"ids": ["0bd5"]}}),
+        ("intel_devices", {"pvc": {"ids": ["0bd5"], "names": "Data Center GPU Max 1550"}}),
         ("rotary", ["sideways"]),
         ("rotary", [["half"]]),
         ("accelerator", ["cpu"]),
@@ -79,7 +84,7 @@ def test_all_faults_are_told_together(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}', "{"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}', "{"])
 def test_what_is_no_expectation_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(expect.BadExpect, match=r"expect\.json"):
         read(tmp_path, text)

@@ -1,8 +1,9 @@
-"""The ladder: why there is no usable device, from the first reason to the last.
+"""Probe the device, and find out why it is not usable.
 
-Not compiled in, driver missing, driver too old, no permission, no device, operations fail. The
-remaining rungs are told elsewhere: unsupported (``device.family``), wrong numbers (each check),
-slow (``throughput``), process died and hung (the supervisor).
+The reasons are tested in this order, because each hides those after it: torch is not built for it,
+driver missing, driver too old, no permission, no device, operations fail. Other checks report the
+rest: unsupported (``device.family``), wrong numbers (each check), slow (``throughput``), process
+died or hung (the supervisor).
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 NODES = {"cuda": "/dev/nvidia[0-9]*", "xpu": "/dev/dri/renderD*"}
 
 
-def climb(accelerator: str, numbers: Numbers) -> torch.device:
-    """Return the device, proven to compute.
+def probe_device(accelerator: str, numbers: Numbers) -> torch.device:
+    """Return the device after a first operation on it gave the right result.
 
     Raises:
-        CheckFailed: One rung does not hold; its finding says which.
+        CheckFailed: The device is not usable; the finding gives the first reason.
     """
     numbers.step("look for the device")
     _compiled(accelerator)
@@ -55,24 +56,24 @@ def _available(accelerator: str) -> None:
     if module.is_available() and module.device_count() > 0:
         return
     nodes = sorted(glob.glob(NODES[accelerator])) if os.name == "posix" else []  # noqa: PTH207
-    words, driver = _own_words(module), devices.driver(accelerator)
-    code, cause, remedy = _reason(accelerator, words, driver, nodes)
+    message, driver = _init_error(module), devices.driver(accelerator)
+    code, cause, remedy = _reason(accelerator, message, driver, nodes)
     evidence = [
         f"torch.{accelerator}.is_available() = {module.is_available()}",
         f"torch.{accelerator}.device_count() = {module.device_count()}",
         f"driver = {driver}",
         f"device nodes = {' '.join(nodes) or 'none'}",
-        f"torch says: {words}",
+        f"torch reports: {message}",
     ]
     fail(code, f"no {accelerator} device is usable", cause=cause, remedy=remedy, evidence=evidence)
 
 
 def _reason(
-    accelerator: str, words: str, driver: str | None, nodes: list[str]
+    accelerator: str, message: str, driver: str | None, nodes: list[str]
 ) -> tuple[str, str, str]:
-    """Return code, cause and remedy for a device that does not show."""
-    # CUDA's runtime calls a driver insufficient also where there is none.
-    if "too old" in words or ("driver version is insufficient" in words and driver):
+    """Return code, cause and remedy for a device that torch does not find."""
+    # CUDA's runtime reports an insufficient driver where there is none, too.
+    if "too old" in message or ("driver version is insufficient" in message and driver):
         return "driver-too-old", "the driver is older than this build needs", "upgrade the driver"
     closed = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
     if closed and len(closed) == len(nodes):
@@ -86,20 +87,20 @@ def _reason(
     if accelerator == "xpu" and not nodes and os.name == "posix":
         return (
             "driver-missing",
-            "there is no render node: no kernel driver has taken a GPU",
+            "there is no render node: no kernel driver is bound to a GPU",
             "install Intel's GPU driver (i915 or xe), and pass /dev/dri into a container",
         )
     return (
         "no-gpu-device-visible",
-        "the driver is there and shows no device to this process",
+        "the driver is installed, but no device is visible to this process",
         "check CUDA_VISIBLE_DEVICES, ZE_AFFINITY_MASK, ONEAPI_DEVICE_SELECTOR and the container",
     )
 
 
-def _own_words(module: object) -> str:
-    """Return what torch itself says when it is made to start the device."""
+def _init_error(module: object) -> str:
+    """Return the first line of the error with which torch refuses to initialise the device."""
     try:
         module.init()  # type: ignore[attr-defined]
-    except Exception as error:  # noqa: BLE001 - any refusal is an answer
+    except Exception as error:  # noqa: BLE001 - its text is the result
         return (str(error).strip() or repr(error)).splitlines()[0]
     return "nothing"

@@ -1,7 +1,7 @@
-"""The fused operators that we know how to judge, with float64 references.
+"""IPEX's fused operators: arguments and float64 references of those that the suite can check.
 
-Schemas were read from IPEX's sources at ten tags, 1.13.120 to 2.9.10; arguments have no usable
-names there, so operators are called by position.
+Schemas are of IPEX's sources at ten tags, 1.13.120 to 2.9.10. They give the arguments no usable
+names, so operators are called by position.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Arguments = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Operator:
-    """How to judge one operator.
+    """Arguments and reference of one operator.
 
     Attributes:
-        overloads: Name of each overload, and how to make its arguments in a type on the CPU.
+        overloads: Name of each overload -> maker of its arguments, in a dtype, on the CPU.
         right: The reference, given the arguments in float64.
     """
 
@@ -63,19 +63,19 @@ OPERATORS = {
 }
 
 
-def prove(name: str, device: torch.device, numbers: Numbers) -> None:
-    """Prove an operator on the device.
+def prove_operator(name: str, device: torch.device, numbers: Numbers) -> None:
+    """Check every overload of an operator on the device, in each dtype and layout.
 
     Raises:
-        CheckFailed: It is unknown, not registered, without a kernel, or wrong.
+        CheckFailed: The operator is unknown, not registered, without a kernel, or wrong.
     """
     operator = OPERATORS.get(name)
     if operator is None:
         fail(
             "fused-op-without-reference",
             f"this suite has no reference for {name}",
-            cause="the spec names an operator that smoke/operators.py does not know",
-            remedy="add it there, or take it out of the spec's fused_ops",
+            cause="smoke/fused_operators.py does not list this operator of the spec",
+            remedy="add it there, or remove it from the spec's fused_ops",
             evidence=[f"known: {', '.join(OPERATORS)}"],
         )
     for overload in operator.overloads:
@@ -87,7 +87,10 @@ def prove(name: str, device: torch.device, numbers: Numbers) -> None:
 
 
 def _registered(name: str, overload: str, device: torch.device) -> None:
-    """End the check unless the overload exists and has a kernel for the device's own key."""
+    """Fail unless the overload exists and has a kernel for the device's own dispatch key.
+
+    A call would not show that: without such a kernel it can still reach a composite fallback.
+    """
     full = name if overload == "default" else f"{name}.{overload}"
     key = KEYS.get(device.type, "PrivateUse1")
     if full not in torch._C._dispatch_get_all_op_names():
@@ -99,7 +102,7 @@ def _registered(name: str, overload: str, device: torch.device) -> None:
     fail(
         code,
         f"{full} {what}",
-        cause="the library that brings it was not loaded, or is another build of it",
+        cause="the library that registers it was not loaded, or is another build",
         remedy="build the environment again from its lock; it must hold exactly one IPEX",
         evidence=[f"dispatch key {key}", f"torch {torch.__version__}"],
     )

@@ -1,4 +1,4 @@
-"""The pytest plugin: which checks run, what they are given, and what becomes of their outcome."""
+"""The pytest plugin: selects checks, provides their fixtures, writes results to the journal."""
 
 from __future__ import annotations
 
@@ -29,14 +29,19 @@ def mark_of(item: pytest.Function) -> pytest.Mark:
 
 
 def headline(item: pytest.Function) -> dict[str, str]:
-    """Return id, title and seed failure of a check."""
+    """Return id, title, and the failure in the field that a check stands for."""
     mark = mark_of(item)
     title = (item.function.__doc__ or "").strip().splitlines()[0]
     return {"id": mark.args[0], "title": title, "stands_for": mark.kwargs["stands_for"]}
 
 
 class Suite:
-    """One pytest run: selects by expectation, hands out fixtures, journals results."""
+    """One pytest run over the check files.
+
+    Attributes:
+        known: Ids of all collected checks.
+        unfit: Ids that were asked for by name and do not apply to the target.
+    """
 
     def __init__(
         self,
@@ -60,22 +65,26 @@ class Suite:
 
     @pytest.fixture
     def expect(self) -> Expect:
-        """What the target promises."""
+        """The content of ``expect.json``."""
         return self._expect
 
     @pytest.fixture
     def journal(self) -> Journal:
-        """The journal, for facts that are no numbers."""
+        """The journal, for facts that are not measurements."""
         return self._journal
 
     @pytest.fixture
     def numbers(self) -> Numbers:
-        """The measurements of the check that asks."""
+        """The measurements of the running check."""
         return self._numbers
 
     @pytest.fixture
     def device(self) -> torch.device:
-        """The target's device, unless it is known not to work."""
+        """The target's device.
+
+        Raises:
+            CheckFailed: ``device.ready`` failed: one cause must not show as twenty failures.
+        """
         from smoke import device
 
         cause = self._outcome(DEVICE)
@@ -89,7 +98,7 @@ class Suite:
         return results.get(identifier, {}).get("finding")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        """Keep the checks that apply and have not run yet; note those asked for in vain."""
+        """Keep the checks that apply and have no result yet."""
         done = {result["id"] for result in self._journal.results()}
         marks = {item: mark_of(item) for item in items}
         self.known = {mark.args[0] for mark in marks.values()}
@@ -104,7 +113,7 @@ class Suite:
         return self._full or not mark.kwargs["full"]
 
     def pytest_runtest_setup(self, item: pytest.Function) -> None:
-        """Note that a check begins."""
+        """Journal the start of a check."""
         self._numbers = Numbers(self._journal)
         self._error = None
         self._started = time.monotonic()
@@ -112,7 +121,7 @@ class Suite:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
-        """Run a check, collected before, inside of what the worker wants around it."""
+        """Run a check in the worker's context manager, which must not cover collection."""
         with self._around():
             return (yield)
 
@@ -120,7 +129,10 @@ class Suite:
     def pytest_runtest_makereport(
         self, item: pytest.Function, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep the first error of a check; when it is over, note its result."""
+        """Keep the first error of a check; after its teardown journal the result.
+
+        Only then: a process that dies in a teardown must still leave a check without a result.
+        """
         report = yield
         if call.excinfo and self._error is None:
             self._error = call.excinfo.value
@@ -139,13 +151,13 @@ class Suite:
         }
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A check file that can't be imported breaks the suite; it is never left out in silence."""
+        """Journal that the suite is broken where a check file can't be imported."""
         if report.failed:
             self._journal.write(broken=f"{report.nodeid}: {report.longreprtext[-500:]}")
 
 
 def blocked(cause: dict[str, Any]) -> Finding:
-    """Return the note of a check that could not run because the device does not work.
+    """Return the finding of a check that could not run because the device does not work.
 
     It does not repeat the code or the remedy of that failure: the toolkit may replace both.
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from provision.commands.smoke import with_causes
-from smoke import process, report
+from smoke import child_process, report
 from smoke.journal import Journal
 
 CHECK = {"id": "device.ready", "title": "It works.", "stands_for": "it did not"}
@@ -29,18 +29,18 @@ CHECK = {"id": "device.ready", "title": "It works.", "stands_for": "it did not"}
     ],
 )
 def test_an_exit_status_in_words(code: int, words: str) -> None:
-    assert process.describe_exit(code) == words
+    assert child_process.describe_exit(code) == words
 
 
 def test_the_last_words_of_a_dead_process_are_evidence() -> None:
-    finding = process.died(-11, "one\n\ntwo\n", step="matmul")
+    finding = child_process.died(-11, "one\n\ntwo\n", step="matmul")
     assert finding.code == "process-died"
     assert finding.evidence == ("killed by SIGSEGV", "while: matmul", "one", "two")
 
 
 def test_an_error_is_evidence_though_a_stack_follows() -> None:
     message = "ERROR! IPEX needs to work with PyTorch 2.8.*"
-    finding = process.died(127, f"{message}\n" + "  stack\n" * 20)
+    finding = child_process.died(127, f"{message}\n" + "  stack\n" * 20)
     assert finding.code == "process-died"
     assert message in finding.evidence
     (check,) = with_causes([{"id": "identity.import", "finding": finding.as_json()}])
@@ -61,7 +61,7 @@ def test_a_check_that_did_not_end_is_found_with_its_last_step(tmp_path: Path) ->
     journal.write(step="first operation")
     running = journal.running()
     assert running is not None
-    result = report.failed(running, process.hung(8, step=running.step))
+    result = report.failed(running, child_process.hung(8, step=running.step))
     assert (result["outcome"], result["finding"]["code"]) == ("failed", "probe-hung")
     assert "while: first operation" in result["finding"]["evidence"]
 
@@ -77,22 +77,22 @@ def test_half_a_line_is_left_for_later(tmp_path: Path) -> None:
 @pytest.mark.machine
 @pytest.mark.skipif(os.name != "posix", reason="process groups are POSIX's")
 def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
-    root = str(process.__file__).rpartition("/smoke/")[0]
+    root = str(child_process.__file__).rpartition("/smoke/")[0]
     child = (
         f"import sys, time; sys.path.append({root!r})\n"
-        "from smoke.process import end_with_parent\n"
+        "from smoke.child_process import end_with_parent\n"
         "end_with_parent(); print('up', flush=True); time.sleep(60)"
     )
     parent = (
         f"import sys, time; sys.path.append({root!r})\n"
-        "from smoke.process import start\n"
+        "from smoke.child_process import start\n"
         f"with open({str(tmp_path / 'log')!r}, 'wb') as log:\n"
         f"    child = start([sys.executable, '-c', {child!r}], log, leader=True)\n"
         "    print(child.pid, flush=True); time.sleep(60)"
     )
     log = tmp_path / "pid"
     with log.open("wb") as stream:
-        started = process.start([sys.executable, "-c", parent], stream)
+        started = child_process.start([sys.executable, "-c", parent], stream)
     try:
         pid = int(_wait_for(log))
         _wait_for(tmp_path / "log")

@@ -1,4 +1,4 @@
-"""Children of the suite: started clean, given a time limit, and read when they are dead."""
+"""Child processes of the suite: start them, limit their time, report how they ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from smoke.finding import Finding
 
-# What Windows returns for a process that it ended; the names are those of ntstatus.h.
+# Exit codes of processes that Windows ended; the texts are those of ntstatus.h.
 WINDOWS = {
     0xC0000005: "access violation",
     0xC000001D: "illegal instruction",
@@ -30,7 +30,7 @@ WINDOWS = {
 
 
 def describe_exit(code: int) -> str:
-    """Say in words how a process ended, from its exit status as `subprocess` gives it."""
+    """Return a text for an exit status, as `subprocess` reports it."""
     unsigned = code & 0xFFFFFFFF
     if unsigned in WINDOWS:
         return f"Windows exception 0x{unsigned:08X} ({WINDOWS[unsigned]})"
@@ -41,7 +41,7 @@ def describe_exit(code: int) -> str:
 
 
 def died(code: int, output: str, *, step: str | None = None) -> Finding:
-    """Return the finding for a process that ended in the middle of a check."""
+    """Return the finding for a process that ended while it ran a check."""
     lines = [line for line in output.splitlines() if line.strip()]
     # A library that ends its process prints why, and the interpreter's stack may follow.
     errors = [line for line in lines[:-8] if "error" in line.lower()][-4:]
@@ -70,8 +70,8 @@ def hung(seconds: float, *, step: str | None = None) -> Finding:
 def start(argv: list[str], output: IO[bytes], *, leader: bool = False) -> subprocess.Popen[bytes]:
     """Start a child whose two streams go to one file; a leader gets its own process group.
 
-    Its standard input is a pipe that nothing is written to: it closes when this process ends,
-    however it ends (see `end_with_parent`).
+    Nothing is written to its standard input, a pipe that the system closes when this process
+    ends in any way, `kill -9` included: that is the signal that `end_with_parent` waits for.
     """
     return subprocess.Popen(
         argv,
@@ -83,18 +83,18 @@ def start(argv: list[str], output: IO[bytes], *, leader: bool = False) -> subpro
 
 
 def end_with_parent() -> None:
-    """Let this process end when the one that started it is gone."""
+    """Exit this process when its parent has ended, so that no orphan keeps the device busy."""
 
     def wait() -> None:
         os.read(0, 1)
-        os._exit(1)
+        os._exit(1)  # sys.exit would end this thread only
 
     threading.Thread(target=wait, daemon=True).start()
 
 
 def stop_group(leader: subprocess.Popen[bytes]) -> None:
-    """End a child and, where the system knows groups, what it started and left behind."""
-    if os.name == "posix":
+    """Kill a child; on POSIX the whole process group, with what it started and left behind."""
+    if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader.pid, signal.SIGKILL)
     else:
@@ -104,7 +104,13 @@ def stop_group(leader: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a function returned in a fresh process, or why it did not."""
+    """The result of a function that was called in a fresh process.
+
+    Attributes:
+        value: What it returned.
+        finding: Why it did not return, or None.
+        output: Both streams of the process.
+    """
 
     value: Any
     finding: Finding | None
@@ -114,12 +120,18 @@ class Answer:
 def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answer:
     """Run ``module:function(**arguments)`` in a fresh process of this same program.
 
-    Arguments and value travel as JSON files; floats arrive bit for bit.
+    Arguments and value are passed as JSON files, which keep floats bit for bit: the process may
+    print anything to its streams, as native libraries do.
+
+    Args:
+        function: ``module:name``.
+        timeout: Seconds until the process is killed.
+        arguments: Keyword arguments, JSON values.
     """
     with tempfile.TemporaryDirectory(prefix="smoke-") as name:
         folder = Path(name)
         (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
-        # The same main script again, so that whoever wraps the worker wraps its children too.
+        # The same main script again: a wrapper of the worker, as the tests have, wraps these too.
         main = str(Path(sys.argv[0]).resolve())
         argv = [sys.executable, "-I", "-u", main, "--call", function, name]
         with (folder / "output.log").open("wb") as output:
@@ -133,9 +145,9 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
         log, answer = _log(folder), folder / "answer.json"
         if code != 0 or not answer.exists():
             return Answer(None, died(code, log, step=function), log)
-        said = json.loads(answer.read_text(encoding="utf-8"))
-        finding = Finding(**said["finding"]) if said["finding"] else None
-        return Answer(said["value"], finding, log)
+        reply = json.loads(answer.read_text(encoding="utf-8"))
+        finding = Finding(**reply["finding"]) if reply["finding"] else None
+        return Answer(reply["value"], finding, log)
 
 
 def _log(folder: Path) -> str:
