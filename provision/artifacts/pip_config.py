@@ -7,12 +7,10 @@ second index with a package of the same name is how dependency confusion works.
 
 from __future__ import annotations
 
-import configparser
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from provision.core.errors import UsageError
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
 _SECTIONS = ("global", "download", "install")
 
 
-@dataclass(frozen=True, slots=True)
-class PipConfig:
+class PipConfig(NamedTuple):
     """What pip's configuration says about this machine.
 
     Attributes:
@@ -81,6 +78,8 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
 
 
 def _settings(path: Path) -> dict[str, str]:
+    import configparser  # noqa: PLC0415 - slow to import, and config_files() needs none
+
     parser = configparser.RawConfigParser()
     try:
         with path.open(encoding="utf-8") as stream:

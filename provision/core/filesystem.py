@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from provision.core.errors import ToolError
@@ -33,6 +31,8 @@ def write_atomic(path: Path, text: str) -> None:
     Raises:
         ToolError: The folder cannot be written or the disk is full; the old file is untouched.
     """
+    import tempfile  # noqa: PLC0415 - slow to import, and most verbs write nothing
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -90,6 +90,8 @@ def remove_tagged(folder: Path) -> None:
     Raises:
         ToolError: The folder does not carry our tag, or the system refuses.
     """
+    import shutil  # noqa: PLC0415 - slow to import, and most verbs remove nothing
+
     if not is_tagged(folder):
         raise ToolError(
             f"will not remove {folder}",

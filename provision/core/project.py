@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from provision.core.errors import UsageError
 
@@ -11,8 +11,7 @@ CURRENT = "current"  # below a target's generations, the link to the one in use
 RECORD = "provision.json"  # in a generation, what it was made of
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(NamedTuple):  # not a dataclass, which loads slower than a build with nothing to do
     """A checkout: specs, locks, checks, and the environments built from them."""
 
     root: Path
