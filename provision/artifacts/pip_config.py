@@ -11,7 +11,6 @@ import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
 from provision.core.errors import UsageError
 
@@ -100,6 +99,8 @@ def _settings(path: Path) -> dict[str, str]:
 
 
 def _folder(link: str) -> Path | None:
+    from urllib.parse import urlsplit  # noqa: PLC0415 - most configurations have no find-links
+
     parts = urlsplit(link)
     if parts.scheme == "file":
         from urllib.request import url2pathname  # noqa: PLC0415 - loads an HTTP client, for this

@@ -75,7 +75,9 @@ def fingerprint(project: Project, target: str) -> str:
 
 
 def _machine() -> str:
-    return "" if sys.platform == "win32" else os.uname().machine  # there sys.version names it
+    if sys.platform == "win32":
+        return ""  # sys.version names it there
+    return os.uname().machine  # the module platform is slow to import
 
 
 def _inputs(project: Project, target: str) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Where the project's folders lie."""
+"""The layout of a project's folders."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from provision.core.errors import UsageError
 
 CURRENT = "current"  # below a target's generations, the link to the one in use
-RECORD = "provision.json"  # in a generation, what it was made of
+RECORD = "provision.json"  # in a generation, what it was built from
 
 
 class Project(NamedTuple):  # not a dataclass, which loads slower than a build with nothing to do
-    """A checkout: specs, locks, checks, and the environments built from them."""
+    """A folder with specs, locks, checks, and the environments built from them."""
 
     root: Path
 
@@ -46,7 +46,7 @@ class Project(NamedTuple):  # not a dataclass, which loads slower than a build w
 
 
 def find_project(start: Path) -> Project:
-    """Return the project that a folder lies in, or else the checkout of this very module.
+    """Return the project that contains a folder, or else the checkout that contains this module.
 
     Raises:
         UsageError: Neither holds specs.
