@@ -79,7 +79,7 @@ modules = sorted(set(sys.modules) - BEFORE - {"__mp_main__"})
 import json  # noqa: E402
 
 with open(OUT, "w", encoding="utf-8") as stream:  # noqa: PTH123
-    told = {
+    counts = {
         "toolkit": [name for name in modules if name.partition(".")[0] == "provision"],
         "modules": sorted({name.partition(".")[0] for name in modules} - {"provision"} - MACHINE),
         "processes": processes,
@@ -88,4 +88,4 @@ with open(OUT, "w", encoding="utf-8") as stream:  # noqa: PTH123
         "hashed": hashed,
         "blocks": blocks,
     }
-    json.dump({"code": code, "counts": told}, stream)
+    json.dump({"code": code, "counts": counts}, stream)

@@ -84,7 +84,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     common = _common_options()
     for name in verb_names() if verbs is None else verbs:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
-        summary = (module.__doc__ or "").partition("\n")[0]
+        summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
         verb = added.add_parser(name, parents=[common], help=summary, description=summary)
         verb.set_defaults(handle=module.handle)
         module.add_arguments(verb)

@@ -19,7 +19,7 @@ def show_build(result: BuildResult, console: Console) -> None:
         show_report(result.report, console)
     if result.generation is None:
         console.line(f"{result.target}: the checks failed, nothing was changed", "bold red")
-        console.line("`--no-smoke` builds it all the same, for a closer look")
+        console.line("`--no-smoke` builds it without them, so that it can be examined")
         return
     made = result.generation.record
     if result.plan is None and result.report is None:

@@ -17,4 +17,4 @@ def show_diagnosis(result: Diagnosis, console: Console) -> None:
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:
-        console.line(f"{result.patient}: nothing is wrong that the doctor knows of", "green")
+        console.line(f"{result.patient}: no known fault was found", "green")

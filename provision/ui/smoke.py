@@ -58,8 +58,8 @@ def _numbers(check: Check) -> str:
 
 def show_comparison(result: Comparison, console: Console) -> None:
     """Print what changed on the host, then what got worse."""
-    for move in result.moves:
-        console.note(f"since {result.since}: {move}")
+    for change in result.moves:
+        console.note(f"since {result.since}: {change}")
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:

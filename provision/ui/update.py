@@ -17,7 +17,9 @@ def show_refresh(result: RefreshResult, console: Console) -> None:
     for name in result.vanished:
         console.note(f"{name} is not listed any more; the catalog keeps it")
     for changed in result.reuploads:
-        console.line(f"refused: {changed.filename} is another file now", "bold red")
+        console.line(
+            f"refused: {changed.filename} has other content than the catalog knows", "bold red"
+        )
         console.line(f"  known sha256 {changed.known}, offered {changed.offered}")
     for error in result.errors:
         console.error(error)

@@ -68,4 +68,4 @@ def test_one_verb_parses_alike_alone_and_among_all(
             made.parse_args([verb, "--help"])
         helps.append(capsys.readouterr().out)
     assert helps[0] == helps[1]
-    assert (module_of(verb).__doc__ or "").split("\n")[0] in " ".join(helps[0].split())
+    assert (module_of(verb).__doc__ or "").split("\n")[0].rstrip(".") in " ".join(helps[0].split())
