@@ -94,7 +94,7 @@ CHANGES: dict[str, tuple[Callable[[Project], object], int, str]] = {
     "lock, edited": (
         lambda p: edit(p.lock(TARGET) / "requirements.txt", "alpha==1.0", "alpha=1.0"),
         Exit.USAGE,
-        "is no line of a lock",
+        "is not a line of a lock",
     ),
     "lock, conda layer added": (
         lambda p: (p.lock(TARGET) / "conda-lock.yml").write_text("package: []\n"),
