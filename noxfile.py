@@ -162,6 +162,12 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def budget(session: nox.Session) -> None:
+    """Accept what each verb imports, opens and starts now as what it may (tests/budget.json)."""
+    tool(session, "pytest", "-q", "tests/test_budget.py", PROVISION_ACCEPT_BUDGET="1")
+
+
+@nox.session
 def faults(session: nox.Session) -> None:
     """Kill builds at a hundred moments, fill disks, stop servers; prints what survived."""
     tool(session, "pytest", "-m", "faults", *session.posargs)

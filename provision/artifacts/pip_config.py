@@ -7,13 +7,10 @@ second index with a package of the same name is how dependency confusion works.
 
 from __future__ import annotations
 
-import configparser
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, NamedTuple
 
 from provision.core.errors import UsageError
 
@@ -23,8 +20,7 @@ if TYPE_CHECKING:
 _SECTIONS = ("global", "download", "install")
 
 
-@dataclass(frozen=True, slots=True)
-class PipConfig:
+class PipConfig(NamedTuple):
     """What pip's configuration says about this machine.
 
     Attributes:
@@ -81,6 +77,8 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
 
 
 def _settings(path: Path) -> dict[str, str]:
+    import configparser  # noqa: PLC0415 - slow to import, and config_files() needs none
+
     parser = configparser.RawConfigParser()
     try:
         with path.open(encoding="utf-8") as stream:
@@ -101,6 +99,8 @@ def _settings(path: Path) -> dict[str, str]:
 
 
 def _folder(link: str) -> Path | None:
+    from urllib.parse import urlsplit  # noqa: PLC0415 - most configurations have no find-links
+
     parts = urlsplit(link)
     if parts.scheme == "file":
         from urllib.request import url2pathname  # noqa: PLC0415 - loads an HTTP client, for this

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from provision import __version__
 from provision.core.filesystem import make_tagged, remove_tagged, swap_link
 from provision.core.locking import folder_lock
+from provision.core.prefix import dist_info_names, site_packages
 from provision.core.project import CURRENT
-from provision.environment.installed import dist_info_names, site_packages
 from provision.environment.manifest import (
     Record,
     current_generation,

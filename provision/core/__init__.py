@@ -1,1 +1,1 @@
-"""The base of all packages: errors, findings, and access to disk, processes and network."""
+"""The base of all packages: errors, findings, and access to files, processes and network."""

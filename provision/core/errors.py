@@ -1,8 +1,10 @@
-"""Errors that are written for their reader: what failed, the evidence, the cause, the remedy."""
+"""Errors in four parts: what failed, the evidence, the cause, the remedy."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+
+from provision.core.credentials import redact
 
 
 class Exit(IntEnum):
@@ -20,23 +22,24 @@ class ProvisionError(Exception):
 
     Args:
         what: What failed, in one sentence, with the file or thing it failed on.
-        evidence: What was seen, for instance the last lines that a tool printed.
+        evidence: What was observed, for instance the last lines that a tool printed.
         cause: Why it failed, as far as it is known.
-        remedy: What the reader can do: a command or a concrete act.
+        remedy: What the reader can do: a command or a concrete step.
     """
 
     exit_code = Exit.TOOL
 
     def __init__(self, what: str, *, evidence: str = "", cause: str = "", remedy: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.evidence = evidence
-        self.cause = cause
-        self.remedy = remedy
+        # Tools print addresses, and commands hold them: a mirror's password must not be shown.
+        self.what = redact(what)
+        self.evidence = redact(evidence)
+        self.cause = redact(cause)
+        self.remedy = redact(remedy)
+        super().__init__(self.what)
 
 
 class UsageError(ProvisionError):
-    """The command line asks for something that does not exist or does not go together."""
+    """The command line names something that does not exist, or options that exclude each other."""
 
     exit_code = Exit.USAGE
 

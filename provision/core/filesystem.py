@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from provision.core.errors import ToolError
 
-_TAG = "provision.tag"  # not CACHEDIR.TAG: uv writes its own into every environment
+# Not CACHEDIR.TAG, which uv writes into every environment, so it would not prove who made it.
+_TAG = "provision.tag"
 _NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
-_MAKING = ".making-"  # so is a folder called until it carries the tag
+_MAKING = ".making-"  # prefix of a new folder's name until it carries the tag
 _TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
 
 
 def extended(path: str | Path) -> str:
-    r"""Return a path as Windows takes it at any length, which is after ``\\?\``; else unchanged."""
+    r"""Return a path that Windows opens at any length: prefixed with ``\\?\``; else unchanged.
+
+    Without the prefix, programs that do not declare long paths stop at 259 characters (MAX_PATH),
+    and files deep in site-packages are longer.
+    """
     if sys.platform != "win32":
         return str(path)
     full = os.path.abspath(path)  # noqa: PTH100 - pathlib leaves `..` where it is
@@ -30,9 +33,15 @@ def extended(path: str | Path) -> str:
 def write_atomic(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part.
 
+    The text goes to a temporary file in the same folder, since a rename is atomic only within one
+    file system, and is flushed to the disk before the rename: otherwise a power loss can leave the
+    new name with no content.
+
     Raises:
         ToolError: The folder cannot be written or the disk is full; the old file is untouched.
     """
+    import tempfile  # noqa: PLC0415 - slow to import, and most verbs write nothing
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -41,7 +50,7 @@ def write_atomic(path: Path, text: str) -> None:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-            Path(name).chmod(0o644)
+            Path(name).chmod(0o644)  # mkstemp makes it private, but other users run environments
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
@@ -56,6 +65,9 @@ def write_atomic(path: Path, text: str) -> None:
 
 def make_tagged(folder: Path) -> None:
     """Make a new folder that carries our tag, so that :func:`remove_tagged` may remove it.
+
+    It gets the tag under a temporary name: killed at any moment, this leaves no untagged folder
+    under the final name, which nothing could remove later.
 
     Raises:
         ToolError: It exists, or its parent cannot be written.
@@ -72,7 +84,7 @@ def make_tagged(folder: Path) -> None:
 
 
 def is_tagged(folder: Path) -> bool:
-    """Whether a folder carries our tag and is no link, or is one that never got that far."""
+    """Whether a folder is ours: no link, and it has the tag or the temporary name before it."""
     if is_link(folder):
         return False
     try:
@@ -84,12 +96,15 @@ def is_tagged(folder: Path) -> bool:
 def remove_tagged(folder: Path) -> None:
     """Remove a folder that :func:`make_tagged` made; anything else is refused.
 
-    The folder is renamed first and its tag goes last, so a removal that is cut short never leaves
-    something under the old name, and what it leaves can still be recognised and removed.
+    The folder is renamed first, so that a removal that is interrupted never leaves part of an
+    environment under its name. The tag is removed last, so that the rest can be recognised and
+    removed later.
 
     Raises:
         ToolError: The folder does not carry our tag, or the system refuses.
     """
+    import shutil  # noqa: PLC0415 - slow to import, and most verbs remove nothing
+
     if not is_tagged(folder):
         raise ToolError(
             f"will not remove {folder}",
@@ -101,8 +116,9 @@ def remove_tagged(folder: Path) -> None:
         folder.rename(doomed)
         for entry in doomed.iterdir():
             if entry.name != _TAG:
-                folder_itself = entry.is_dir() and not is_link(entry)
-                shutil.rmtree(extended(entry)) if folder_itself else entry.unlink()
+                # A link is removed itself: what it points to is not ours.
+                is_folder = entry.is_dir() and not is_link(entry)
+                shutil.rmtree(extended(entry)) if is_folder else entry.unlink()
         shutil.rmtree(doomed)
     except OSError as error:
         raise ToolError(
@@ -118,6 +134,7 @@ def is_link(path: Path) -> bool:
     if path.is_symlink():
         return True
     try:
+        # Path.is_junction() needs Python 3.12.
         return bool(getattr(os.lstat(path), "st_reparse_tag", 0))
     except OSError:
         return False
@@ -144,9 +161,10 @@ def remove_link(link: Path) -> None:
 def swap_link(link: Path, folder: Path) -> None:
     """Make ``link`` point at ``folder``, its sibling, in one step.
 
-    Windows lets anybody make a junction, unlike a symbolic link, but none can be replaced in one
-    step, and FAT, exFAT and network drives know none. So a small file beside it is what counts
-    there, and the junction is for people: it is absent for a moment, or for good.
+    A symbolic link needs a privilege on Windows, a junction does not. But a junction cannot be
+    replaced in one step, and FAT, exFAT and network drives support none. So on Windows a small
+    file beside the link, written atomically, decides. The junction is for people only: it is
+    absent for a moment during the swap, and always on those drives.
 
     Raises:
         ToolError: The folder of the link cannot be written.
@@ -168,8 +186,9 @@ def _pointer(link: Path) -> Path:
 
 
 def _swap_symlink(link: Path, folder: Path) -> None:
+    # A symbolic link cannot be changed, but a rename replaces one link by another atomically.
     fresh = link.with_name(f".{link.name}-{os.getpid()}")
-    fresh.unlink(missing_ok=True)
+    fresh.unlink(missing_ok=True)  # left by a killed process that had the same process id
     fresh.symlink_to(folder.name)
     fresh.replace(link)
 
@@ -183,7 +202,7 @@ def _swap_junction(link: Path, folder: Path) -> None:
         try:
             _winapi.CreateJunction(str(folder), str(link))
         except OSError as error:
-            # What it made before it failed is an empty folder.
+            # CreateJunction makes an empty folder first, and leaves it behind when it fails.
             with contextlib.suppress(OSError):
                 link.rmdir()
             if error.winerror not in _NO_JUNCTIONS:

@@ -1,4 +1,4 @@
-"""The one result type of verify, smoke, compare and doctor."""
+"""The result type of verify, smoke, compare and doctor."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or worth knowing, and what to do about it.
+    """One fault or fact worth knowing, and what to do about it.
 
     Attributes:
         code: Stable identifier in kebab-case, for instance ``ipex-in-cuda-env``.
         level: How bad it is. Anything but a note makes the verb exit with 1.
         symptom: What a user sees.
         cause: Why.
-        remedy: A command or a concrete act that mends it.
+        remedy: A command or a concrete step that mends it.
         evidence: The facts or lines this was concluded from, at least one.
     """
 
@@ -45,9 +45,9 @@ class Diagnosis:
     """The findings about an environment, a log or a machine; worst first.
 
     Attributes:
-        patient: What was looked at.
-        findings: Nothing means that nothing is wrong that the doctor knows of.
-        facts: What was seen of it before any judgement; nothing of a log.
+        patient: What was examined.
+        findings: Empty where no known fault was found.
+        facts: What was read before any rule ran; empty for a log.
     """
 
     patient: str

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_WORTH_PROCESSES = 16_000_000  # bytes; below that starting processes costs more than it gains
+_WORTH_PROCESSES = 16_000_000  # bytes; for less, starting processes takes longer
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -30,12 +30,12 @@ def sha256_file(path: Path) -> str:
 def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     """Return the SHA-256 of many files below a folder, hashed on all cores.
 
-    Processes, not threads, and plain strings, not paths: a PyTorch environment has some 20,000
-    small files, for which the interpreter costs more than the hashing (measured: threads gain
-    nothing, two processes halve the time).
+    It uses processes instead of threads, and strings instead of paths: a PyTorch environment has
+    some 20,000 small files, for which the interpreter takes longer than the hashing (measured:
+    threads gain nothing, two processes halve the time).
 
     Args:
-        folder: Where they lie.
+        folder: The folder that contains them.
         sizes: Bytes of each, by its path below the folder.
     """
     names = sorted(sizes, key=sizes.__getitem__, reverse=True)
@@ -44,7 +44,8 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
         return _sha256_share(str(folder), names)
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - slow to import
 
-    # Dealt out by size, so that every worker gets its part of the gigabyte libraries.
+    # Largest first, dealt out in turn, so that each share has its part of the largest libraries;
+    # several shares per worker, so that one slow share does not decide when all are done.
     shares = [names[start :: workers * 8] for start in range(workers * 8)]
     found: dict[str, str] = {}
     with ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool:
@@ -54,9 +55,10 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
 
 
 def _end_with_parent() -> None:
-    """Let a worker die when its parent is killed: it would wait for work for ever.
+    """Make a worker exit when its parent is killed.
 
-    And it inherited the folder's lock, so that every later build would wait for it.
+    It would wait for work forever otherwise, and it inherited the folder's lock, so every later
+    build would wait for it.
     """
     threading.Thread(target=_wait_for_parent, daemon=True).start()
 

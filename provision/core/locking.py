@@ -1,4 +1,4 @@
-"""The lock of a folder: one process at a time works in it."""
+"""The lock of a folder: one process at a time changes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _POLL = 0.1  # seconds between two attempts to take the lock
 
 @contextlib.contextmanager
 def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
-    """Hold the one lock of a folder; the system drops it when its holders die, however they die.
+    """Hold the lock of a folder; the system releases it when its holders end, however they end.
+
+    It is a lock on an open file instead of a file that exists, which would survive ``kill -9``.
 
     Yields the lock's file descriptor. A child that inherits it (``pass_fds`` of
     :func:`provision.core.process.run`) holds the lock too: if this process is
@@ -62,6 +64,7 @@ def _try_lock(handle: int) -> bool:
 
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        # Held by another process: flock fails with EAGAIN, msvcrt with EACCES or EDEADLK.
         if error.errno in {errno.EACCES, errno.EAGAIN, errno.EDEADLK}:
             return False
         raise

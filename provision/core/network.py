@@ -1,27 +1,26 @@
-"""The door to the network, for the little that no tool fetches for us."""
+"""HTTP sessions and file sizes, for what neither uv nor pypi-simple requests for us."""
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
+from provision.core.credentials import login_for
 from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from urllib.parse import SplitResult
 
     from requests import Session
 
 TIMEOUT = (10, 60)  # seconds to connect, seconds of silence
-_AT_ONCE = 16
+_AT_ONCE = 16  # requests in parallel
 _RETRIES = 3
 
 
 def session() -> Session:
-    """Return an HTTP session that retries what is worth it and trusts what the user trusts."""
+    """Return an HTTP session that retries temporary failures and uses the user's CA bundle."""
     import requests  # noqa: PLC0415 - most verbs never reach the network
     from requests.adapters import HTTPAdapter  # noqa: PLC0415
     from urllib3 import Retry  # noqa: PLC0415
@@ -37,7 +36,7 @@ def session() -> Session:
 
 
 def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str, int]:
-    """Return the size in bytes of each file, asked for without downloading it.
+    """Return the size in bytes of each file, from HEAD requests.
 
     Args:
         urls: Addresses of files.
@@ -45,21 +44,14 @@ def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str,
             for files on the same host, and for no other.
 
     Raises:
-        ToolError: A server does not tell.
+        ToolError: A server does not state a size.
     """
     wanted = list(urls)
     if not wanted:
         return {}
-    login = urlsplit(mirror or "")
     with session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = pool.map(lambda url: _size(shared, url, _auth(url, login)), wanted)
+        found = pool.map(lambda url: _size(shared, url, login_for(url, mirror)), wanted)
         return dict(zip(wanted, found, strict=True))
-
-
-def _auth(url: str, login: SplitResult) -> tuple[str, str] | None:
-    if login.username is None or urlsplit(url).hostname != login.hostname:
-        return None
-    return unquote(login.username), unquote(login.password or "")
 
 
 def _size(shared: Session, url: str, auth: tuple[str, str] | None) -> int:
@@ -67,7 +59,7 @@ def _size(shared: Session, url: str, auth: tuple[str, str] | None) -> int:
 
     filename = url.rpartition("/")[2]
     try:
-        # Without this header a server may compress, and tell the size of that.
+        # Without this header a server may compress, and state the compressed size.
         plain = {"Accept-Encoding": "identity"}
         reply = shared.head(url, headers=plain, auth=auth, timeout=TIMEOUT, allow_redirects=True)
         reply.raise_for_status()
@@ -76,6 +68,6 @@ def _size(shared: Session, url: str, auth: tuple[str, str] | None) -> int:
         raise ToolError(
             f"no size known for {filename}",
             evidence=str(error),
-            cause="the index does not tell it, and the file's server does not either",
-            remedy="try again, or set pip's index-url to a mirror that tells sizes",
+            cause="neither the index nor the file's server states it",
+            remedy="try again, or set pip's index-url to a mirror that states sizes",
         ) from error

@@ -1,4 +1,4 @@
-"""The only door to other processes: clean environments, echo, time-outs, whole process groups."""
+"""The only module that starts processes: clean environments, echo, time-outs, process groups."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from provision.core.credentials import redact
 from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What a process needs to find its home, its temporary folder and its language. Everything that is
-# not named here stays behind: an allow-list cannot forget next year's pollutant.
+# What a process needs to find its home, its temporary folder and its language. Every other variable
+# is dropped: a deny-list would miss the next one that changes what a tool installs.
 _KEPT = frozenset({
     "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
     "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "COLUMNS", "NO_COLOR", "CI",
@@ -36,7 +37,7 @@ _NETWORK = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROX
                       "NO_PROXY"})  # fmt: skip
 _MACHINE = frozenset({"CUDA_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
                       "NVIDIA_VISIBLE_DEVICES", "UV_CACHE_DIR"})  # fmt: skip
-# Worth telling the user about when they are left behind; the rest of an environment is noise.
+# Dropped variables that are reported, because they would have changed a result; others would not.
 _POLLUTANTS = ("PYTHON", "PIP_", "UV_", "CONDA", "VIRTUAL_ENV", "LD_", "DYLD_", "ONEAPI_ROOT",
                "SETVARS_", "CMPLR_ROOT", "MKLROOT", "CCL_", "TBBROOT", "DPL_ROOT", "CPATH",
                "LIBRARY_PATH", "OCL_ICD_", "TORCH")  # fmt: skip
@@ -44,7 +45,7 @@ _POLLUTANTS = ("PYTHON", "PIP_", "UV_", "CONDA", "VIRTUAL_ENV", "LD_", "DYLD_", 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a finished process left behind."""
+    """A finished process."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -66,7 +67,7 @@ class Completed:
 
 
 class Run(Protocol):
-    """The signature of :func:`run`, for functions that take their door as an argument."""
+    """The signature of :func:`run`, for functions that take it as an argument."""
 
     def __call__(  # noqa: D102
         self,
@@ -93,8 +94,9 @@ def run(
 ) -> Completed:
     """Run a command to its end and return what it printed.
 
-    The command runs in a process group of its own, which ends with it: on a time-out, on Ctrl-C
-    and on any other exception the whole group is killed.
+    The command runs in its own process group, and on a time-out, on Ctrl-C and on any other
+    exception the whole group is killed: uv and pytest start children, which would go on writing
+    into a folder that the caller is about to remove.
 
     Args:
         argv: Program and arguments; never a shell line.
@@ -110,7 +112,7 @@ def run(
         ToolError: The program does not exist or the time-out passed.
     """
     words = tuple(str(word) for word in argv)
-    log.info("+ %s", shlex.join(words))
+    log.info("+ %s", redact(shlex.join(words)))
     started = time.monotonic()
     try:
         process = subprocess.Popen(
@@ -151,21 +153,21 @@ def run_foreground(
 ) -> int:
     """Run a command on the caller's terminal and return its exit code; Ctrl-C is the command's."""
     words = [str(word) for word in argv]
-    log.info("+ %s", shlex.join(words))
+    log.info("+ %s", redact(shlex.join(words)))
     words[0] = _found(words[0], env)
     with subprocess.Popen(words, env=dict(env), cwd=cwd) as process:
         while True:
             try:
                 return process.wait()
-            except KeyboardInterrupt:
+            except KeyboardInterrupt:  # the terminal sent it to the command too, which decides
                 continue
 
 
 def _found(program: str, env: Mapping[str, str]) -> str:
-    """Return a program by the PATH of the environment that it is to run in.
+    """Return a program as the PATH of the environment that it will run in finds it.
 
-    Windows would look beside this process's own program first, so that `python` would be the
-    toolkit's; elsewhere the system does it right.
+    CreateProcess searches the folder of this process's own program first, so on Windows `python`
+    would be the toolkit's. Other systems search the PATH that the child gets.
     """
     if sys.platform != "win32" or Path(program).name != program:
         return program
@@ -209,12 +211,12 @@ def clean_environment(
         path[:0] = map(str, _program_folders(prefix))
     kept["PATH"] = os.pathsep.join(path)
     if "SSL_CERT_FILE" not in kept and (bundle := base.get("PIP_CERT")):
-        kept["SSL_CERT_FILE"] = bundle  # pip's name for the same wish
+        kept["SSL_CERT_FILE"] = bundle  # pip's name for the same setting
     return kept | dict(extra or {})
 
 
 def dropped_variables(base: Mapping[str, str] | None = None) -> list[str]:
-    """Return the names in an environment that a clean one drops and that would have mattered."""
+    """Return the variables that a clean environment drops and that could change a result."""
     base = os.environ if base is None else base
     return sorted(n for n in base if n.upper().startswith(_POLLUTANTS) and not _is_kept(n))
 
@@ -225,6 +227,7 @@ def _is_kept(name: str) -> bool:
 
 
 def _clean_path(base: Mapping[str, str]) -> list[str]:
+    # An active environment's programs would shadow those of the environment that is run.
     active = [base[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if base.get(name)]
     folders = [folder for folder in base.get("PATH", os.defpath).split(os.pathsep) if folder]
     return [f for f in folders if not any(f == a or f.startswith(a + os.sep) for a in active)]
@@ -237,7 +240,7 @@ def scripts_folder(prefix: Path) -> Path:
 
 def _program_folders(prefix: Path) -> list[Path]:
     if sys.platform == "win32" and (prefix / "conda-meta").is_dir():
-        # What `conda activate` puts on PATH; Windows looks for the libraries there as well.
+        # What `conda activate` puts on PATH; Windows searches PATH for DLLs as well.
         inner = ("mingw-w64/bin", "usr/bin", "bin")
         return [prefix, *(prefix / "Library" / name for name in inner), scripts_folder(prefix)]
     return [scripts_folder(prefix)]
@@ -258,6 +261,6 @@ def describe_exit(code: int) -> str:
             return f"signal {signal.Signals(-code).name}"
         except ValueError:
             return f"signal {-code}"
-    if code >= 0xC0000000:
+    if code >= 0xC0000000:  # an NTSTATUS error, such as 0xC0000005 for an access violation
         return f"Windows exception {code:#010x}"
     return f"exit code {code}"

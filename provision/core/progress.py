@@ -1,4 +1,4 @@
-"""How a verb that takes time tells what it does, without knowing who listens."""
+"""The protocol by which a long verb reports its progress."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """A listener; the console shows it, tests record it."""
+    """Receives progress; the console prints it, tests record it."""
 
     def step(self, text: str) -> None:
-        """Say what is being done now."""
+        """Report what is being done now."""
 
     def note(self, text: str) -> None:
-        """Say something that should stay readable afterwards."""
+        """Report something that should stay readable afterwards."""

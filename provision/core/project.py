@@ -1,19 +1,18 @@
-"""Where the project's folders lie."""
+"""The layout of a project's folders."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from provision.core.errors import UsageError
 
 CURRENT = "current"  # below a target's generations, the link to the one in use
-RECORD = "provision.json"  # in a generation, what it was made of
+RECORD = "provision.json"  # in a generation, what it was built from
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
-    """A checkout: specs, locks, checks, and the environments built from them."""
+class Project(NamedTuple):  # not a dataclass, which loads slower than a build with nothing to do
+    """A folder with specs, locks, checks, and the environments built from them."""
 
     root: Path
 
@@ -47,7 +46,7 @@ class Project:
 
 
 def find_project(start: Path) -> Project:
-    """Return the project that a folder lies in, or else the checkout of this very module.
+    """Return the project that contains a folder, or else the checkout that contains this module.
 
     Raises:
         UsageError: Neither holds specs.

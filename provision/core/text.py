@@ -1,10 +1,10 @@
-"""Numbers in words for people."""
+"""Numbers as text for people."""
 
 from __future__ import annotations
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in words, decimal units."""
+    """Return a number of bytes with a decimal unit."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}"

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from provision.environment.installed import site_packages
+from provision.core.prefix import site_packages
 from provision.environment.reading import read_text
 
 if TYPE_CHECKING:

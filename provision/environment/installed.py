@@ -188,19 +188,6 @@ def distributions_in(folders: Iterable[str]) -> dict[str, str]:
     }
 
 
-def dist_info_names(site: Path) -> set[str]:
-    """Return the names of the ``.dist-info`` folders: one directory listing, no file read."""
-    return {path.name for path in site.glob("*.dist-info")}
-
-
-def site_packages(prefix: Path) -> Path | None:
-    """Return the site-packages folder of an environment of either platform, or None."""
-    windows = prefix / "Lib" / "site-packages"
-    if windows.is_dir():
-        return windows
-    return next(iter(sorted(prefix.glob("lib/python3.*/site-packages"))), None)
-
-
 def distribution_name(folder: str) -> str:
     """Return the normalised name in the name of a ``.dist-info`` folder: ``a_b-1.0`` is ``a-b``."""
     return re.sub(r"[-_.]+", "-", folder.partition("-")[0]).lower()

@@ -13,8 +13,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
+from provision.core.prefix import site_packages
 from provision.core.text import plural
-from provision.environment.installed import installed_distributions, site_packages
+from provision.environment.installed import installed_distributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,9 +12,10 @@ from provision.core.errors import ToolError
 from provision.core.filesystem import extended
 from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_below, sha256_bytes
+from provision.core.prefix import site_packages
 from provision.core.text import plural
 from provision.environment.conda_meta import conda_dist_infos, installed_conda_packages
-from provision.environment.installed import installed_distributions, name_of, site_packages
+from provision.environment.installed import installed_distributions, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -26,10 +26,11 @@ from provision.catalog.snapshot import index_address
 from provision.commands import build
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.filesystem import make_tagged, write_atomic
+from provision.core.prefix import site_packages
 from provision.core.process import environment_python, run
 from provision.core.project import Project
 from provision.environment.conda_meta import FOLDER
-from provision.environment.installed import installed_distributions, site_packages
+from provision.environment.installed import installed_distributions
 from provision.environment.manifest import write_record
 from provision.environment.verify import verify
 from provision.installer.install import ArtifactSources

@@ -5,15 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, Field, model_validator
 
+from provision.core.credentials import holds_secret
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
 
@@ -47,12 +46,8 @@ def _specifier(text: str) -> str:
     return text
 
 
-_TOKEN = re.compile(r"/t/(?!\$)[^/]+/")  # https://…/t/<token>/channel, as anaconda.org writes it
-
-
 def _channel(text: str) -> str:
-    password = urlsplit(text).password or ""
-    if (password and not password.startswith("$")) or _TOKEN.search(text):
+    if holds_secret(text):
         raise ValueError(
             "contains a password, which would end up in the lock; use a $VARIABLE instead"
         )

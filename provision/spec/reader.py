@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -67,6 +66,8 @@ def target_names(folder: Path) -> list[str]:
 
 def _path(folder: Path, name: str) -> Path:
     if name not in (known := target_names(folder)):
+        import difflib  # noqa: PLC0415 - only for a wrong name
+
         close = difflib.get_close_matches(name, known, 1)
         raise UsageError(
             f"there is no target {name!r}",

@@ -1,1 +1,1 @@
-"""What a person reads: the terminal, tables, and the HTML page of reports."""
+"""What a person sees: the console, a view per result of a verb, and the HTML page of reports."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.cli import main
-from provision.core.errors import Exit
+from provision.core.errors import Exit, UsageError
 from provision.host.model import Gpu, Host
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
@@ -116,7 +116,7 @@ def test_an_error_in_json(project: Project, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_debug_shows_the_traceback(project: Project) -> None:
-    with pytest.raises(main.UsageError):
+    with pytest.raises(UsageError):
         call("verify", TARGET, "--debug")
 
 

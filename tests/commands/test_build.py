@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import multiprocessing
 import os
 import shutil
@@ -63,7 +62,7 @@ def test_two_machines_get_the_same_tree(lab: Lab, tmp_path: Path) -> None:
     first = lab.build()
     elsewhere = tmp_path / "another" / "place"
     shutil.copytree(lab.project.root, elsewhere, ignore=shutil.ignore_patterns(".envs"))
-    second = Lab(dataclasses.replace(lab.project, root=elsewhere), lab.index, [], Silent()).build()
+    second = Lab(lab.project._replace(root=elsewhere), lab.index, [], Silent()).build()
     assert first.generation is not None
     assert second.generation is not None
     assert first.generation.record.tree == second.generation.record.tree

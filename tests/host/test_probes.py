@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from provision.host import intel, nvidia, permissions, sysfs, virtualization, wi
 from provision.host.model import Driver, Gpu, Host, Runtimes, User, host_layers
 from provision.host.probe import read_host
 from provision.host.root import Root
+from tests.calls import count_calls
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -228,13 +229,24 @@ def test_windows_garbage(devices: Devices) -> None:
     assert [gpu.device_id for gpu in gpus] == ["56a0"]
 
 
-@pytest.mark.machine
-def test_this_machine_is_read_quickly(devices: Devices) -> None:
-    """What is read; the whole command is timed in test_cli."""
-    started = time.perf_counter()
-    host = read_host(devices)
-    assert time.perf_counter() - started < 0.1
-    assert host.platform
+def test_this_machine_is_read_without_starting_a_process(devices: Devices) -> None:
+    """It is no ``machine`` test, so starting one or opening a connection fails."""
+    assert read_host(devices).platform
+
+
+def test_reading_a_machine_is_linear_in_its_devices(tmp_path: Path, devices: Devices) -> None:
+    def machine(gpus: int) -> int:
+        root = tmp_path / str(gpus)
+        for number in range(gpus):
+            place = f"sys/bus/pci/devices/0000:{number:02x}:00.0"
+            for name, text in {"class": "0x030000", "vendor": "0x8086", "device": "0x56a0"}.items():
+                write(root, f"{place}/{name}", text)
+        read = functools.partial(read_host, devices, root=root, environ={})
+        assert len(read().gpus) == gpus
+        return count_calls(read)
+
+    few, more, many = machine(8), machine(16), machine(32)
+    assert many - more <= 2.02 * (more - few)
 
 
 def test_the_layers_that_an_upgrade_can_change(tmp_path: Path, devices: Devices) -> None:

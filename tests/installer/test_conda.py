@@ -210,7 +210,7 @@ def test_the_tree_is_the_same_wherever_it_lies(conda: CondaLab, tmp_path: Path) 
     elsewhere = tmp_path / "another" / "and a longer" / "place"
     ignore = shutil.ignore_patterns(".envs", ".cache")
     shutil.copytree(conda.lab.project.root, elsewhere, ignore=ignore)
-    project = dataclasses.replace(conda.lab.project, root=elsewhere)
+    project = conda.lab.project._replace(root=elsewhere)
     second = dataclasses.replace(conda.lab, project=project).build().generation
     assert first is not None
     assert second is not None

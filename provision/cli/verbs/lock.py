@@ -1,0 +1,103 @@
+"""spec and catalog -> lock; prints what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provision.cli.outcome import Outcome, each, findings_if
+from provision.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from provision.commands.lock import Confirmation, Freshness, LockResult
+    from provision.core.project import Project
+    from provision.resolver.resolver import Resolver
+    from provision.spec.model import Target
+    from provision.ui.console import Console
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the targets and how they are locked."""
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+    parser.add_argument("--check", action="store_true", help="only say whether the locks are fresh")
+    parser.add_argument(
+        "--resolve", action="store_true", help="with --check: resolve again, compare the bytes"
+    )
+    parser.add_argument(
+        "--upgrade", nargs="?", const="", metavar="PKG",
+        help="move the cut-off to today, for one package or (without PKG, last) for all",
+    )  # fmt: skip
+    parser.add_argument(
+        "--engine", choices=["uv", "pip-tools"], default="uv",
+        help="the resolver; pip-tools only for this platform; with --check a second opinion",
+    )  # fmt: skip
+
+
+def handle(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> Outcome[list[Freshness]] | Outcome[list[Confirmation]] | Outcome[list[LockResult]]:
+    """Check, confirm, upgrade or lock."""
+    from provision.spec.reader import load_target, target_names
+
+    names = arguments.targets or target_names(project.specs)
+    targets = [load_target(project.specs, name) for name in names]
+    if arguments.resolve and not arguments.check:
+        raise UsageError("--resolve goes with --check")
+    with_pip_tools = arguments.engine == "pip-tools"
+    if arguments.check and not (arguments.resolve or with_pip_tools):
+        return _check(targets, project)
+    resolver = _resolver(arguments, project, console)
+    if arguments.check and with_pip_tools:
+        return _confirm(targets, project, resolver)
+    if arguments.upgrade is not None:
+        return _upgrade(targets, project, resolver, arguments.upgrade)
+    return _lock(targets, project, resolver, write=not arguments.check)
+
+
+def _resolver(arguments: argparse.Namespace, project: Project, console: Console) -> Resolver:
+    from provision.artifacts.pip_config import read_pip_config
+    from provision.core.process import run
+    from provision.resolver.resolver import Resolver
+
+    return Resolver(project.catalog, read_pip_config(), run, console, engine=arguments.engine)
+
+
+def _check(targets: list[Target], project: Project) -> Outcome[list[Freshness]]:
+    from provision.commands.lock import check_freshness
+    from provision.ui.lock import show_freshness
+
+    found = check_freshness(targets, project)
+    return Outcome(found, each(show_freshness), findings_if(any(f.stale for f in found)))
+
+
+def _confirm(
+    targets: list[Target], project: Project, resolver: Resolver
+) -> Outcome[list[Confirmation]]:
+    from provision.commands.lock import confirm_with_pip_tools
+    from provision.ui.lock import show_confirmation
+
+    found = [confirm_with_pip_tools(target, project, resolver) for target in targets]
+    return Outcome(found, each(show_confirmation), findings_if(any(f.differences for f in found)))
+
+
+def _upgrade(
+    targets: list[Target], project: Project, resolver: Resolver, package: str
+) -> Outcome[list[LockResult]]:
+    from provision.commands.upgrade_lock import upgrade_lock
+    from provision.ui.lock import show_lock
+
+    results = [upgrade_lock(target, project, resolver, package or None) for target in targets]
+    return Outcome(results, each(show_lock))
+
+
+def _lock(
+    targets: list[Target], project: Project, resolver: Resolver, *, write: bool
+) -> Outcome[list[LockResult]]:
+    from provision.commands.lock import lock
+    from provision.ui.lock import show_lock
+
+    results = lock(targets, project, resolver, write=write)
+    differs = not write and any(result.differs for result in results)
+    codes = [int(result.error.exit_code) for result in results if result.error]
+    return Outcome(results, each(show_lock), max([*codes, findings_if(differs)]))

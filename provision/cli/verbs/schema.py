@@ -1,0 +1,27 @@
+"""print the JSON Schema of a spec."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from provision.core.errors import Exit
+
+if TYPE_CHECKING:
+    import argparse
+
+    from provision.core.project import Project
+    from provision.ui.console import Console
+
+
+def add_arguments(_: argparse.ArgumentParser) -> None:
+    """Add nothing."""
+
+
+def handle(_: argparse.Namespace, __: Project, ___: Console) -> int:
+    """Print the schema."""
+    from provision.spec.model import spec_schema
+
+    sys.stdout.write(json.dumps(spec_schema(), indent=2) + "\n")
+    return Exit.OK

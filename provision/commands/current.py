@@ -1,0 +1,47 @@
+"""The generation of a target that is in use, for verbs that need one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provision.core.errors import UsageError
+from provision.core.filesystem import read_link
+from provision.core.program import program_name
+from provision.core.project import CURRENT, RECORD
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provision.core.project import Project
+    from provision.environment.manifest import Generation
+
+
+def require_current(project: Project, target: str) -> Generation:
+    """Return the current generation of a target.
+
+    Raises:
+        UsageError: There is none.
+    """
+    from provision.environment.manifest import current_generation  # noqa: PLC0415 - loads pydantic
+
+    now = current_generation(project.environments(target))
+    if now is None:
+        raise _not_built(target)
+    return now
+
+
+def current_folder(project: Project, target: str) -> Path:
+    """Return the folder of the current generation; its record is not read.
+
+    Raises:
+        UsageError: There is none.
+    """
+    folder = read_link(project.environments(target) / CURRENT)
+    if folder is None or not (folder / RECORD).is_file():
+        raise _not_built(target)
+    return folder
+
+
+def _not_built(target: str) -> UsageError:
+    remedy = f"build it with `{program_name()} build {target}`"
+    return UsageError(f"{target} is not built", remedy=remedy)

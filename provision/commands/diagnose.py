@@ -1,0 +1,72 @@
+"""The verb ``doctor``: choose what is examined, and gather what its rules need."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision.core.errors import UsageError
+from provision.core.findings import Diagnosis
+from provision.doctor import diagnose_environment, diagnose_log, diagnose_machine
+
+if TYPE_CHECKING:
+    from provision.core.findings import Finding
+    from provision.core.project import Project
+
+# A log needs neither the catalog nor the host.
+# ruff: noqa: PLC0415
+
+
+def diagnose_log_file(name: str) -> Diagnosis:
+    """Return the findings about a log.
+
+    Args:
+        name: A file, or ``-`` for standard input.
+
+    Raises:
+        UsageError: The file cannot be read.
+    """
+    return Diagnosis(name, _findings_of(name))
+
+
+def _findings_of(name: str) -> tuple[Finding, ...]:
+    if name == "-":
+        return tuple(diagnose_log(sys.stdin.buffer))
+    try:
+        with Path(name).open("rb") as stream:
+            return tuple(diagnose_log(stream))
+    except OSError as error:
+        raise UsageError(f"cannot read {name}", evidence=str(error)) from error
+
+
+def diagnose(project: Project, *, python: str | None, target: str | None) -> Diagnosis:
+    """Return the findings about an environment, or about this machine where none is named.
+
+    Args:
+        project: Whose catalog and targets are used.
+        python: An interpreter, its folder, or a command.
+        target: What the environment should be; without ``python``, its current generation.
+
+    Raises:
+        UsageError: There is no such interpreter or target, or the target is not built.
+    """
+    from provision.catalog.devices import read_devices
+    from provision.commands.current import require_current
+    from provision.core.process import run
+    from provision.doctor.locate import locate
+    from provision.host.probe import read_host
+    from provision.lockfile.pip import read_lock
+    from provision.spec.reader import load_target
+
+    devices = read_devices(project.catalog)
+    host = read_host(devices)
+    spec = load_target(project.specs, target) if target else None
+    if python:
+        prefix = locate(python, run)
+    elif spec:
+        prefix = require_current(project, spec.name).folder
+    else:
+        return diagnose_machine(host, devices)
+    lock = read_lock(project.lock(spec.name)) if spec else None
+    return diagnose_environment(prefix, host, devices, target=spec, lock=lock, home=Path.home())

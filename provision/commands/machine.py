@@ -1,0 +1,64 @@
+"""This machine, for verbs that compare it with targets or note its state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provision.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from provision.commands.detect import Detection
+    from provision.core.project import Project
+    from provision.host.model import Host
+    from provision.spec.model import Target
+
+# Reading a machine is the slow part of many verbs, so nothing of it is loaded before it is asked.
+# ruff: noqa: PLC0415
+
+
+def this_host(project: Project) -> Host:
+    """Return this machine's facts, its devices named by the project's catalog."""
+    from provision.catalog.devices import read_devices
+    from provision.host.probe import read_host
+
+    return read_host(read_devices(project.catalog))
+
+
+def read_layers(project: Project) -> dict[str, str]:
+    """Return the layers of this host; see :func:`provision.host.model.host_layers`."""
+    from provision.host.model import host_layers
+
+    return host_layers(this_host(project))
+
+
+def detect_machine(project: Project) -> Detection:
+    """Return which targets of a project fit this machine, and why the others do not."""
+    from provision.commands.detect import detect
+    from provision.spec.reader import read_hardware
+
+    return detect(read_hardware(project.specs), this_host(project))
+
+
+def choose_target(found: Detection) -> str:
+    """Return the target that ``auto`` stands for.
+
+    Raises:
+        UsageError: None fits this machine.
+    """
+    if found.chosen is None:
+        raise UsageError(
+            f"no target fits this machine ({found.host.platform})",
+            remedy="add one to envs/, or build on a machine that is listed by `provision targets`",
+        )
+    return found.chosen
+
+
+def why_device_is_absent(project: Project, target: Target) -> str:
+    """Return why a target's device cannot be used on this machine; empty if it can."""
+    from provision.commands.detect import Verdict, detect
+    from provision.spec.parts import hardware_of
+
+    if target.accelerator == "cpu":
+        return ""
+    (fit,) = detect([hardware_of(target.model_dump())], this_host(project)).fits
+    return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)

@@ -1,0 +1,95 @@
+"""The verb ``smoke``: run the checks and compare the report with the last good one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision.commands import smoke
+from provision.commands.current import require_current
+from provision.environment.manifest import mark_verified
+from provision.lockfile.pip import read_lock
+from provision.report.regressions import (
+    SmokeResult,
+    SmokeSkipped,
+    changed_layers,
+    compare_reports,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provision.commands.smoke import Subject
+    from provision.core.process import Run
+    from provision.core.project import Project
+    from provision.report.model import Report
+    from provision.spec.model import Target
+
+
+@dataclass(frozen=True, slots=True)
+class SmokeRequest:
+    """What to check.
+
+    Attributes:
+        layers: Of this host; see :func:`provision.host.model.host_layers`.
+        full: All checks, not only the quick ones.
+        junit: Where to write JUnit XML as well.
+    """
+
+    project: Project
+    target: Target
+    layers: dict[str, str]
+    full: bool = False
+    junit: Path | None = None
+
+
+def unchanged(request: SmokeRequest) -> SmokeSkipped | None:
+    """Return the last verdict if neither this host nor the lock changed since; None otherwise.
+
+    Raises:
+        UsageError: The target is not built.
+    """
+    require_current(request.project, request.target.name)
+    lock = read_lock(request.project.lock(request.target.name))
+    last = smoke.last_report(request.project, request.target.name)
+    if last is None or changed_layers(last, request.layers, lock.digest):
+        return None
+    return SmokeSkipped(request.target.name, last.started, len(last.failed))
+
+
+def prove(request: SmokeRequest, run: Run) -> SmokeResult:
+    """Check a target's current generation; its record becomes ``proven`` if nothing failed.
+
+    Raises:
+        UsageError: The target is not built.
+        ToolError: The suite did not come to an end.
+    """
+    now = require_current(request.project, request.target.name)
+    lock = read_lock(request.project.lock(request.target.name))
+    report = _run(request, smoke.from_generation(now.folder, lock), run)
+    if not report.failed:
+        mark_verified(now)
+    before = smoke.baseline(request.project, request.target.name, report)
+    return SmokeResult(report, compare_reports(before, report) if before else None)
+
+
+def prove_interpreter(request: SmokeRequest, python: Path, run: Run) -> SmokeResult:
+    """Check another environment against a target; its report is not kept.
+
+    Raises:
+        UsageError: ``python`` is no interpreter that runs.
+        ToolError: The suite did not come to an end.
+    """
+    return SmokeResult(_run(request, smoke.from_interpreter(python, run), run), None)
+
+
+def _run(request: SmokeRequest, subject: Subject, run: Run) -> Report:
+    return smoke.smoke(
+        request.project,
+        request.target,
+        subject,
+        request.layers,
+        run,
+        full=request.full,
+        junit=request.junit,
+    )

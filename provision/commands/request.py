@@ -1,0 +1,101 @@
+"""Compose what a build needs, from a target's name and the options of a command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provision.artifacts.pip_config import read_pip_config
+from provision.catalog.snapshot import index_address
+from provision.commands.build import BuildRequest
+from provision.commands.lock import staleness
+from provision.commands.machine import read_layers, why_device_is_absent
+from provision.core.errors import SpecError, UsageError
+from provision.core.program import program_name
+from provision.host.probe import this_platform
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from provision.core.progress import Progress
+    from provision.core.project import Project
+    from provision.lockfile.pip import Lock
+    from provision.spec.model import Target
+
+
+def build_request(
+    project: Project,
+    name: str,
+    progress: Progress,
+    *,
+    wheelhouses: Sequence[Path],
+    offline: bool,
+    smoke: bool,
+) -> BuildRequest:
+    """Return what to build for a target on this machine.
+
+    Raises:
+        UsageError: There is no such target, it is for another platform, or a wheelhouse is absent.
+        SpecError: The spec has faults, or the lock is absent, stale or unreadable.
+    """
+    target = load_target(project.specs, name)
+    _require_platform(target)
+    if target.status == "legacy":
+        progress.note(f"{target.name} is legacy: {target.reason}")
+    return BuildRequest(
+        project,
+        target,
+        require_fresh_lock(project, target),
+        artifact_sources(project, target, wheelhouses, offline=offline),
+        smoke=smoke,
+        absent=why_device_is_absent(project, target),
+        stack=lambda: read_layers(project),
+    )
+
+
+def _require_platform(target: Target) -> None:
+    if target.platform != (here := this_platform()):
+        raise UsageError(
+            f"{target.name} is for {target.platform}; this machine is {here}",
+            cause="an environment is built where it runs",
+            remedy=f"run `provision build {target.name}` on a {target.platform} machine",
+        )
+
+
+def require_fresh_lock(project: Project, target: Target) -> Lock:
+    """Return the lock of a target.
+
+    Raises:
+        SpecError: It is absent or unreadable, or the spec or catalog changed since it was made.
+    """
+    lock = read_lock(project.lock(target.name))
+    if why := staleness(target, project.catalog, lock):
+        raise SpecError(
+            f"the lock of {target.name} is stale",
+            cause=why,
+            remedy=f"lock it again: `{program_name()} lock {target.name}`",
+        )
+    return lock
+
+
+def artifact_sources(
+    project: Project, target: Target, wheelhouses: Sequence[Path], *, offline: bool = False
+) -> ArtifactSources:
+    """Return where artifacts come from: the named wheelhouses, pip's configuration, the catalog.
+
+    Raises:
+        UsageError: A wheelhouse is no folder, or pip's configuration cannot be parsed.
+    """
+    for folder in wheelhouses:
+        if not folder.is_dir():
+            raise UsageError(f"--wheelhouse {folder}: there is no such folder")
+    config = read_pip_config()
+    indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
+    return ArtifactSources(
+        wheelhouses=(*(folder.resolve() for folder in wheelhouses), *config.wheelhouses),
+        indexes={"default": config.index_url, **indexes},
+        offline=offline,
+    )

@@ -1,0 +1,159 @@
+"""Whether a build has nothing to do, found out with the standard library alone.
+
+The full path validates the spec, reads the lock, digests the catalog and the record; its models
+take longer to import than all of that to run. So a build that ends with nothing left to do keeps,
+in a file ``up-to-date`` beside its record, one digest over the bytes of everything that it read.
+While no byte of that differs, the full path would come to the same answer, and it is skipped.
+Anything else, this file's absence or damage too, leads to the full path.
+
+Only the plainest state is remembered: a proven generation of a target that is not legacy. The
+other states print a note, or depend on the devices of this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from provision import __version__
+from provision.artifacts.pip_config import config_files
+from provision.core.errors import ToolError
+from provision.core.filesystem import read_link, write_atomic
+from provision.core.prefix import dist_info_names, site_packages
+from provision.core.project import CURRENT, RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provision.core.project import Project
+    from provision.environment.manifest import Generation
+    from provision.spec.model import Target
+
+_NOTE = "up-to-date"
+_TOOLKIT = Path(__file__).parents[1]
+
+
+class RecordedGeneration(NamedTuple):
+    """A generation and the fields of its record; see :class:`provision.environment.manifest`."""
+
+    folder: Path
+    record: dict[str, Any]
+
+
+class UpToDate(NamedTuple):
+    """A build that had nothing to do; prints as a :class:`provision.commands.build.BuildResult`."""
+
+    target: str
+    generation: RecordedGeneration
+    plan: None = None
+    verification: None = None
+    report: None = None
+
+
+def fingerprint(project: Project, target: str) -> str:
+    """Return a digest of all that decides whether a build has nothing to do, but the generation.
+
+    Take it before a build reads its files: an edit during the build then leads to the full path.
+    """
+    pip_variables = sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))
+    facts = [__version__, sys.version, sys.platform, _machine(), target, pip_variables]
+    total = hashlib.sha256(json.dumps(facts).encode())
+    for path in _inputs(project, target):
+        # The path and the length keep bytes from moving between two files unnoticed.
+        content = _bytes_of(path)
+        size = "absent" if content is None else len(content)
+        total.update(f"\0{path}\0{size}\0".encode(errors="surrogateescape"))
+        total.update(content or b"")
+    for entry in _toolkit(_TOOLKIT):
+        total.update(entry.encode(errors="surrogateescape"))
+    return total.hexdigest()
+
+
+def _machine() -> str:
+    if sys.platform == "win32":
+        return ""  # sys.version names it there
+    return os.uname().machine  # the module platform is slow to import
+
+
+def _inputs(project: Project, target: str) -> Iterator[Path]:
+    """Yield the files that the full path may read, apart from the generation's own."""
+    yield project.specs / f"{target}.toml"
+    yield from sorted(project.lock(target).glob("*"))
+    # Of the catalog all files: which of them count is written in the spec, and they are small.
+    yield from sorted(project.catalog.glob("*"))
+    yield from config_files(os.environ)
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _toolkit(folder: Path | str) -> Iterator[str]:
+    """Yield each module of the toolkit with its size and time: a checkout keeps its version.
+
+    Files are not read: git and installers change a file's time whenever they change its bytes.
+    """
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _toolkit(entry.path)
+            else:
+                found = entry.stat()
+                yield f"\0{entry.path}\0{found.st_size}\0{found.st_mtime_ns}"
+
+
+def recall(project: Project, target: str, before: str) -> UpToDate | None:
+    """Return the current generation if an earlier build noted this very state; None otherwise.
+
+    Args:
+        project: The project.
+        target: A target's name, as it was typed.
+        before: :func:`fingerprint` of both.
+    """
+    folder = read_link(project.environments(target) / CURRENT)
+    if folder is None:
+        return None
+    record, note = _bytes_of(folder / RECORD), _bytes_of(folder / _NOTE)
+    if record is None or note is None or note != _note(before, record):
+        return None
+    known: dict[str, Any] = json.loads(record)
+    if _drifted(folder, known):
+        return None
+    return UpToDate(target, RecordedGeneration(folder, known))
+
+
+def remember(generation: Generation, target: Target, before: str) -> None:
+    """Note that a build of this state has nothing to do, where that is certain.
+
+    Args:
+        generation: What the build ended with.
+        target: Its spec.
+        before: :func:`fingerprint` from before the build.
+    """
+    content = _bytes_of(generation.folder / RECORD)
+    if generation.record.proof != "proven" or target.status == "legacy" or content is None:
+        return
+    # Not equal where another process replaced the record, or an older version wrote fewer fields.
+    if json.loads(content) != generation.record.model_dump(mode="json"):
+        return
+    # The note only saves time, so a folder that cannot be written is no error.
+    with contextlib.suppress(ToolError):
+        write_atomic(generation.folder / _NOTE, _note(before, content).decode())
+
+
+def _note(before: str, record: bytes) -> bytes:
+    return hashlib.sha256(before.encode() + record).hexdigest().encode()
+
+
+def _drifted(folder: Path, record: dict[str, Any]) -> bool:
+    site = site_packages(folder)
+    return site is None or dist_info_names(site) != set(record["distributions"])

@@ -1,0 +1,54 @@
+"""Passwords and tokens in URLs: find them, keep them from being shown, use them where they belong.
+
+Errors and echoed commands pass through :func:`redact`, so that no caller has to think of it.
+Every verb loads this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+# A user name alone counts: many services take an access token in its place.
+_USERINFO = re.compile(r"(?<=://)[^/\s'\"<>]+@")
+# anaconda.org and its kind: https://host/t/<token>/channel
+_IN_PATH = r"/t/(?!\$)[^/\s'\"<>]+"
+_URL_PATH = re.compile(rf"(://[^\s'\"<>]*?){_IN_PATH}")
+
+
+def redact(text: str) -> str:
+    """Return a text with the credentials of every URL in it replaced by ``***``."""
+    return _URL_PATH.sub(r"\1/t/***", _USERINFO.sub("***@", text))
+
+
+def has_login(parts: SplitResult) -> bool:
+    """Whether a URL names a user or a password."""
+    return bool(parts.username or parts.password)
+
+
+def holds_secret(url: str) -> bool:
+    """Whether a URL holds a password or token itself, not the name of a ``$VARIABLE``."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - not for redact()
+
+    password = urlsplit(url).password or ""
+    return (bool(password) and not password.startswith("$")) or bool(re.search(_IN_PATH, url))
+
+
+def login_for(url: str, mirror: str | None) -> tuple[str, str] | None:
+    """Return the user name and password of a mirror for a file on the same host.
+
+    An index may link to files on any host, and must not learn to send the login there.
+
+    Args:
+        url: Address of the file.
+        mirror: Address of the index that names it.
+    """
+    from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - not for redact()
+
+    index = urlsplit(mirror or "")
+    if index.username is None or urlsplit(url).hostname != index.hostname:
+        return None
+    return unquote(index.username), unquote(index.password or "")

@@ -1,0 +1,38 @@
+"""Show how a build ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provision.core.text import size
+from provision.ui.smoke import show_report
+from provision.ui.up_to_date import show_next_steps, up_to_date_line
+
+if TYPE_CHECKING:
+    from provision.commands.build import BuildResult
+    from provision.ui.console import Console
+
+
+def show_build(result: BuildResult, console: Console) -> None:
+    """Print the checks, the verdict, and what to do next."""
+    if result.report:
+        show_report(result.report, console)
+    if result.generation is None:
+        console.line(f"{result.target}: the checks failed, nothing was changed", "bold red")
+        console.line("`--no-smoke` builds it without them, so that it can be examined")
+        return
+    made = result.generation.record
+    if result.plan is None and result.report is None:
+        console.line(up_to_date_line(result.target, made.proof, made.built), "green")
+    else:
+        console.line(
+            f"{result.target} is ready: {len(made.distributions)} packages, {made.files} files, "
+            f"{size(made.size)}, every file as locked",
+            "bold green",
+        )
+    if made.proof == "unproven":
+        console.note(f"unproven: {made.reason}")
+    elif made.proof == "skipped":
+        check = f"{console.program} smoke {result.target}"
+        console.note(f"not proven: the checks were left out; `{check}`")
+    show_next_steps(result.target, result.generation.folder, console)

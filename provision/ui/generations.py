@@ -1,0 +1,26 @@
+"""Show what ``rollback`` and ``clean`` did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provision.core.text import size
+
+if TYPE_CHECKING:
+    from provision.commands.generations import Cleaned, RolledBack
+    from provision.ui.console import Console
+
+
+def show_rollback(result: RolledBack, console: Console) -> None:
+    """Print the generation that is current now."""
+    made = result.now.record
+    console.line(f"{result.target}: {result.before} -> {result.now.folder.name}", "green")
+    console.line(f"in use now: built {made.built}, Python {made.python}, {made.proof}")
+
+
+def show_cleaned(result: Cleaned, console: Console) -> None:
+    """Print what was removed and what stays."""
+    for name, taken in result.removed:
+        console.line(f"{result.target}: removed {name}, {size(taken)}")
+    for name, taken in result.kept:
+        console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")

@@ -1,0 +1,45 @@
+"""Show what the forms of ``lock`` return."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from provision.core.text import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from provision.commands.lock import Confirmation, Freshness, LockResult
+    from provision.lockfile.diff import ArtifactChange
+    from provision.ui.console import Console
+
+
+def show_lock(result: LockResult, console: Console) -> None:
+    """Print one target's new lock and what changed in it."""
+    if result.error:
+        console.error(result.error)
+        return
+    state = "changed" if result.differs else "unchanged"
+    console.line(f"{result.target}: {plural(result.packages, 'package')}, {state}", "green")
+    _changes(result.changes, console)
+
+
+def show_confirmation(result: Confirmation, console: Console) -> None:
+    """Print what the second resolver would install instead."""
+    if result.differences:
+        console.line(f"{result.target}: pip-tools would install something else", "bold red")
+        _changes(result.differences, console)
+    else:
+        console.line(f"{result.target}: pip-tools accepts the lock", "green")
+
+
+def show_freshness(result: Freshness, console: Console) -> None:
+    """Print whether one lock is fresh."""
+    style = "bold red" if result.stale else "green"
+    console.line(f"{result.target}: {result.stale or 'fresh'}", style)
+
+
+def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:
+    for change in changes:
+        versions = f"{change.before or ''} -> {change.after or ''}".strip()
+        console.line(f"  {change.kind:<8}{change.name} {versions} (via {', '.join(change.via)})")
