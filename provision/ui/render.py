@@ -159,8 +159,11 @@ def _comparison(result: Comparison, console: Console) -> None:
         console.note(f"since {result.since}: {move}")
     for finding in result.findings:
         console.finding(finding)
+    if result.new:
+        console.note(f"no earlier result to compare with: {', '.join(result.new)}")
     if not result.findings:
-        console.line(f"as good as on {result.since}", "green")
+        common = f"{plural(len(result.compared), 'check')} " if result.new else ""
+        console.line(f"{common}as good as on {result.since}", "green")
 
 
 @_view("SmokeSkipped")
