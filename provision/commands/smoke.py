@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import tempfile
@@ -14,6 +15,7 @@ from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment, describe_exit, environment_python
 from provision.report.model import complete_report, read_report
+from provision.report.regressions import comparable
 
 if TYPE_CHECKING:
     from provision.core.process import Run
@@ -214,14 +216,17 @@ def last_report(project: Project, target: str) -> Report | None:
     return read_report(kept[-1]) if kept else None
 
 
-def baseline(project: Project, target: str, before: Report) -> Report | None:
-    """Return the last good report of the same suite that is older than a report, or None."""
-    for path in reversed(history(project, target)):
-        if path.stem.endswith(before.suite):
-            found = read_report(path)
-            if found.started < before.started and not found.failed:
-                return found
-    return None
+def baseline(project: Project, target: str, after: Report) -> list[Report]:
+    """Return the earlier reports that a report is compared with, oldest first.
+
+    A file that is no report (another schema, cut short by a full disk) is left out: one of them
+    must not end the comparison with all others.
+    """
+    found = []
+    for path in history(project, target):
+        with contextlib.suppress(ToolError):
+            found.append(read_report(path))
+    return comparable([report for report in found if report.started < after.started], after)
 
 
 def _tail(text: str) -> str:

@@ -20,11 +20,21 @@ class _Part(BaseModel):
 
 
 class Measurement(_Part):
-    """One measured value with its unit; ``spread`` is in the same unit."""
+    """One measured value with its unit; ``spread``, ``limit`` and ``rounds`` are in the same unit.
+
+    Attributes:
+        value: The median where it was measured repeatedly.
+        unit: ``1`` for ratios and relative errors.
+        spread: Largest minus smallest of the rounds.
+        limit: The largest error that passes; only errors have one.
+        rounds: Every repetition, in order; reports of earlier suites have none.
+    """
 
     value: float
     unit: str
     spread: float | None = None
+    limit: float | None = None
+    rounds: tuple[float, ...] = ()
 
 
 class ReportedFinding(_Part):

@@ -1,21 +1,31 @@
-"""What changed since the last good report: on the host first, then in what the checks say."""
+"""What changed since earlier reports: on the host first, then in what each check says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from provision.core.findings import Finding, Level, worst_first
+from provision.report.measures import kind_of, numbers_of, run_of, series
+from provision.report.trend import judge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from provision.report.model import Check, Measurement, Report
+    from provision.report.measures import Kind, Run, Sample
+    from provision.report.model import Check, Report
+    from provision.report.trend import Fall
 
-# A rate counts as slower when it fell by more than the noise of both runs, and by more than this
-# part of itself. CPU against CPU, in one process, was seen between 0.56 and 1.13 of itself.
-_SPREADS = 3.0
-_TOLERANCE = {"cpu": 0.55, "gpu": 0.25}
+_REMEDIES = {
+    Level.ERROR: "go back to the layer that changed, or `provision doctor` for what is wrong "
+    "with it",
+    Level.WARNING: "go back to the layer named as the cause; see load and disk of the host, too",
+    Level.NOTE: "nothing to do",
+}
+_STANDARD = "; if the change is intended, move the older reports away: they are the standard"
+_AGAIN = "run the checks again on an idle host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +42,34 @@ class LayerChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A report beside its baseline.
+    """A report beside the earlier ones that are comparable.
 
     Attributes:
         target: Whose.
-        since: When the baseline was measured, ISO 8601.
-        moves: What changed on the host.
-        findings: What broke, vanished, slowed or healed; worst first.
+        since: When the report was measured that ``moves`` refers to, ISO 8601: the last one of
+            the same suite in which nothing failed that passes now, else the last one.
+        moves: What changed on the host since then.
+        findings: What broke, still fails, vanished, slowed, lost accuracy or healed; worst first.
+        compared: Ids of the checks that have an earlier result.
+        new: Ids of the checks that have none.
     """
 
     target: str
     since: str
     moves: tuple[LayerChange, ...]
     findings: tuple[Finding, ...]
+    compared: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
 
     @property
     def bad(self) -> bool:
-        """Whether anything got worse."""
+        """Whether anything is worse than it has been."""
         return any(finding.bad for finding in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
 class SmokeResult:
-    """A run of the checks, beside its baseline where there is one."""
+    """A run of the checks, beside the earlier ones where there are any."""
 
     report: Report
     comparison: Comparison | None
@@ -67,6 +82,27 @@ class SmokeSkipped:
     target: str
     since: str
     failed: int
+
+
+class _Result(NamedTuple):
+    run: Run
+    check: Check
+
+
+def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
+    """Return the reports whose results can be held against another report.
+
+    Same target and same device. A report that could not name its device is comparable with any: a
+    driver that broke is what comparison is for. Host layers and locks may differ: they are what is
+    judged. Results and errors count across both suites; times and rates within the same suite only
+    (:func:`provision.report.measures.series`), because load and heat of the longer one move them.
+    """
+    name = after.device.get("name")
+    return [
+        report
+        for report in reports
+        if report.target == after.target and (not name or report.device.get("name") in {None, name})
+    ]
 
 
 def changed_layers(
@@ -83,58 +119,154 @@ def changed_layers(
     )
 
 
-def compare_reports(before: Report, after: Report) -> Comparison:
-    """Compare a report with its baseline."""
-    moved = changed_layers(before, after.stack, after.lock)
-    cause = "; ".join(map(str, moved)) or (
-        "nothing that is recorded changed on this host: look at load, heat and power limits"
+def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
+    """Compare each check of a report with its own earlier results.
+
+    Args:
+        earlier: Comparable reports, oldest first, at least one.
+        after: The report to be judged.
+    """
+    same = [report for report in earlier if report.suite == after.suite]
+    red = {check.id for check in after.failed}
+    no_worse = (old for old in reversed(same) if {check.id for check in old.failed} <= red)
+    standard = next(no_worse, earlier[-1])
+    found = list(_Comparer(earlier, after).findings())
+    known = {check.id for report in earlier for check in _ran(report)}
+    ids = [check.id for check in _ran(after)]
+    return Comparison(
+        target=after.target,
+        since=standard.started,
+        moves=changed_layers(standard, after.stack, after.lock),
+        findings=tuple(worst_first(found)),
+        compared=tuple(name for name in ids if name in known),
+        new=tuple(name for name in ids if name not in known),
     )
-    found = list(_findings(before, after, cause))
-    return Comparison(after.target, before.started, moved, tuple(worst_first(found)))
 
 
-def _findings(before: Report, after: Report, cause: str) -> Iterator[Finding]:
-    now = {check.id: check for check in after.checks}
-    kind = "gpu" if "driver" in after.device else "cpu"
-    for old in before.checks:
-        new = now.get(old.id)
-        if new is None:
-            yield _finding("check-vanished", f"{old.id} is not run any more", cause, old.title)
-        elif old.outcome != new.outcome:
-            yield _turned(old, new, cause)
-        else:
-            yield from _slowed(old, new, cause, _TOLERANCE[kind])
+def _ran(report: Report) -> list[Check]:
+    """Return the checks that came to a result; a blocked one says nothing about itself."""
+    return [check for check in report.checks if not check.blocked]
 
 
-def _turned(old: Check, new: Check, cause: str) -> Finding:
-    if new.outcome == "passed":
-        evidence = old.finding.symptom if old.finding else old.title
-        return _finding("check-healed", f"{new.id} works again", cause, evidence, Level.NOTE)
-    evidence = new.finding.symptom if new.finding else new.title
-    return _finding("check-broke", f"{new.id} worked and fails now", cause, evidence)
+class _Comparer:
+    def __init__(self, earlier: Sequence[Report], after: Report) -> None:
+        self._earlier = earlier
+        self._after = after
+        self._past: dict[str, list[_Result]] = {}
+        for run in map(run_of, earlier):
+            for check in _ran(run.report):
+                self._past.setdefault(check.id, []).append(_Result(run, check))
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield everything that differs."""
+        yield from self._vanished()
+        blocked = [check.id for check in self._after.checks if check.blocked]
+        if blocked:
+            symptom = f"{len(blocked)} checks could not run, because an earlier one failed"
+            cause = "the device does not work"
+            yield _finding("checks-blocked", symptom, cause, ", ".join(blocked), Level.NOTE)
+        for check in _ran(self._after):
+            past = self._past.get(check.id, [])
+            if past and check.outcome == "failed":
+                yield self._failed(check, past)
+            elif past:
+                yield from self._healed(check, past[-1])
+                yield from self._worse(check, past)
+
+    def _vanished(self) -> Iterator[Finding]:
+        """Yield the checks of this suite that ran earlier; a note after the first time."""
+        now = {check.id for check in self._after.checks}
+        same = [report for report in self._earlier if report.suite == self._after.suite]
+        last = {old.id: (report, old) for report in same for old in report.checks}
+        for name in sorted(last.keys() - now):
+            report, old = last[name]
+            level = Level.ERROR if report is same[-1] else Level.NOTE
+            symptom = f"{name} is not run any more"
+            evidence = f"{old.title}; last run {report.started}"
+            yield _finding("check-vanished", symptom, self._cause(report), evidence, level)
+
+    def _healed(self, check: Check, last: _Result) -> Iterator[Finding]:
+        if last.check.outcome == "failed":
+            evidence = last.check.finding.symptom if last.check.finding else check.title
+            symptom = f"{check.id} works again"
+            yield _finding(
+                "check-healed", symptom, self._cause(last.run.report), evidence, Level.NOTE
+            )
+
+    def _failed(self, check: Check, past: list[_Result]) -> Finding:
+        evidence = check.finding.symptom if check.finding else check.title
+        good = [index for index, old in enumerate(past) if old.check.outcome == "passed"]
+        if good and good[-1] == len(past) - 1:
+            symptom = f"{check.id} worked and fails now"
+            return _finding("check-broke", symptom, self._cause(past[-1].run.report), evidence)
+        first = past[good[-1] + 1 if good else 0].run.report
+        symptom = f"{check.id} is still failing, since {first.started}"
+        if not good:
+            symptom += ", the first report"
+        cause = self._cause(past[good[-1]].run.report if good else first, until=first)
+        found = _finding("check-still-failing", symptom, cause, evidence, Level.WARNING)
+        return replace(found, remedy=check.finding.remedy if check.finding else found.remedy)
+
+    def _worse(self, check: Check, past: list[_Result]) -> Iterator[Finding]:
+        passed = [old for old in past if old.check.outcome == "passed"]
+        if not passed:
+            return
+        results = [*passed, _Result(run_of(self._after), check)]
+        for name, number in numbers_of(check):
+            kind = kind_of(name, number)
+            if kind is None:
+                continue
+            course = series(results, name, kind, number.unit, number.limit)
+            fall = judge([sample.point for sample in course], math.log(kind.tolerance))
+            if fall and abs(number.value - _standard(fall, kind)) > kind.least:
+                yield self._fell(check, name, kind, course, fall)
+
+    def _fell(
+        self, check: Check, name: str, kind: Kind, course: list[Sample], fall: Fall
+    ) -> Finding:
+        now, first = course[-1].number, course[fall.since].report
+        standard, unit = _standard(fall, kind), now.unit.removeprefix("1")
+        ratio, reach = (
+            (f"{math.exp(-fall.depth):.0%}", f"down to {math.exp(-fall.reach):.0%}")
+            if kind.better > 0
+            else (f"{math.exp(fall.depth):.1f} times", f"up to {math.exp(fall.reach):.1f} times")
+        )
+        evidence = (
+            f"{standard:.4g} {unit}".rstrip()
+            + f" (best quarter of {len(course) - 1} runs) -> {now.value:.4g} {unit}".rstrip()
+            + f"; {reach} is noise on this host"
+        )
+        if now.limit is not None:
+            evidence += f"; the limit is {now.limit:.3g}"
+        symptom = f"{check.id}: {name} {kind.verb} to {ratio}"
+        if first is not self._after:
+            symptom += f", since {first.started}"
+        if fall.doubtful:
+            cause = "the host is busy or unsteady: one such run says nothing about the device"
+            return Finding("not-judged", Level.NOTE, symptom, cause, _AGAIN, (evidence,))
+        cause = self._cause(course[fall.since - 1].report, until=first)
+        found = _finding(kind.code, symptom, cause, evidence, kind.level)
+        return replace(found, remedy=found.remedy + _STANDARD)
+
+    def _cause(self, before: Report, until: Report | None = None) -> str:
+        """Name what changed since a report; else the last change that is known."""
+        until = until or self._after
+        if moved := changed_layers(before, until.stack, until.lock):
+            return "; ".join(map(str, moved))
+        nothing = "nothing that is recorded changed on this host: look at load, heat and power"
+        known = [report for report in self._earlier if report.started <= until.started]
+        for old, new in reversed([*pairwise(known)]):
+            if moved := changed_layers(old, new.stack, new.lock):
+                changes = "; ".join(map(str, moved))
+                return f"{nothing}; the last change, {new.started}: {changes}"
+        return nothing
 
 
-def _slowed(old: Check, new: Check, cause: str, tolerance: float) -> Iterator[Finding]:
-    for name, then in old.numbers.items():
-        now = new.numbers.get(name)
-        if now and then.unit.endswith("/s") and then.spread is not None:
-            fall = then.value - now.value
-            if fall > max(_SPREADS * _noise(then, now), tolerance * then.value):
-                symptom = f"{new.id}: {name} fell to {now.value / then.value:.0%}"
-                evidence = f"{then.value:.4g} {then.unit} -> {now.value:.4g} {now.unit}"
-                yield _finding("slowed", symptom, cause, evidence)
-
-
-def _noise(then: Measurement, now: Measurement) -> float:
-    return max(then.spread or 0.0, now.spread or 0.0)
+def _standard(fall: Fall, kind: Kind) -> float:
+    return math.exp(kind.better * fall.level)
 
 
 def _finding(
     code: str, symptom: str, cause: str, evidence: str, level: Level = Level.ERROR
 ) -> Finding:
-    remedy = (
-        "nothing to do"
-        if level is Level.NOTE
-        else "go back to the layer that moved, or `provision doctor` for what is wrong with it"
-    )
-    return Finding(code, level, symptom, cause, remedy, (evidence,))
+    return Finding(code, level, symptom, cause, _REMEDIES[level], (evidence,))

@@ -62,8 +62,11 @@ def show_comparison(result: Comparison, console: Console) -> None:
         console.note(f"since {result.since}: {change}")
     for finding in result.findings:
         console.finding(finding)
+    if result.new:
+        console.note(f"no earlier result to compare with: {', '.join(result.new)}")
     if not result.findings:
-        console.line(f"as good as on {result.since}", "green")
+        common = f"{plural(len(result.compared), 'check')} " if result.new else ""
+        console.line(f"{common}as good as on {result.since}", "green")
 
 
 def show_skipped(result: SmokeSkipped, console: Console) -> None:

@@ -50,6 +50,31 @@ def test_a_second_run_is_compared_with_the_first(
     assert "as good as on 2025-01-01" in words
 
 
+def test_the_comparison_in_json_keeps_its_contract(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    _age(lab)
+    capsys.readouterr()
+    assert call(lab, "--json") == Exit.OK
+    result = json.loads(capsys.readouterr().out)["result"]
+    assert sorted(result) == ["comparison", "report"]
+    assert sorted(result["comparison"]) == [
+        *("compared", "findings", "moves", "new", "since", "target"),
+    ]
+
+
+def test_a_file_that_is_no_report_does_not_end_the_comparison(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    _age(lab)
+    (kept,) = smoke.history(lab.project, TARGET)
+    kept.with_name("20250101T000000000000Z-quick.json").write_text("{")
+    assert call(lab) == Exit.OK
+    assert "as good as on 2025-01-01" in capsys.readouterr().err
+
+
 def _age(lab: Lab) -> None:
     """Let the report that was just made be an old one."""
     (path,) = smoke.history(lab.project, TARGET)

@@ -7,30 +7,37 @@ from typing import Any
 
 import pytest
 
-from provision.core.findings import Level
+from provision.core.findings import Finding, Level
 from provision.report.model import Report
-from provision.report.regressions import changed_layers, compare_reports
+from provision.report.regressions import changed_layers, comparable, compare_reports
 
+IDS = ("device.matmul", "throughput.training")
 STACK = {"kernel": "6.1", "driver xe": "6.1", "compute-runtime": "25.18"}
 
 
 def report(
+    failed: tuple[str, ...] = (),
     *,
     speed: float = 1600.0,
     spread: float = 40.0,
-    failed: tuple[str, ...] = (),
-    ids: tuple[str, ...] = ("device.matmul", "throughput.training"),
+    ids: tuple[str, ...] = IDS,
     stack: dict[str, str] = STACK,
     lock: str | None = "a" * 64,
+    suite: str = "full",
+    day: int = 1,
+    device: str | None = "Arc A770",
+    numbers: dict[str, dict[str, Any]] | None = None,
+    seconds: float = 1.0,
 ) -> Report:
+    rate = {"throughput": {"value": speed, "unit": "images/s", "spread": spread}}
     checks: list[dict[str, Any]] = [
         {
             "id": name,
             "outcome": "failed" if name in failed else "passed",
             "title": f"{name} is right",
             "stands_for": "a failure",
-            "seconds": 1.0,
-            "numbers": {"throughput": {"value": speed, "unit": "images/s", "spread": spread}},
+            "seconds": seconds,
+            "numbers": numbers or rate,
             "finding": {
                 "code": "op-fails", "level": "error", "symptom": f"{name} raises", "cause": "c",
                 "remedy": "r", "evidence": ["e"],
@@ -39,25 +46,31 @@ def report(
         for name in ids
     ]  # fmt: skip
     return Report.model_validate({
-        "schema_version": 1, "suite": "full", "target": "arc-linux", "python": "3.11.7",
-        "torch": "2.9.1+xpu", "device": {"name": "Arc A770", "driver": "25.18"},
-        "started": "2026-01-01T00:00:00Z", "seconds": 9.0, "checks": checks, "stack": stack,
+        "schema_version": 1, "suite": suite, "target": "arc-linux", "python": "3.11.7",
+        "torch": "2.9.1+xpu", "device": {"name": device, "driver": "25.18"} if device else {},
+        "started": f"2026-01-{day:02}T00:00:00Z", "seconds": 9.0, "checks": checks, "stack": stack,
         "lock": lock,
     })  # fmt: skip
 
 
-def codes(before: Report, after: Report) -> list[str]:
-    return [finding.code for finding in compare_reports(before, after).findings]
+def codes(*reports: Report) -> list[str]:
+    return [finding.code for finding in compare_reports(reports[:-1], reports[-1]).findings]
+
+
+def only(*reports: Report) -> Finding:
+    (finding,) = compare_reports(reports[:-1], reports[-1]).findings
+    return finding
 
 
 def test_nothing_changed_is_no_finding() -> None:
-    result = compare_reports(report(), report())
+    result = compare_reports([report()], report())
     assert (result.moves, result.findings, result.bad) == ((), (), False)
+    assert (result.compared, result.new) == (("device.matmul", "throughput.training"), ())
 
 
-def test_the_layer_that_moved_is_named_first_and_is_the_cause() -> None:
+def test_the_layer_that_changed_is_named_first_and_is_the_cause() -> None:
     after = report(failed=("device.matmul",), stack=STACK | {"compute-runtime": "24.39"})
-    result = compare_reports(report(), after)
+    result = compare_reports([report()], after)
     assert [str(move) for move in result.moves] == ["compute-runtime: 25.18 -> 24.39"]
     (finding,) = result.findings
     assert finding.code == "check-broke"
@@ -65,12 +78,18 @@ def test_the_layer_that_moved_is_named_first_and_is_the_cause() -> None:
     assert finding.evidence == ("device.matmul raises",)
 
 
-def test_a_break_without_a_move_says_that_nothing_moved() -> None:
-    (finding,) = compare_reports(report(), report(failed=("device.matmul",))).findings
-    assert "nothing that is recorded changed" in finding.cause
+def test_a_break_without_a_change_says_so() -> None:
+    assert "nothing that is recorded changed" in only(report(), report(failed=IDS[:1])).cause
 
 
-def test_layers_come_go_and_the_lock_moves() -> None:
+def test_a_break_in_the_second_run_after_a_change_names_that_change() -> None:
+    newer = STACK | {"kernel": "6.2"}
+    finding = only(report(), report(stack=newer, day=2), report(IDS[:1], stack=newer, day=3))
+    assert finding.code == "check-broke"
+    assert "the last change, 2026-01-02T00:00:00Z: kernel: 6.1 -> 6.2" in finding.cause
+
+
+def test_layers_come_go_and_the_lock_changes() -> None:
     now = {"kernel": "6.1", "driver xe": "6.2", "CUDA driver library": "580.65"}
     found = {str(move) for move in changed_layers(report(), now, "b" * 64)}
     assert found == {
@@ -81,34 +100,166 @@ def test_layers_come_go_and_the_lock_moves() -> None:
     }
 
 
-def test_a_check_that_vanished_is_bad() -> None:
-    result = compare_reports(report(), report(ids=("device.matmul",)))
+def test_a_check_that_vanished_is_bad_once_and_stays_visible() -> None:
+    less = {"ids": ("device.matmul",)}
+    result = compare_reports([report()], report(**less, day=2))
     assert [finding.code for finding in result.findings] == ["check-vanished"]
     assert result.bad
+    finding = only(report(), report(**less, day=2), report(**less, day=3))
+    assert (finding.code, finding.level) == ("check-vanished", Level.NOTE)
+
+
+def test_the_quick_suite_after_the_full_one_has_lost_no_check() -> None:
+    quick = report(ids=("device.matmul",), suite="quick", day=2)
+    assert codes(report(), quick) == []
+
+
+def test_a_check_without_an_earlier_result_is_not_called_as_good() -> None:
+    result = compare_reports([report(ids=("device.matmul",))], report())
+    assert (result.compared, result.new) == (("device.matmul",), ("throughput.training",))
 
 
 def test_a_healed_check_is_a_note() -> None:
-    result = compare_reports(report(failed=("device.matmul",)), report())
+    result = compare_reports([report(failed=("device.matmul",))], report())
     (finding,) = result.findings
     assert (finding.code, finding.level) == ("check-healed", Level.NOTE)
     assert not result.bad
 
 
-@pytest.mark.parametrize(("speed", "slowed"), [(1590.0, 0), (1250.0, 0), (1100.0, 2), (213.0, 2)])
+def test_a_lasting_failure_blinds_nothing_and_says_since_when() -> None:
+    red = ("device.matmul",)
+    history = [report(), *(report(failed=red, day=day) for day in (2, 3, 4))]
+    result = compare_reports(history, report(failed=red, speed=700.0, day=5))
+    slowed, still = result.findings
+    assert slowed.symptom == "throughput.training: throughput fell to 44%"
+    assert still.code == "check-still-failing"
+    assert still.symptom == "device.matmul is still failing, since 2026-01-02T00:00:00Z"
+    assert still.remedy == "r"
+
+
+def test_a_failure_since_the_first_report_is_compared_all_the_same() -> None:
+    red = ("device.matmul",)
+    result = compare_reports([report(failed=red)], report(failed=red, speed=700.0, day=2))
+    assert [finding.code for finding in result.findings] == ["slowed", "check-still-failing"]
+    assert "the first report" in result.findings[1].symptom
+
+
+def test_a_lasting_failure_names_what_changed_when_it_began() -> None:
+    newer, newest = STACK | {"kernel": "6.2"}, STACK | {"kernel": "6.3"}
+    red = ("device.matmul",)
+    history = [report(), report(failed=red, stack=newer, day=2)]
+    assert only(*history, report(failed=red, stack=newest, day=3)).cause == "kernel: 6.1 -> 6.2"
+
+
+def test_blocked_checks_are_one_note() -> None:
+    after = report(failed=IDS)
+    broken, blocked = after.checks
+    assert blocked.finding is not None
+    note = blocked.finding.model_copy(update={"level": "note"})
+    checks = (broken, blocked.model_copy(update={"finding": note}))
+    result = compare_reports([report()], after.model_copy(update={"checks": checks}))
+    assert [finding.code for finding in result.findings] == ["check-broke", "checks-blocked"]
+
+
+def test_another_device_or_target_is_not_compared() -> None:
+    other = report(device="Arc B580")
+    unknown = report(device=None)  # the driver that names it may be what broke
+    assert comparable([report(), other, unknown], report()) == [report(), unknown]
+    assert comparable([report(), other], unknown) == [report(), other]
+    foreign = report().model_copy(update={"target": "max-linux"})
+    assert comparable([foreign], report()) == []
+
+
+@pytest.mark.parametrize(("speed", "slowed"), [(1590.0, 0), (1400.0, 0), (1200.0, 2), (213.0, 2)])
 def test_slower_beyond_noise_and_tolerance(speed: float, slowed: int) -> None:
     assert codes(report(), report(speed=speed)).count("slowed") == slowed
 
 
 def test_within_a_wide_spread_nothing_slowed() -> None:
-    assert codes(report(spread=500.0), report(speed=1000.0, spread=500.0)) == []
+    assert codes(report(spread=500.0), report(speed=1200.0, spread=500.0)) == []
 
 
 def test_faster_is_no_finding() -> None:
     assert codes(report(speed=213.0), report(speed=1600.0)) == []
 
 
-def test_the_same_machine_twenty_times_gives_no_finding() -> None:
+def test_rates_of_the_other_suite_are_not_compared() -> None:
+    assert codes(report(suite="full"), report(suite="quick", speed=400.0)) == []
+
+
+def test_a_slowdown_says_since_when_and_what_changed_then() -> None:
+    newer = STACK | {"driver xe": "6.2"}
+    history = [report(), report(day=2), report(stack=newer, speed=900.0, day=3)]
+    finding = compare_reports(history, report(stack=newer, speed=900.0, day=4)).findings[0]
+    assert "fell to 56%, since 2026-01-03" in finding.symptom
+    assert finding.cause == "driver xe: 6.1 -> 6.2"
+    assert finding.evidence == (
+        "1600 images/s (best quarter of 3 runs) -> 900 images/s; down to 85% is noise on this host",
+    )
+
+
+def test_on_a_busy_host_a_slowdown_is_a_note() -> None:
+    def measured(speed: float, share: float) -> Report:
+        return report(numbers={
+            "throughput": {"value": speed, "unit": "images/s", "rounds": [speed] * 15},
+            "CPU share": {"value": share, "unit": "1"},
+        })  # fmt: skip
+
+    history = [measured(1600.0, 2.0), measured(1610.0, 2.0)]
+    result = compare_reports(history, measured(400.0, 1.0))
+    assert {finding.code for finding in result.findings} == {"not-judged"}
+    assert not result.bad
+    assert set(codes(*history, measured(400.0, 2.0))) == {"slowed"}
+
+
+def test_an_error_that_grows_is_told_long_before_its_limit() -> None:
+    def off(error: float) -> Report:
+        return report(numbers={"float16": {"value": error, "unit": "1", "limit": 4e-3}})
+
+    finding = compare_reports([off(3.2e-5)], off(3.84e-4)).findings[0]
+    assert (finding.code, finding.level) == ("accuracy-lost", Level.ERROR)
+    assert finding.symptom == "device.matmul: float16 grew to 9.6 times"  # 1 % of the limit is 0
+    assert "the limit is 0.004" in finding.evidence[0]
+    assert codes(off(3.2e-5), off(6e-5)) == []
+    assert codes(off(1e-9), off(1e-6)) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "before", "after", "code"),
+    [
+        ({"unit": "s"}, ("import", 2.0), 60.0, "takes-longer"),
+        ({"unit": "GiB"}, ("memory", 15.9), 12.0, "less-memory"),
+        ({"unit": "count"}, ("count", 2), 1, "fewer-devices"),
+    ],
+)
+def test_import_memory_and_devices_are_compared(
+    number: dict[str, str], before: tuple[str, float], after: float, code: str
+) -> None:
+    name, value = before
+
+    def having(now: float) -> Report:
+        return report(ids=IDS[:1], numbers={name: {"value": now, **number}})
+
+    assert codes(having(value), having(after)) == [code]
+    assert codes(having(value), having(value)) == []
+    assert codes(having(after), having(value)) == []
+
+
+def test_a_device_that_comes_and_goes_is_no_noise() -> None:
+    history = [
+        report(ids=IDS[:1], numbers={"count": {"value": count, "unit": "count"}})
+        for count in (2, 1, 2, 1, 2, 1, 2, 1)
+    ]
+    assert codes(*history) == ["fewer-devices"]
+
+
+def test_a_check_that_takes_ten_times_as_long_is_a_warning() -> None:
+    finding = only(report(ids=IDS[:1], seconds=2.0), report(ids=IDS[:1], seconds=20.0))
+    assert (finding.code, finding.level) == ("takes-longer", Level.WARNING)
+    assert codes(report(seconds=0.002), report(seconds=0.02)) == []
+
+
+def test_the_same_machine_a_hundred_times_gives_at_most_one_finding() -> None:
     chance = random.Random(7)
-    for _ in range(20):
-        one, two = (report(speed=chance.gauss(1600, 60), spread=150) for _ in range(2))
-        assert codes(one, two) == []
+    history = [report(speed=chance.gauss(1600, 80), spread=300, ids=IDS[1:]) for _ in range(100)]
+    assert sum(len(codes(*history[: at + 1])) for at in range(1, 100)) <= 1

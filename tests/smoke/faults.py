@@ -877,7 +877,8 @@ def tied_weights_are_not_shared_any_more() -> Iterator[None]:
 def the_device_is_no_faster_than_the_cpu() -> Iterator[None]:
     checks = module("smoke.test_throughput")
     plates = checks.plates
-    with patch.object(checks, "plates", lambda _count: plates(2)), patch.object(checks, "STEPS", 2):
+    fewer = patch.object(checks, "ROUNDS", 2)
+    with patch.object(checks, "plates", lambda _count: plates(2)), fewer:
         yield
 
 

@@ -1,4 +1,4 @@
-"""The page: everything is there, nothing is fetched, and work grows with the history."""
+"""The page: everything is there, nothing is fetched, and a long history stays small."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import re
 from html.parser import HTMLParser
 
 from provision.ui.html_report import render_page
+from provision.ui.html_style import STYLE
 from tests.calls import count_calls
-from tests.report.test_regressions import STACK, report
+from tests.report.test_regressions import IDS, STACK, report
+
+_VOID = {"meta", "br", "rect", "circle", "path"}
+_IMPLIED = {"td", "th", "tr"}  # HTML closes them by itself
 
 
 class _Tags(HTMLParser):
@@ -17,7 +21,7 @@ class _Tags(HTMLParser):
         self.stray: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in {"meta", "br"}:
+        if tag not in _VOID | _IMPLIED:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -28,37 +32,118 @@ class _Tags(HTMLParser):
             self.stray.append(tag)
 
 
-def test_the_page_tells_verdict_host_and_checks() -> None:
-    text = render_page([report(), report(failed=("device.matmul",))])
+def headings(text: str) -> list[str]:
+    return re.findall(r"<h2>(.*?)</h2>", text)
+
+
+def test_the_page_has_verdict_host_and_checks() -> None:
+    text = render_page([report(), report(failed=("device.matmul",), day=2)])
     for words in ("1 of 2 failed", "Arc A770", "compute-runtime", "25.18", "device.matmul raises"):
         assert words in text
     assert "check-broke" not in text  # codes are for machines
     assert "worked and fails now" in text
 
 
+def test_throughput_and_changes_come_first() -> None:
+    text = render_page([report(), report(speed=400.0, stack=STACK | {"kernel": "6.2"}, day=2)])
+    assert headings(text) == [
+        *("Throughput", "What changed", "Checks", "Over time", "Host and environment")
+    ]
+    changes = text[text.index("What changed") : text.index("<h2>Checks")]
+    assert changes.index("kernel: 6.1 -&gt; 6.2") < changes.index("fell to 25%")
+
+
 def test_the_page_is_sound_and_fetches_nothing() -> None:
-    text = render_page([report(), report(stack=STACK | {"kernel": "6.2"})])
+    limited = {"float16": {"value": 1e-3, "unit": "1", "limit": 4e-3}}
+    stack = STACK | {"kernel": "6.2"}
+    reports = [report(), report(stack=stack, day=2), report(numbers=limited, day=3)]
+    text = render_page([*reports, report(numbers=limited, day=4)])
     tags = _Tags()
     tags.feed(text)
     assert (tags.stray, tags.open) == ([], [])
-    assert not re.search(r"https?:|<script|<link|src=|@import", text)
+    assert not re.search(r"https?:|<script|<link|src=|@import|url\(", text)
     assert "class=moved" in text
 
 
+def test_limits_are_drawn_beside_the_values_and_in_the_courses() -> None:
+    limited = {"float16": {"value": 1e-3, "unit": "1", "limit": 4e-3}}
+    text = render_page([report(numbers=limited), report(numbers=limited, day=2)])
+    assert "aria-label='0.001 of 0.004'" in text
+    assert "<rect class=bar width=85 " in text  # 1 + log10(1 / 4) / 4
+    assert "class=limit" in text
+    assert "limit 0.004</text>" in text
+
+
+def test_the_axis_has_dates() -> None:
+    text = render_page([report(), report(day=2), report(day=9)])
+    assert re.findall(r">(2026-\d\d-\d\d)</text>", text)[:2] == ["2026-01-01", "2026-01-09"]
+
+
+def test_points_lie_where_their_time_is() -> None:
+    text = render_page([report(), report(day=2), report(day=11)])
+    (points,) = set(re.findall(r"points='(.*?)'", text))
+    first, second, last = (int(point.split(",")[0]) for point in points.split())
+    assert (second - first) * 9 < last - second + 9  # a tenth of the way, rounded
+
+
+def test_quick_and_full_runs_have_courses_of_their_own() -> None:
+    suites = ["full", "quick", "full", "quick", "quick"]
+    reports = [report(suite=suite, day=day) for day, suite in enumerate(suites, 1)]
+    text = render_page(reports)
+    assert "quick suite, 3 runs" in text
+    assert "full suite, 2 runs" in text
+    (first, *_) = re.findall(r"points='(.*?)'", text)
+    assert len(first.split()) == 3  # the throughput of the quick runs
+
+
+def test_a_row_opens_visibly() -> None:
+    """A summary that is no list item has no marker."""
+    text = render_page([report(failed=IDS[:1])])
+    assert text.count("<details open><summary>") == 1
+    assert text.count("<details><summary>") == 1
+    for rule in re.findall(r"[^{}]*summary[^{}]*\{([^}]*)\}", STYLE):
+        assert "display" not in rule
+        assert "list-style" not in rule
+
+
+def test_the_style_knows_the_dark_the_narrow_and_paper() -> None:
+    assert "prefers-color-scheme: dark" in STYLE
+    assert "minmax(min(19rem, 100%), 1fr)" in STYLE  # a column is never wider than the screen
+    paper = STYLE[STYLE.index("@media print") :]
+    assert "details::details-content { content-visibility: visible; display: block" in paper
+
+
 def test_what_a_report_says_cannot_become_markup() -> None:
-    text = render_page([report(stack={"kernel": "<script>alert(1)</script>"})])
+    odd = "<script>alert('1')</script>"
+    number = {odd: {"value": 1.0, "unit": f"{odd}/s"}}
+    reports = [report(stack={"kernel": odd}, numbers=number, device=odd, day=day) for day in (1, 2)]
+    text = render_page([*reports, report(ids=(odd,), failed=(odd,), device=odd, day=3)])
     assert "<script" not in text
+    assert "'1'" not in text  # nor leave an attribute
 
 
 def test_one_report_has_no_course_and_no_comparison() -> None:
     text = render_page([report()])
     assert "Over time" not in text
-    assert "Since the last good report" not in text
+    assert "nothing to compare" in text
+
+
+def test_another_device_is_no_part_of_the_comparison() -> None:
+    text = render_page([report(device="Arc B580"), report(day=2)])
+    assert "nothing to compare" in text
+
+
+def test_two_hundred_reports_stay_small() -> None:
+    ids = tuple(f"check.{number}" for number in range(40))
+    one = len(render_page([report(ids=ids)]))
+    reports = [report(speed=1000.0 + number, ids=ids, day=1 + number % 28) for number in range(200)]
+    text = render_page(reports)
+    assert text.count("<figure>") == 80  # throughput first, and over time
+    assert (len(text.encode()) - one) / 80 / 200 < 10  # bytes for each point of each course
 
 
 def test_a_long_history_takes_work_in_proportion() -> None:
     ids = tuple(f"check.{number}" for number in range(40))
-    reports = [report(speed=1000.0 + number, ids=ids) for number in range(200)]
-    assert render_page(reports).count("<figure>") == 40
+    reports = [report(speed=1000.0 + number, ids=ids, day=1 + number % 28) for number in range(200)]
     few, more, many = (count_calls(lambda n=n: render_page(reports[:n])) for n in (50, 100, 200))
     assert many - more <= 2.02 * (more - few)

@@ -1,0 +1,129 @@
+"""Which recorded numbers are compared, in which direction, and the series that they form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from provision.core.findings import Level
+from provision.report.model import Measurement
+from provision.report.trend import Point, point
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from provision.report.model import Check, Report
+
+DURATION = "duration"  # of the check itself
+CPU_SHARE = "CPU share"  # the name under which the suite records it; smoke/test_throughput.py
+_NEGLIGIBLE = 0.01  # of its limit: an error below is rounding
+
+
+class Kind(NamedTuple):
+    """How one kind of number is judged.
+
+    Attributes:
+        code: Of the finding.
+        verb: What the symptom says.
+        better: 1 where more is better, -1 where less is.
+        tolerance: The ratio that is always accepted.
+        least: The difference that is always accepted, in the unit of the number.
+        exact: Whether it has no noise: a dip that passes by itself is a defect then.
+        timed: Whether load, heat and the other checks of the run move it.
+        level: Of the finding.
+    """
+
+    code: str
+    verb: str
+    better: int
+    tolerance: float
+    least: float = 0.0
+    exact: bool = False
+    timed: bool = False
+    level: Level = Level.ERROR
+
+
+# The tolerances: a rate may fall by 15 % (a drop of 25 % must be found). An error may triple:
+# another kernel for the same operation stays within two of each other. A cold file cache makes the
+# first import after a boot several times longer, hence a warning, a factor and seconds.
+RATE = Kind("slowed", "fell", 1, 1 / 0.85, timed=True)
+ERROR = Kind("accuracy-lost", "grew", -1, 3.0)
+TIME = Kind("takes-longer", "grew", -1, 3.0, least=5.0, timed=True, level=Level.WARNING)
+MEMORY = Kind("less-memory", "fell", 1, 1.02, exact=True)
+DEVICES = Kind("fewer-devices", "fell", 1, 1.0, exact=True)
+
+
+class Run(NamedTuple):
+    """A report with what all its numbers share."""
+
+    report: Report
+    layers: object
+    share: float | None
+
+
+class Sample(NamedTuple):
+    """One point of a series and where it is from."""
+
+    report: Report
+    number: Measurement
+    point: Point
+
+
+def run_of(report: Report) -> Run:
+    """Return a report with the state of its host and the CPU share that it recorded."""
+    shares = (check.numbers.get(CPU_SHARE) for check in report.checks)
+    share = next((number.value for number in shares if number), None)
+    return Run(report, (tuple(sorted(report.stack.items())), report.lock), share)
+
+
+def kind_of(name: str, number: Measurement) -> Kind | None:
+    """Return how a number is judged; None for one that only informs."""
+    if number.unit.endswith("/s"):
+        return RATE
+    if number.limit is not None:
+        return ERROR
+    return {("import", "s"): TIME, (DURATION, "s"): TIME, ("memory", "GiB"): MEMORY,
+            ("count", "count"): DEVICES}.get((name, number.unit))  # fmt: skip
+
+
+def numbers_of(check: Check) -> Iterator[tuple[str, Measurement]]:
+    """Yield the numbers of a check, its duration included."""
+    for name in [*check.numbers, *([] if "import" in check.numbers else [DURATION])]:
+        if number := _number(check, name):
+            yield name, number
+
+
+def _number(check: Check, name: str) -> Measurement | None:
+    if name == DURATION:
+        return Measurement.model_construct(value=check.seconds, unit="s")
+    return check.numbers.get(name)
+
+
+def series(
+    past: Sequence[tuple[Run, Check]], name: str, kind: Kind, unit: str, limit: float | None
+) -> list[Sample]:
+    """Return the series of one number over the results of one check, oldest first.
+
+    Args:
+        past: Results that passed; the last one is to be judged.
+        name: Of the number.
+        kind: How it is judged; timed numbers of another suite are left out.
+        unit: Of the number now: another unit is another number.
+        limit: Of the error now.
+    """
+    suite = past[-1][0].report.suite
+    least = _NEGLIGIBLE * limit if limit else 1e-9  # a logarithm needs more than 0
+    found = []
+    for index, (run, check) in enumerate(past):
+        number = _number(check, name)
+        if number is None or number.unit != unit or (kind.timed and run.report.suite != suite):
+            continue
+        made = point(
+            [max(value, least) for value in number.rounds or (number.value,)],
+            # A device that comes and goes is a defect: no dip of an exact number passes.
+            index if kind.exact else run.layers,
+            better=kind.better,
+            share=run.share if kind.timed else None,
+            spread=None if number.rounds else (number.spread or 0.0) / max(number.value, least),
+        )
+        found.append(Sample(run.report, number, made))
+    return found

@@ -1,0 +1,208 @@
+"""Whether the newest of a series of measurements is worse than the best that the host has shown.
+
+All values are compared as logarithms, so that a fall by a quarter weighs the same at any speed,
+and with their sign turned where less is better: a score is higher when it is better.
+
+``level``   The upper quartile of the accepted scores. A quartile, because one lucky run must not
+            become the standard; of the whole history, because the previous run hides a slow
+            decline (four steps of -20 % are 1000 -> 410).
+``fall``    The level minus the score, once for the medians and once for the upper quartiles of the
+            rounds; the smaller counts. Interference only ever slows, so that it moves the median
+            before the best rounds; a slower device moves both (Chen and Revels, "Robust
+            benchmarking in noisy environments", 2016).
+``noise``   Within a run: the standard error of a median, 1.2533 s / sqrt(n) with
+            s = 1.4826 MAD (Rousseeuw and Croux 1993). Between runs: the upper quartile of the
+            absolute successive differences / 1.627, which a change of level does not inflate
+            (von Neumann 1941, with a quartile in place of the mean).
+``reach``   A fall counts beyond max(tolerance, 2.8 noise) and beyond every earlier dip that passed
+            although no layer of the host had changed: a dip that passes by itself is noise. One
+            that lasts longer than any dip before it counts at any depth.
+``doubt``   The share of the CPU that the process was given tells a busy host from a slow device.
+            Where it is not recorded, or many rounds show bursts all the same, a host with earlier
+            dips or bursts needs two runs in a row.
+
+A run that fell is not accepted, so that it never becomes the standard of the next.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SIGMAS = 2.8  # below the upper quartile, hence 3.5 below the median of normal noise
+_DIP_MARGIN = 1.2  # the deepest dip seen so far is rarely the deepest there is
+_UNDISTURBED = 0.9  # of the usual share of the CPU; below it, training was seen at 0.74 of itself
+_ENOUGH = 5  # differences; fewer say too little about the noise between runs
+_SEVERAL = 3  # dips make a host unsteady; one or two happen by chance in a hundred runs
+_BURSTS = 0.03  # of all rounds, from which on a host is called unsteady
+_FEW = 0.1  # of the rounds of a run: in bursts, they hardly move median and upper quartile
+_BURST = 0.5  # below its median, as a logarithm: five sigma at 10 % noise
+_MAD = 1.4826  # MAD to standard deviation, for normal noise
+_MEDIAN_ERROR = 1.2533  # sqrt(pi / 2): standard error of a median, to that of a mean
+_RANGE_OF_FIVE = 2.326  # range of five normal values, to their standard deviation (d2)
+_DIFFERENCE = 1.627  # upper quartile of |difference| of two normal values, to their deviation
+
+
+class Point(NamedTuple):
+    """One measurement of a series.
+
+    Attributes:
+        score: Logarithm of the median; higher is better.
+        upper: The same of the upper quartile of the rounds.
+        error: Standard error of ``score`` from the rounds; 0 where nothing was repeated.
+        layers: Names the state of the host and the lock; equal where nothing changed.
+        share: CPU seconds per second that the process was given; None where it is not recorded.
+        rounds: How many there were.
+        bursts: How many of them were far below the median.
+    """
+
+    score: float
+    upper: float
+    error: float
+    layers: object
+    share: float | None = None
+    rounds: int = 1
+    bursts: int = 0
+
+
+class Fall(NamedTuple):
+    """How far a point lies below the level.
+
+    Attributes:
+        level: Score of the standard.
+        depth: Logarithm of the ratio.
+        reach: What counts as noise.
+        doubtful: Whether the host was too busy or unsteady to judge it by one run.
+        since: Index of the first point of the present fall.
+    """
+
+    level: float
+    depth: float
+    reach: float
+    doubtful: bool
+    since: int
+
+
+def point(
+    rounds: Sequence[float],
+    layers: object,
+    *,
+    better: int = 1,
+    share: float | None = None,
+    spread: float | None = None,
+) -> Point:
+    """Return the point of a run.
+
+    Args:
+        rounds: The measured values, or the median alone.
+        layers: State of the host.
+        better: 1 where more is better, -1 where less is.
+        share: CPU seconds per second.
+        spread: Range of five rounds, relative to their median, where they are not known.
+    """
+    scores = sorted(better * math.log(value) for value in rounds)
+    middle = median(scores)
+    scale, count = _MAD * median(abs(score - middle) for score in scores), len(scores)
+    if spread:
+        scale, count = spread / _RANGE_OF_FIVE, 5
+    error = _MEDIAN_ERROR * scale / math.sqrt(count)
+    bursts = sum(score < middle - _BURST for score in scores)
+    return Point(middle, upper_quartile(scores), error, layers, share, len(scores), bursts)
+
+
+def upper_quartile(ordered: Sequence[float]) -> float:
+    """Return the upper quartile of sorted values, interpolated (Hyndman and Fan, type 7)."""
+    place = 0.75 * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def judge(points: Sequence[Point], tolerance: float) -> Fall | None:
+    """Return the fall of the last point; None where it is as good as the points before it.
+
+    Args:
+        points: Oldest first, at least one.
+        tolerance: The fall that is always accepted, as a logarithm.
+    """
+    shares = sorted(each.share for each in points if each.share is not None)
+    usual = upper_quartile(shares) if shares else 0.0
+    history, fall, busy = _History(tolerance), None, False
+    last = len(points) - 1
+    for index, each in enumerate(points):
+        busy = each.share is not None and each.share < _UNDISTURBED * usual
+        # A busy run is neither standard nor noise: it says nothing about the device.
+        if not busy or (index == last and history.scores):
+            fall = history.take(index, each)
+    return fall._replace(doubtful=True, since=last) if fall and busy else fall
+
+
+@dataclass
+class _History:
+    """The accepted points, each list sorted, and the falls since the last of them."""
+
+    tolerance: float
+    scores: list[float] = field(default_factory=list)
+    uppers: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
+    differences: list[float] = field(default_factory=list)
+    last: float | None = None
+    rounds: int = 0
+    bursts: int = 0
+    fallen: list[tuple[int, float, object]] = field(default_factory=list)
+    dips: list[float] = field(default_factory=list)
+    longest: int = 0
+
+    def take(self, index: int, new: Point) -> Fall | None:
+        """Judge a point by those before it, then add it to them."""
+        if not self.scores:
+            self._accept(new)
+            return None
+        level = upper_quartile(self.scores)
+        depth = min(level - new.score, upper_quartile(self.uppers) - new.upper)
+        plain = max(self.tolerance, _SIGMAS * self._noise(new))
+        self.rounds += new.rounds
+        self.bursts += new.bursts
+        if depth <= plain:
+            self._recover(new)
+            self._accept(new)
+            return None
+        self.fallen.append((index, depth, new.layers))
+        reach = max(plain, _DIP_MARGIN * max(self.dips, default=0.0))
+        lasting = len(self.fallen) > 2 * self.longest + 2
+        if depth <= reach and not lasting:
+            return None
+        undisturbed = new.share is not None and new.bursts <= _FEW * new.rounds
+        doubtful = len(self.fallen) == 1 and not undisturbed and self._unsteady(depth)
+        return Fall(level, depth, reach, doubtful, self.fallen[0][0])
+
+    def _accept(self, new: Point) -> None:
+        if self.last is not None:
+            insort(self.differences, abs(new.score - self.last))
+        self.last = new.score
+        insort(self.scores, new.score)
+        insort(self.uppers, new.upper)
+        insort(self.errors, new.error)
+
+    def _recover(self, new: Point) -> None:
+        dips = [depth for _, depth, layers in self.fallen if layers == new.layers]
+        self.dips += dips
+        self.longest = max(self.longest, len(dips))
+        self.fallen.clear()
+
+    def _noise(self, new: Point) -> float:
+        within = math.hypot(new.error, median(self.errors))
+        enough = len(self.differences) >= _ENOUGH
+        between = upper_quartile(self.differences) / _DIFFERENCE if enough else 0.0
+        return max(within, between)
+
+    def _unsteady(self, depth: float) -> bool:
+        """Whether dips or bursts were seen that make one slow run no proof."""
+        dips = len(self.dips) >= _SEVERAL and depth <= 2 * max(self.dips)
+        return dips or self.bursts > max(1, _BURSTS * self.rounds)
