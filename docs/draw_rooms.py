@@ -191,7 +191,8 @@ def draw() -> str:
         return 10 + (top - node.layer) * PITCH
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img"',
+        f'  width="{WIDTH}" height="{height}">',
         "<title>The packages of provision/: each imports only from packages below it</title>",
         f"<style>{STYLE}</style>",
         f'<rect class="ground" width="{WIDTH}" height="{height}" rx="8"/>',
