@@ -108,7 +108,11 @@ def _below(edges: Counter[Edge]) -> defaultdict[str, set[str]]:
 
 
 def layers(edges: Counter[Edge], started: list[Edge]) -> dict[str, int]:
-    """Return each box's layer: above all that it imports; a program just below who starts it."""
+    """Return each box's layer: above all that it imports; a program just below who starts it.
+
+    Raises:
+        RecursionError: Packages import one another in a circle; `nox -s lint` names it.
+    """
     below = _below(edges)
 
     @functools.cache
