@@ -1,4 +1,4 @@
-"""The documents say what is so: links, files, functions, sessions, verbs and options exist."""
+"""The links, files, functions, sessions, verbs and options that the documents name exist."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ README, CONTRIBUTING = PAGES["README.md"], PAGES["CONTRIBUTING.md"]
 VERB_ROWS = re.search(r"^## Verbs\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
 # A part in backticks that names a file of this repository, and perhaps something in it.
 NAMED = re.compile(r"`([\w./-]+\.(?:py|toml|md|sh|txt)|[\w./-]*Dockerfile)(?::(\w+(?:\.\w+)*))?`")
-# What these words name is made by a command, lies in an environment, or is an example.
+# Files that a command makes, that are in an environment, or that are examples.
 NOT_OURS = {"conda-lock.yml", "requirements.txt", "train.py", "version.py", "torch/version.py",
             "left-out.txt", "setvars.sh"}  # fmt: skip
 HOSTS = {"github.com", "developer.nvidia.com"}
@@ -166,22 +166,22 @@ def test_a_verb_and_an_option_that_are_gone_are_noticed() -> None:
 
 def test_the_table_of_verbs_is_complete_and_its_options_exist() -> None:
     assert VERB_ROWS is not None
-    told = []
+    listed = []
     for cell, rest in re.findall(r"^\| (`.+?) \| (.+) \|$", VERB_ROWS[1], re.MULTILINE):
         verbs = re.findall(r"`([a-z]+)", cell)
         text = "".join(help_of(verb) or "" for verb in verbs)
         options = re.findall(r"`(--[\w-]+)", rest) + re.findall(r" (-\w+) ", cell)
         assert [option for option in options if option not in text] == [], verbs
-        told += verbs
+        listed += verbs
     overview = help_of("")
     assert overview is not None
-    assert sorted(told) == sorted(re.findall(r"^    ([a-z]+)  ", overview, re.MULTILINE))
+    assert sorted(listed) == sorted(re.findall(r"^    ([a-z]+)  ", overview, re.MULTILINE))
 
 
-def test_readme_tells_every_exit_code() -> None:
-    told = re.search(r"^Exit codes: (.*)$", README, re.MULTILINE)
-    assert told is not None
-    assert set(map(int, re.findall(r"\b\d+\b", told[1]))) == set(map(int, Exit))
+def test_readme_lists_every_exit_code() -> None:
+    line = re.search(r"^Exit codes: (.*)$", README, re.MULTILINE)
+    assert line is not None
+    assert set(map(int, re.findall(r"\b\d+\b", line[1]))) == set(map(int, Exit))
 
 
 def test_readme_lists_every_target() -> None:
