@@ -2,6 +2,7 @@
 
 ``nox -s docs`` runs it, and ``tests/test_docs.py`` fails where the committed picture differs.
 """
+# ruff: noqa: INP001 - a program, not a module of a package
 
 from __future__ import annotations
 
