@@ -208,6 +208,13 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Draw the picture of the packages (docs/rooms.svg) from their imports."""
+    ensure_tools(dev=True)
+    session.run(str(BIN / f"python{EXE}"), "docs/draw_rooms.py", external=True)
+
+
+@nox.session
 def audit(session: nox.Session) -> None:
     """Look up the known vulnerabilities of every lock, or of the targets after --.
 
