@@ -268,8 +268,8 @@ def _has_changed(
 ) -> bool:
     if not line.hash and not line.length:  # a link, or RECORD itself: it has to be there
         return not os.path.lexists(site / line.path)
-    if line.path in hashes and line.sha256:
-        return hashes[line.path] != line.sha256
+    if line.path in hashes and (recorded := line.sha256):
+        return hashes[line.path] != recorded
     size = on_disk.get(line.path)
     if size is None:
         path = site / line.path  # a script, which lies outside site-packages

@@ -129,12 +129,17 @@ def install_pip_layer(
 
 
 def _install_group(python: Path, group: _Group, run: Run, progress: Progress) -> None:
-    finished = _call(python, group, run)
+    # From uv's cache first: with the network allowed uv asks the index again for every page that is
+    # older than ten minutes, even if it has all the wheels. The hashes decide in both cases.
+    finished = _call(python, group, run, offline=True)
+    if finished.returncode and not group.supply.offline:
+        finished = _call(python, group, run, offline=False)
+    # Only now, because hashing gigabytes of wheels takes longer than a failed call.
     if finished.returncode and (damaged := damaged_folders(group.found)):
         for path in damaged:
             progress.note(f"left aside {path}: its sha256 is not the lock's")
         group = group.without(damaged)
-        finished = _call(python, group, run)
+        finished = _call(python, group, run, offline=group.supply.offline)
     if finished.returncode:
         raise _explained(group, finished)
     bytes_ = sum(artifact.size or 0 for artifact in group.artifacts)
@@ -142,7 +147,7 @@ def _install_group(python: Path, group: _Group, run: Run, progress: Progress) ->
     progress.step(f"  {size(bytes_)} of wheels in {finished.seconds:.1f} s ({rate}/s)")
 
 
-def _call(python: Path, group: _Group, run: Run) -> Completed:
+def _call(python: Path, group: _Group, run: Run, *, offline: bool) -> Completed:
     used = {path.parent for path in group.found.values()}
     return uv.install_wheels(
         python,
@@ -150,7 +155,7 @@ def _call(python: Path, group: _Group, run: Run) -> Completed:
         run,
         index_url=group.supply.indexes.get(group.index),
         wheelhouses=[folder for folder in group.supply.wheelhouses if folder in used],
-        offline=group.supply.offline,
+        offline=offline,
         complete=len(group.found) == len(group.artifacts),
     )
 

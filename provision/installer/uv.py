@@ -120,7 +120,8 @@ def install_wheels(
         offline=offline,
         complete=complete,
     )
-    return run(argv, stdin=render_hashed_requirements(artifacts), to_terminal=True)
+    # Offline there is no download whose progress could be shown, and a miss is no error yet.
+    return run(argv, stdin=render_hashed_requirements(artifacts), to_terminal=not offline)
 
 
 def clean_cache(names: Sequence[str], run: Run) -> None:
