@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from benchmarks.growth import growth
-from benchmarks.harness import Contestant, compare, interleave
+from benchmarks.growth import series
+from benchmarks.harness import Contestant
 from benchmarks.workbench import PYTHON, UV, Workbench, call
 
 if TYPE_CHECKING:
@@ -32,22 +32,17 @@ def rows(bench: Workbench) -> list[Row]:
 
 
 def _distributions(bench: Workbench) -> list[Row]:
-    found: list[Row] = []
-    taken: dict[int, list[float]] = {}
-    for size in DISTRIBUTIONS:
-        python = _environment(bench.folder / f"doctor-{size}", size)
-        doctor = bench.provision("doctor", "--python", str(python))
-        check = [UV, "pip", "check", "--no-config", "--python", str(python)]
-        seconds = interleave(
-            [
-                Contestant("uv pip check", lambda check=check: call(check, accepted=(0, 1))),  # type: ignore[misc]
-                Contestant(_TOOL, lambda doctor=doctor: call(doctor, accepted=(0, 1))),  # type: ignore[misc]
-            ],
-            bench.rounds,
-        )
-        found += compare("distributions", seconds, _TOOL, size=size)
-        taken[size] = seconds[_TOOL]
-    return [*found, *growth("distributions", _TOOL, "distributions", taken)]
+    def contestants(size: int) -> list[Contestant]:
+        python = str(_environment(bench.folder / f"doctor-{size}", size))
+        doctor = bench.provision("doctor", "--python", python)
+        check = [UV, "pip", "check", "--no-config", "--python", python]
+        return [
+            Contestant(_TOOL, lambda: call(doctor, accepted=(0, 1))),
+            Contestant("uv pip check", lambda: call(check, accepted=(0, 1))),
+        ]
+
+    sizes = {size: contestants(size) for size in DISTRIBUTIONS}
+    return series("distributions", "distributions", sizes, bench.rounds)
 
 
 def _environment(prefix: Path, size: int) -> Path:
@@ -69,22 +64,16 @@ def _environment(prefix: Path, size: int) -> Path:
 
 
 def _logs(bench: Workbench) -> list[Row]:
-    found: list[Row] = []
-    taken: dict[int, list[float]] = {}
-    for megabytes in MEGABYTES:
+    def contestants(megabytes: int) -> list[Contestant]:
         log = _log(bench.folder / f"{megabytes}.log", megabytes * 1_000_000)
         doctor = bench.provision("doctor", "--log", str(log))
-        grep = ["grep", "-c", "RuntimeError", str(log)]
-        seconds = interleave(
-            [
-                Contestant("grep for one text", lambda grep=grep: call(grep)),  # type: ignore[misc]
-                Contestant(_TOOL, lambda doctor=doctor: call(doctor, accepted=(0, 1))),  # type: ignore[misc]
-            ],
-            bench.rounds,
-        )
-        found += compare("megabytes of log", seconds, _TOOL, size=megabytes)
-        taken[megabytes] = seconds[_TOOL]
-    return [*found, *growth("megabytes of log", _TOOL, "MB", taken)]
+        return [
+            Contestant(_TOOL, lambda: call(doctor, accepted=(0, 1))),
+            Contestant("grep for one text", lambda: call(["grep", "-c", "RuntimeError", str(log)])),
+        ]
+
+    sizes = {megabytes: contestants(megabytes) for megabytes in MEGABYTES}
+    return series("megabytes of log", "MB", sizes, bench.rounds)
 
 
 def _log(path: Path, size: int) -> Path:

@@ -43,7 +43,7 @@ def _table(rows: list[Row]) -> str:
 
 def _line(row: Row) -> str:
     size = "" if row.size is None else f"{row.size:,}"
-    spread = f"{_figure(row.low)} – {_figure(row.high)}"
+    spread = f"{_figure(row.low)} to {_figure(row.high)}"
     cells = (row.case, size, row.tool, row.against, f"**{_figure(row.ratio)}**", spread, row.rounds)
     return f"| {' | '.join(map(str, cells))} |\n"
 

@@ -9,7 +9,6 @@ import http.server
 import json
 import shutil
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.project import Project
@@ -17,6 +16,7 @@ from tests.small import CATALOG, make_wheel, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _JSON = "application/vnd.pypi.simple.v1+json"
 

@@ -87,19 +87,22 @@ def compare(
 ) -> list[Row]:
     """Return one row per other contestant: how many times as long ``tool`` took."""
     return [
-        make_row(case, tool, other, seconds[tool], seconds[other], size)
+        make_row(case, (tool, other), (seconds[tool], seconds[other]), size)
         for other in seconds
         if other != tool
     ]
 
 
 def make_row(
-    case: str, tool: str, against: str, ours: list[float], theirs: list[float], size: int | None
+    case: str,
+    names: tuple[str, str],
+    seconds: tuple[list[float], list[float]],
+    size: int | None = None,
 ) -> Row:
     """Return the row of two contestants that were timed in the same rounds."""
-    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    ratios = [mine / other for mine, other in zip(*seconds, strict=True)]
     low, middle, high = (
         statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     )
-    return Row(case, tool, against, round(middle, 3), round(low, 3), round(high, 3),
+    return Row(case, *names, round(middle, 3), round(low, 3), round(high, 3),
                len(ratios), size)  # fmt: skip

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.generated import make_packages, make_project, name_of, serve
-from benchmarks.growth import growth
+from benchmarks.growth import series
 from benchmarks.harness import Contestant, compare, interleave
 from benchmarks.workbench import PROVISION, UV, Workbench, call
 from provision.artifacts.pip_config import read_pip_config
@@ -19,6 +18,8 @@ from provision.resolver.uv import compile_argv
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from benchmarks.harness import Row
     from provision.core.project import Project
 
@@ -83,36 +84,44 @@ def _packages(bench: Workbench) -> list[Row]:
     return _series(bench, "packages", {size: (1, size) for size in PACKAGES})
 
 
-def _series(bench: Workbench, case: str, sizes: dict[int, tuple[int, int]]) -> list[Row]:
-    found: list[Row] = []
-    taken: dict[int, list[float]] = {}
-    for size, (targets, packages) in sizes.items():
-        seconds = _generated(bench, bench.folder / f"{case}-{size}", targets, packages)
-        found += compare(f"generated {case}", seconds, _TOOL, size=size)
-        taken[size] = seconds[_TOOL]
-    return [*found, *growth(f"generated {case}", _TOOL, case, taken)]
+def _series(bench: Workbench, case: str, shapes: dict[int, tuple[int, int]]) -> list[Row]:
+    with contextlib.ExitStack() as stack:
+        sizes = {}
+        for size, (targets, packages) in shapes.items():
+            folder = bench.folder / f"{case}-{size}"
+            make_packages(folder / "index", packages)
+            url = stack.enter_context(serve(folder / "index"))
+            sizes[size] = _generated(bench, folder, url, targets)
+            if targets == 1 and packages <= PIP_COMPILE_UP_TO:
+                sizes[size].append(_pip_compile(folder, url))
+        return series(f"generated {case}", case, sizes, bench.rounds)
 
 
-def _generated(
-    bench: Workbench, folder: Path, targets: int, packages: int
-) -> dict[str, list[float]]:
-    """Time the tools on generated targets; each has its own warm cache."""
-    make_packages(folder / "index", packages)
+def _generated(bench: Workbench, folder: Path, url: str, targets: int) -> list[Contestant]:
+    """Return the contestants on generated targets; each size has its own warm cache."""
     project = make_project(folder / "project", targets, name_of(1))
-    with serve(folder / "index") as url:
-        env = {"UV_CACHE_DIR": str(folder / "cache"), "UV_DEFAULT_INDEX": url,
-               "PIP_INDEX_URL": url, "PIP_CACHE_DIR": str(folder / "pip-cache"),
-               "NO_PROXY": "127.0.0.1"}  # fmt: skip
-        bare = [_compile(bench, path.stem, {}, project) for path in project.specs.glob("*.toml")]
-        ours = [*PROVISION, "lock", "--project", str(project.root)]
-        contestants = [
-            Contestant(_UV, lambda: call(*bare, env=env)),
-            Contestant(_TOOL, lambda: call(ours, env=env)),
-        ]
-        if targets == 1 and packages <= PIP_COMPILE_UP_TO:
-            source = bench.folder / "target-00.in"
-            compile_ = [sys.executable, "-m", "piptools", "compile", "--quiet", "--no-config",
-                        "--generate-hashes", "--output-file", str(folder / "pins.txt"),
-                        str(source)]  # fmt: skip
-            contestants.append(Contestant("pip-compile", lambda: call(compile_, env=env)))
-        return interleave(contestants, bench.rounds)
+    env = _environment(folder, url)
+    bare = [_compile(bench, path.stem, {}, project) for path in project.specs.glob("*.toml")]
+    ours = [*PROVISION, "lock", "--project", str(project.root)]
+    return [
+        Contestant(_TOOL, lambda: call(ours, env=env)),
+        Contestant(_UV, lambda: call(*bare, env=env)),
+    ]
+
+
+def _pip_compile(folder: Path, url: str) -> Contestant:
+    source, pins = folder / "source.in", folder / "pins.txt"
+    source.write_text(name_of(1), encoding="utf-8")
+    compile_ = [sys.executable, "-m", "piptools", "compile", "--quiet", "--no-config",
+                "--generate-hashes", "--output-file", str(pins), str(source)]  # fmt: skip
+    return Contestant("pip-compile", lambda: call(compile_, env=_environment(folder, url)))
+
+
+def _environment(folder: Path, url: str) -> dict[str, str]:
+    return {
+        "UV_CACHE_DIR": str(folder / "cache"),
+        "UV_DEFAULT_INDEX": url,
+        "PIP_CACHE_DIR": str(folder / "pip-cache"),
+        "PIP_INDEX_URL": url,
+        "NO_PROXY": "127.0.0.1",
+    }
