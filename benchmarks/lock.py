@@ -11,7 +11,7 @@ from benchmarks.growth import series
 from benchmarks.harness import Contestant, compare, interleave
 from benchmarks.workbench import PROVISION, UV, Workbench, call
 from provision.artifacts.pip_config import read_pip_config
-from provision.catalog.snapshot import catalog_digest
+from provision.catalog.digest import catalog_digest
 from provision.resolver import local_index
 from provision.resolver.resolver import offered
 from provision.resolver.uv import compile_argv
