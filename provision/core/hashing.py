@@ -75,16 +75,20 @@ def _wait_for_parent() -> None:
 
 
 def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:
-    # Plain reads: file_digest() and file objects allocate a buffer per file, which for thousands of
-    # small files costs a third of the time (0.26 s against 0.19 s for 20,000 files).
-    found = {}
-    for name in names:
-        digest = hashlib.sha256()
-        descriptor = os.open(extended(f"{folder}/{name}"), _READ)
-        try:
-            while piece := os.read(descriptor, _PIECE):
-                digest.update(piece)
-        finally:
-            os.close(descriptor)
-        found[name] = digest.hexdigest()
-    return found
+    return {name: _sha256_by_reads(extended(f"{folder}/{name}")) for name in names}
+
+
+def _sha256_by_reads(path: str) -> str:
+    """Return the SHA-256 of a file, without a file object.
+
+    file_digest() and file objects allocate a buffer per file, which for thousands of small files
+    takes a quarter of the time.
+    """
+    digest = hashlib.sha256()
+    descriptor = os.open(path, _READ)
+    try:
+        while piece := os.read(descriptor, _PIECE):
+            digest.update(piece)
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()
