@@ -187,9 +187,18 @@ def wine(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Time a build against bare uv and pip; prints ratios."""
-    (HERE / ".cache").mkdir(exist_ok=True)
-    tool(session, "benchmarks.build")
+    """Measure against other tools; after --: subjects (build, lock …) and --rounds N."""
+    ensure_tools(dev=True)
+    # The tools to compare with and matplotlib stay out of .tools, whose start-up is measured.
+    prefix = HERE / ".cache" / "bench"
+    python = str(prefix / BIN.name / f"python{EXE}")
+    prefix.parent.mkdir(exist_ok=True)
+    uv = [str(BIN / f"uv{EXE}")]
+    session.run(*uv, "venv", "--quiet", "--no-config", "--clear", str(prefix), external=True)
+    session.run(*uv, "pip", "sync", "--quiet", "--no-config", "--require-hashes", "--python",
+                python, str(LOCKS / "bench.txt"), external=True)  # fmt: skip
+    tool(session, "benchmarks", "--tools", python, *session.posargs)
+    session.run(python, "-m", "benchmarks.plot", external=True)
 
 
 @nox.session
@@ -239,8 +248,9 @@ def update_tools(session: nox.Session) -> None:
     compile_ = ["uv", "pip", "compile", "--universal", "--generate-hashes",
                 "--quiet", "--upgrade", "--no-config", "--python-version", "3.11",
                 "--custom-compile-command", "nox -s update-tools"]  # fmt: skip
-    groups = {"uv.txt": ["uv"], "requirements.txt": ["tools"], "dev.txt": ["tools", "dev"]}
+    groups = {"uv.txt": ["uv"], "requirements.txt": ["tools"], "dev.txt": ["tools", "dev"],
+              "bench.txt": ["bench"]}  # fmt: skip
     for name, parts in groups.items():
         chosen = [word for part in parts for word in ("--group", part)]
-        source = [] if name == "uv.txt" else ["pyproject.toml"]
+        source = [] if name in {"uv.txt", "bench.txt"} else ["pyproject.toml"]
         tool(session, *compile_, *source, *chosen, "--output-file", str(LOCKS / name))

@@ -1,95 +1,212 @@
-"""Time a build against what it is made of: bare uv, and pip; ratios, from one run.
+"""Builds of cpu-linux: cold and warm caches, nothing to do, one package changed, a damaged file.
 
-``nox -s bench`` runs it. Everything comes from warm caches, so that the disk and the processor are
-measured, not the network. Each round runs every command once, and the median of the rounds counts;
-pip, which takes a minute and more, runs once.
+Provision hashes every installed file, which the other tools do not; the row against ``uv and
+sha256sum`` compares with a shell script that does the same.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 import shutil
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from benchmarks.harness import Contestant, Row, compare, interleave
+from benchmarks.verify import sha256sum
+from benchmarks.workbench import PYTHON, TARGET, UV, Workbench, call
 from provision.artifacts.pip_config import read_pip_config
-from provision.installer import uv
+from provision.installer.uv import interpreter
+from provision.lockfile.pip import read_lock, render_requirements
+from tests.small import artifact, make_wheel
 
-ROOT = Path(__file__).parents[1]
-LOCK = ROOT / "lockfiles" / "cpu-linux" / "requirements.txt"
-ROUNDS = 3
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-
-def timed(*commands: list[str]) -> float:
-    """Return how many seconds some commands take, one after the other."""
-    started = time.monotonic()
-    for command in commands:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.monotonic() - started
+CHANGED = "iniconfig"  # small, pure and required by pytest alone
+_LOCKED = ["--no-deps", "--require-hashes"]
 
 
-def main() -> None:
-    """Run the rounds and print a line per figure."""
-    with tempfile.TemporaryDirectory(dir=ROOT / ".cache") as folder:
-        print(report(rounds(Path(folder))))
+def rows(bench: Workbench) -> list[Row]:
+    """Return the rows of every kind of build."""
+    return [*_warm(bench), *_no_op(bench), *_changed(bench), *_repaired(bench), *_cold(bench)]
 
 
-def rounds(folder: Path) -> dict[str, list[float]]:
-    """Return the seconds of each command in each round, after one that is not counted."""
-    project = folder / "project"
-    for part in ("envs", "lockfiles", "smoke"):
-        shutil.copytree(ROOT / part, project / part)
-    found: dict[str, list[float]] = {}
-    for number in range(ROUNDS + 1):
-        for name, seconds in one_round(folder, project).items():
-            if number:
-                found.setdefault(name, []).append(seconds)
-    return found | {"bare pip": [by_pip(folder)]}
+def _warm(bench: Workbench) -> list[Row]:
+    """Compare builds from uv's warm cache, with the indexes and wheelhouses of this user."""
+    prefix = bench.folder / "uv"
+    build = bench.provision("build", TARGET, "--no-smoke")
+    bare = [_venv(prefix), _install(bench, prefix, *_links())]
+    remove = functools.partial(shutil.rmtree, prefix, ignore_errors=True)
 
+    def bare_and_hashed() -> None:
+        call(*bare)
+        sha256sum(prefix)
 
-def one_round(folder: Path, project: Path) -> dict[str, float]:
-    """Run every command once, from nothing."""
-    program, python = uv.uv_program(), uv.interpreter("3.11")
-    links = [
-        word for house in read_pip_config().wheelhouses for word in ("--find-links", str(house))
-    ]
-    built = [sys.executable, "-I", "-m", "provision", "build", "cpu-linux", "--no-smoke"]
-    by_uv = folder / "uv"
-    locked = ["--no-deps", "--require-hashes", "-r", str(LOCK), *links]
-    for old in (by_uv, project / ".envs"):
-        shutil.rmtree(old, ignore_errors=True)
-    return {
-        "bare uv": timed(
-            [program, "venv", "--no-config", "--python", python, str(by_uv)],
-            [program, "pip", "install", "--no-config", "--python", str(by_uv), *locked],
-        ),
-        "provision build": timed([*built, "--project", str(project)]),
-        "nothing to do": timed([*built, "--project", str(project)]),
-    }
-
-
-def by_pip(folder: Path) -> float:
-    """Return how many seconds venv and pip take for the same lock."""
-    made = folder / "pip"
-    return timed(
-        [uv.interpreter("3.11"), "-m", "venv", str(made)],
-        [str(made / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--require-hashes",
-         "-r", str(LOCK)],
-    )  # fmt: skip
-
-
-def report(found: dict[str, list[float]]) -> str:
-    """Return the medians, and their ratios to a build."""
-    middle = {name: statistics.median(values) for name, values in found.items()}
-    ours = middle["provision build"]
-    return "\n".join(
-        f"{name:<16} {value:7.2f} s   build / this = {ours / value:6.2f}"
-        for name, value in middle.items()
+    environments = bench.project() / ".envs"
+    seconds = interleave(
+        [
+            Contestant("uv", lambda: call(*bare), remove),
+            Contestant("uv and sha256sum", bare_and_hashed, remove),
+            Contestant("provision", lambda: call(build), lambda: _remove(environments)),
+        ],
+        bench.rounds,
     )
+    return compare("warm cache", seconds, "provision")
 
 
-if __name__ == "__main__":
-    main()
+def _no_op(bench: Workbench) -> list[Row]:
+    """Compare commands that find out that there is nothing to do."""
+    bench.built()
+    prefix = bench.folder / "uv-no-op"
+    # pip-sync needs a pip in the environment, and leaves it there.
+    call([*_venv(prefix), "--seed"], _install(bench, prefix, *_links()))
+    seconds = interleave(
+        [
+            Contestant("uv", lambda: call(_install(bench, prefix, *_links()))),
+            Contestant("pip-sync", lambda: call(_pip_sync(bench, prefix, *_links()))),
+            Contestant("provision", lambda: call(bench.provision("build", TARGET, "--no-smoke"))),
+        ],
+        bench.rounds,
+    )
+    return compare("nothing to do", seconds, "provision")
+
+
+def _changed(bench: Workbench) -> list[Row]:
+    """Compare what follows when one locked package gets another version."""
+    old = bench.lock().read_text(encoding="utf-8")
+    new = _with_new_version(bench.lock(), bench.wheelhouse())
+    env, links, build = _offline(bench)
+    prefix = bench.folder / "uv-changed"
+    call(_venv(prefix))
+    install = _install(bench, prefix, *links)
+
+    def write(text: str) -> None:
+        bench.lock().write_text(text, encoding="utf-8")
+
+    def go_back() -> None:
+        write(old)
+        call(build, env=env)
+        current = (bench.project() / ".envs" / TARGET / "current").resolve()
+        for folder in current.parent.iterdir():
+            if folder.is_dir() and folder.resolve() != current and folder.name != "reports":
+                shutil.rmtree(folder)
+        write(new)
+
+    def go_back_in_place() -> None:
+        write(old)
+        call(install, env=env)
+        write(new)
+
+    seconds = interleave(
+        [
+            Contestant("uv, in place", lambda: call(install, env=env), go_back_in_place),
+            Contestant(
+                "uv, new environment",
+                lambda: call(_venv(prefix), install, env=env),
+                functools.partial(shutil.rmtree, prefix),
+            ),
+            Contestant("provision", lambda: call(build, env=env), go_back),
+        ],
+        bench.rounds,
+    )
+    write(old)
+    return compare("one package changed", seconds, "provision")
+
+
+def _repaired(bench: Workbench) -> list[Row]:
+    """Compare mending one edited file; uv is told which package it is in."""
+    env, links, build = _offline(bench)
+    prefix = bench.folder / "uv-repaired"
+    call(_venv(prefix), _install(bench, prefix, *links), env=env)
+    call(build, env=env)
+    mend = [*_install(bench, prefix, *links), "--reinstall-package", CHANGED]
+    supply = ["--no-smoke", "--offline", "--wheelhouse", str(bench.wheelhouse())]
+    repair = [*bench.provision("verify", TARGET, "--deep", "--repair"), *supply]
+    current = bench.project() / ".envs" / TARGET / "current"
+    seconds = interleave(
+        [
+            Contestant("uv", lambda: call(mend, env=env), lambda: _damage(prefix)),
+            Contestant("provision", lambda: call(repair, env=env), lambda: _damage(current)),
+        ],
+        bench.rounds,
+    )
+    return compare("one file damaged", seconds, "provision")
+
+
+def _cold(bench: Workbench) -> list[Row]:
+    """Compare builds with empty caches from a folder of wheels; pip takes most of a minute."""
+    env, links, build = _offline(bench)
+    prefix = bench.folder / "cold"
+
+    def empty() -> None:
+        for folder in (prefix, Path(env["UV_CACHE_DIR"]), bench.project() / ".envs"):
+            _remove(folder)
+
+    by_pip = [str(prefix / "bin" / "python"), "-I", "-m", "pip", "install", "--quiet",
+              "--no-cache-dir", *_LOCKED, "-r", str(bench.lock()), *links]  # fmt: skip
+    venv = [interpreter(PYTHON), "-m", "venv", str(prefix)]
+    contestants: dict[str, Callable[[], None]] = {
+        "uv": lambda: call(_venv(prefix), _install(bench, prefix, *links), env=env),
+        "pip --require-hashes": lambda: call(venv, by_pip, env=env),
+        "pip-sync": lambda: call(venv, _pip_sync(bench, prefix, *links), env=env),
+        "provision": lambda: call(build, env=env),
+    }
+    seconds = interleave(
+        [Contestant(name, work, empty) for name, work in contestants.items()],
+        max(1, bench.rounds // 3),
+        warm_up=False,
+    )
+    return compare("cold cache", seconds, "provision")
+
+
+def _venv(prefix: Path) -> list[str]:
+    return [UV, "venv", "--no-config", "--python", interpreter(PYTHON), str(prefix)]
+
+
+def _install(bench: Workbench, prefix: Path, *more: str) -> list[str]:
+    return [UV, "pip", "install", "--no-config", "--python", str(prefix), *_LOCKED,
+            "-r", str(bench.lock()), *more]  # fmt: skip
+
+
+def _pip_sync(bench: Workbench, prefix: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "piptools", "sync", "--no-config", "--quiet",
+            "--python-executable", str(prefix / "bin" / "python"), str(bench.lock()),
+            *more]  # fmt: skip
+
+
+def _links() -> list[str]:
+    return [
+        word for folder in read_pip_config().wheelhouses for word in ("--find-links", str(folder))
+    ]
+
+
+def _offline(bench: Workbench) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return what makes every tool work from one folder of wheels and a cache of its own."""
+    wheels = str(bench.wheelhouse())
+    env = {"UV_CACHE_DIR": str(bench.folder / "cache"), "PIP_FIND_LINKS": wheels}
+    build = [*bench.provision("build", TARGET, "--no-smoke"), "--offline", "--wheelhouse", wheels]
+    return env, ["--no-index", "--find-links", wheels], build
+
+
+def _with_new_version(lock: Path, wheelhouse: Path) -> str:
+    """Put a new version of a package into a wheelhouse; return the lock that names it."""
+    wheel = make_wheel(wheelhouse, CHANGED, "99.0", {f"{CHANGED}/__init__.py": "version = 99\n"})
+    old = read_lock(lock.parent)
+    made = {CHANGED: replace(artifact(wheel), index="default")}
+    header = {key: value for key, value in old.header.items() if key != "schema"}
+    return render_requirements(header, [made.get(a.name, a) for a in old.artifacts])
+
+
+def _damage(prefix: Path) -> None:
+    """Edit one installed file without touching uv's cache, to which it is linked."""
+    (path,) = prefix.glob(f"lib/python3.*/site-packages/{CHANGED}/__init__.py")
+    text = path.read_bytes() + os.linesep.encode()
+    path.unlink()
+    path.write_bytes(text)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

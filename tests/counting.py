@@ -13,13 +13,14 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import io
+    from collections.abc import Callable
 
 # typing, json, pathlib and their kind are imported after the command, or they would not be counted.
 OUT, ROOT, *WORDS = sys.argv[1:]
 BEFORE = frozenset(sys.modules)
 STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec", "os.system")
 MACHINE = {"pynvml"}  # loaded only where there is an NVIDIA driver
+HASHING = "provision.core.hashing"
 BLOCK = 4096  # bytes: a version that is a letter longer is not more to read
 
 processes: list[str] = []
@@ -53,17 +54,21 @@ def _name(program: object) -> str:
 
 
 def count_hashes() -> None:
-    """Count the files that are hashed, which no audit event tells, once hashlib is there."""
-    hashlib = sys.modules.get("hashlib")
-    real = getattr(hashlib, "file_digest", None)
-    if hashlib is None or real is None or real.__name__ == "counted":
-        return
+    """Count the files that are hashed, which no audit event tells, once the modules are there."""
+    for module, function in (("hashlib", "file_digest"), (HASHING, "_sha256_by_reads")):
+        real = getattr(sys.modules.get(module), function, None)
+        if real is not None and real.__name__ != "counted":
+            setattr(sys.modules[module], function, counting_calls(real))
 
-    def counted(stream: io.FileIO, algorithm: str) -> object:
-        hashed.append(str(stream.name).removeprefix(ROOT))
-        return real(stream, algorithm)
 
-    hashlib.file_digest = counted  # type: ignore[attr-defined]
+def counting_calls(real: Callable[..., object]) -> Callable[..., object]:
+    """Return a function that also notes the file, an open one or a path, that it is given."""
+
+    def counted(file: object, *others: object) -> object:
+        hashed.append(str(getattr(file, "name", file)).removeprefix(ROOT))
+        return real(file, *others)
+
+    return counted
 
 
 sys.addaudithook(notice)

@@ -24,7 +24,7 @@ from provision.lockfile.pip import PIP_LAYER, Artifact, render_requirements
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 TARGET = "tiny"
@@ -48,13 +48,13 @@ sys.exit(broken)
 """
 
 
-def make_wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
+def make_wheel(
+    folder: Path, name: str, version: str, files: dict[str, str], requires: Sequence[str] = ()
+) -> Path:
     """Write a pure wheel, the same bytes each time."""
     info = f"{name}-{version}.dist-info"
     members = {path: text.encode() for path, text in files.items()}
-    members[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
-    )
+    members[f"{info}/METADATA"] = metadata(name, version, requires).encode()
     members[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     record = "".join(f"{path},{_record_hash(data)},{len(data)}\n" for path, data in members.items())
     members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
@@ -64,6 +64,12 @@ def make_wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> 
         for path, data in members.items():
             archive.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), data)
     return wheel
+
+
+def metadata(name: str, version: str, requires: Sequence[str] = ()) -> str:
+    """Return the core metadata of a wheel."""
+    lines = "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
+    return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}"
 
 
 def _record_hash(data: bytes) -> str:

@@ -1,7 +1,8 @@
-"""Bring artifacts into a folder by their hashes: from wheelhouses, else from where the lock says.
+"""Collect many locked artifacts in a folder: from wheelhouses, else by parallel downloads.
 
-Whatever lies in the folder afterwards is what the lock names: a file gets its final name only when
-its sha256 is right. A download that was cut short goes on where it stopped.
+This module decides which files are needed, where each comes from, and whether its hash is right;
+:mod:`provision.artifacts.resumable_download` transfers a single file. A file gets its final name
+only after its SHA-256 was compared with the lock, so every named file in a folder is verified.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.artifacts.resumable_download import download
-from provision.artifacts.wheelhouse import damaged_folders, find_artifacts
+from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts
 from provision.core import network
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
@@ -30,18 +31,17 @@ if TYPE_CHECKING:
     from provision.lockfile.conda import CondaPackage
     from provision.lockfile.pip import Artifact
 
-PARTIAL = ".partial"  # the folder of files that are not yet whole and known to be right
-_AT_ONCE = 8
+PARTIAL = ".partial"  # the folder of files that are incomplete or not yet verified
 
 
 @dataclass(frozen=True, slots=True)
 class WantedFile:
-    """One file to have.
+    """One file that is needed.
 
     Attributes:
         filename: Its name in the folder.
         sha256: Hexadecimal.
-        size: Bytes; None where the lock does not tell.
+        size: Bytes; None where the lock has none.
         source: Its own URL, or that of the simple index (PEP 503, 691) that has it; None for uv's
             and pip's default index.
         project: The distribution's name on that index; None where ``source`` is the file's URL.
@@ -56,7 +56,7 @@ class WantedFile:
 
 @dataclass(frozen=True, slots=True)
 class MissingFile:
-    """A file that could not be had, and why."""
+    """A file that could not be obtained, and why."""
 
     filename: str
     sha256: str
@@ -69,12 +69,15 @@ class MissingFile:
 
 
 def wanted_wheel(artifact: Artifact, index_url: str | None) -> WantedFile:
-    """Return what to ask an index for a wheel."""
+    """Return the file of a locked wheel, to be found on a simple index."""
     return WantedFile(artifact.filename, artifact.sha256, artifact.size, index_url, artifact.name)
 
 
 def wanted_archive(package: CondaPackage) -> WantedFile:
-    """Return what to ask a channel for a conda package; ``$VARIABLES`` in its URL are filled in."""
+    """Return the archive of a conda package; ``$VARIABLES`` in its URL are expanded.
+
+    conda-lock writes credentials of private channels as variables, so that none is in a lock.
+    """
     url = os.path.expandvars(package.url)
     return WantedFile(package.filename, package.sha256, package.size, url, None)
 
@@ -87,28 +90,28 @@ def fetch_all(
     *,
     offline: bool = False,
 ) -> list[MissingFile]:
-    """Bring files into a folder; return those that could not be had, in the order asked for.
+    """Collect files in a folder; return those that could not be obtained, in the given order.
 
     Args:
         wanted: The files.
-        folder: Where to; what lies there already with the right hash is kept.
-        wheelhouses: Folders to copy from before any server is asked.
-        progress: Hears of each download, and of files that are not what the lock names.
-        offline: Ask no server.
+        folder: The destination; a file that it already holds with the right hash is kept.
+        wheelhouses: Folders to copy from before any download.
+        progress: Receives a line per download, and per file whose hash is wrong.
+        offline: Download nothing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rest = _from_folders(list(wanted), folder, [folder, *wheelhouses], progress)
-    for item in rest:  # what still lies under that name is not it
+    for item in rest:  # a file of that name has the wrong hash
         (folder / item.filename).unlink(missing_ok=True)
     if offline:
         return [_missing(item, "it is in no wheelhouse, and --offline was given") for item in rest]
     if not rest:
         return []
-    with network.session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
-        # The largest first, so that none of them is left to run alone at the end.
-        order = sorted(rest, key=lambda item: -(item.size or 0))
-        ended = pool.map(lambda item: _download(shared, item, folder, progress), order)
-        failed = dict(zip(order, ended, strict=True))
+    with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
+        # Largest first, so that none of them is left to run alone at the end.
+        queue = sorted(rest, key=lambda item: -(item.size or 0))
+        ended = pool.map(lambda item: _download(session, item, folder, progress), queue)
+        failed = dict(zip(queue, ended, strict=True))
     return [_missing(item, why) for item in rest if (why := failed[item])]
 
 
@@ -119,12 +122,13 @@ def _missing(item: WantedFile, why: str) -> MissingFile:
 def _from_folders(
     wanted: list[WantedFile], folder: Path, wheelhouses: Sequence[Path], progress: Progress
 ) -> list[WantedFile]:
-    for house in wheelhouses:
-        found = find_artifacts(wanted, [house])
-        spoilt = set(damaged_folders(found))
-        for path in sorted(spoilt):
-            progress.note(f"left aside {path}: its sha256 is not the lock's")
-        good = {item: path for item, path in found.items() if path not in spoilt}
+    # One wheelhouse at a time: a damaged file in the first must not hide a good one in the next.
+    for wheelhouse in wheelhouses:
+        found = find_artifacts(wanted, [wheelhouse])
+        damaged = set(damaged_artifacts(found))
+        for path in sorted(damaged):
+            progress.note(f"ignored {path}: its sha256 is not the lock's")
+        good = {item: path for item, path in found.items() if path not in damaged}
         for item, path in good.items():
             _copy(path, folder / item.filename)
         wanted = [item for item in wanted if item not in good]
@@ -147,44 +151,44 @@ def _copy(source: Path, path: Path) -> None:
         ) from error
 
 
-def _download(shared: Session, item: WantedFile, folder: Path, progress: Progress) -> str:
-    """Download a file; return why that failed, or ""."""
+def _download(session: Session, item: WantedFile, folder: Path, progress: Progress) -> str:
+    """Download and verify a file; return why that failed, or ""."""
     try:
-        url = str(item.source) if item.project is None else _find(shared, item)
-        part = download(shared, url, folder / PARTIAL, item.filename, _ignore)
+        url = str(item.source) if item.project is None else _file_url(session, item)
+        part = download(session, url, folder / PARTIAL, item.filename, _ignore)
     except ToolError as error:
         return _reason(error)
     if (digest := sha256_file(part)) != item.sha256:
         part.unlink()
-        return f"the server gives another file under this name, sha256 {digest}"
+        return f"the server has another file of this name, sha256 {digest}"
     part.replace(folder / item.filename)
     progress.step(f"  {item.filename}, {size((folder / item.filename).stat().st_size)}")
     return ""
 
 
 def _ignore(filename: str, done: int, total: int | None) -> None:
-    """Hear of a piece that arrived: several files arrive at once, so only whole ones are told."""
+    """Report nothing per chunk: with several files in transfer only whole files are reported."""
 
 
-def _find(shared: Session, item: WantedFile) -> str:
-    for package in list_files(shared, item.source, str(item.project)):
+def _file_url(session: Session, item: WantedFile) -> str:
+    for package in list_files(session, item.source, str(item.project)):
         if package.filename == item.filename:
             return str(package.url)
     raise ToolError("its index does not list it")
 
 
-def list_files(shared: Session, index: str | None, project: str) -> list[DistributionPackage]:
+def list_files(session: Session, index: str | None, project: str) -> list[DistributionPackage]:
     """Return the files of a distribution on a simple index; None is the default index.
 
     Raises:
         ToolError: The index does not answer, or does not know the distribution.
     """
-    import pypi_simple  # noqa: PLC0415 - only a file that is not here is asked for
+    import pypi_simple  # noqa: PLC0415 - slow to import, and needed for downloads only
     import requests  # noqa: PLC0415
 
-    asked = pypi_simple.PyPISimple(index or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=shared)
+    client = pypi_simple.PyPISimple(index or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=session)
     try:
-        return asked.get_project_page(project, timeout=network.TIMEOUT).packages
+        return client.get_project_page(project, timeout=network.TIMEOUT).packages
     except pypi_simple.NoSuchProjectError as error:
         raise ToolError("its index does not know the distribution") from error
     except (requests.RequestException, pypi_simple.UnsupportedContentTypeError) as error:
@@ -192,7 +196,7 @@ def list_files(shared: Session, index: str | None, project: str) -> list[Distrib
 
 
 def _reason(error: ToolError) -> str:
-    """Return why a file did not come, without its address, which may hold a password."""
+    """Return why a download failed, without the URL, which may hold a password."""
     cause = error.__cause__
     reply = getattr(cause, "response", None)
     if reply is not None:

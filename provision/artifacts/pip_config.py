@@ -1,8 +1,8 @@
-"""Where this user wants packages taken from: pip's configured mirror and folders of wheels.
+"""The user's package sources: the mirror and the wheelhouses of pip's configuration.
 
-Read on purpose, because a mirror or a folder of wheels is a wish about the network and cannot
-change what is installed: hashes decide. ``extra-index-url`` is left alone, also on purpose: a
-second index with a package of the same name is how dependency confusion works.
+A mirror or a wheelhouse cannot change what is installed, because the lock has the hashes, so both
+are honoured. ``extra-index-url`` is ignored on purpose: a second index with a package of the same
+name is how dependency confusion works.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _SECTIONS = ("global", "download", "install")
 
 
 class PipConfig(NamedTuple):
-    """What pip's configuration says about this machine.
+    """Package sources from pip's configuration.
 
     Attributes:
-        index_url: The mirror that stands for the default index; None for the tool's own default.
+        index_url: The mirror of the default index; None for the tool's own default.
             May hold credentials: never write it into a lock, a record or a log.
         wheelhouses: Folders of artifacts.
     """
@@ -58,8 +58,8 @@ def read_pip_config(env: Mapping[str, str] | None = None) -> PipConfig:
 def config_files(env: Mapping[str, str]) -> list[Path]:
     """Return the files that pip reads, later ones winning; they need not exist.
 
-    The file inside a virtual environment is left out: the toolkit's own says nothing about its
-    user. See https://pip.pypa.io/en/stable/topics/configuration/.
+    The file inside a virtual environment is left out: the toolkit's own is not its user's. See
+    https://pip.pypa.io/en/stable/topics/configuration/.
     """
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return []
@@ -89,7 +89,7 @@ def _settings(path: Path) -> dict[str, str]:
         raise UsageError(
             f"cannot read pip's configuration {path}",
             evidence=str(error).splitlines()[0],
-            remedy="mend the file; `pip config debug` shows how pip reads it",
+            remedy="correct the file; `pip config debug` shows how pip reads it",
         ) from error
     found: dict[str, str] = {}
     for section in _SECTIONS:

@@ -1,4 +1,8 @@
-"""Fetch a file over HTTP into a folder, going on where an earlier attempt broke off."""
+"""Transfer one file over HTTP, resuming an earlier attempt that was cut short.
+
+Nothing is verified here: :mod:`provision.artifacts.parallel_fetch` chooses the files, runs several
+transfers at once and compares the hashes.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +16,33 @@ if TYPE_CHECKING:
 
     from requests import Response, Session
 
-_CHUNK = 1 << 16  # what is in the last, broken piece is lost
+_CHUNK = 1 << 16  # bytes; a broken connection loses at most one chunk
 _ATTEMPTS = 3
 
 
 class OnBytes(Protocol):
-    """Told of each piece that arrives."""
+    """Called after each chunk, with the bytes so far and the total where it is known."""
 
     def __call__(self, filename: str, done: int, total: int | None) -> None:  # noqa: D102
         ...
 
 
 def download(session: Session, url: str, folder: Path, filename: str, on_bytes: OnBytes) -> Path:
-    """Return the path of a file, downloaded whole.
+    """Download a file and return its path.
 
-    A part that an earlier attempt left is gone on with only if the server says that it still has
-    that very file (its ETag); otherwise the download starts over.
+    An earlier part is resumed only if the server confirms by its ETag that the file is unchanged
+    (``If-Range``); joining the halves of two different files would only show at the end, when
+    their hash is wrong. Otherwise the download starts over.
 
     Args:
         session: From :func:`provision.core.network.session`.
-        url: Where the file is.
-        folder: Where it goes; the part is kept there when the network fails.
-        filename: Its name there.
-        on_bytes: Told of each piece.
+        url: Address of the file.
+        folder: The destination; an incomplete part stays there when the network fails.
+        filename: The file's name in the folder.
+        on_bytes: Called after each chunk.
 
     Raises:
-        ToolError: The server refuses, or the connection broke off each time.
+        ToolError: The server refused, or the connection broke at each attempt.
     """
     import requests  # noqa: PLC0415
 
@@ -59,6 +64,7 @@ def download(session: Session, url: str, folder: Path, filename: str, on_bytes: 
 
 
 def _range(part: Path, tag: Path) -> dict[str, str]:
+    # Ranges of a compressed transfer would count compressed bytes.
     headers = {"Accept-Encoding": "identity"}
     if part.is_file() and tag.is_file():
         headers["Range"] = f"bytes={part.stat().st_size}-"
@@ -71,16 +77,16 @@ def _save(reply: Response, part: Path, tag: Path, filename: str, on_bytes: OnByt
     if not resumed:
         part.unlink(missing_ok=True)
         tag.unlink(missing_ok=True)
-        # A weak ETag promises the same meaning, not the same bytes.
+        # A weak ETag promises equivalent content, not the same bytes (RFC 9110, 8.8.1).
         if (etag := reply.headers.get("ETag", "")) and not etag.startswith("W/"):
             tag.write_text(etag, encoding="utf-8")
     done = part.stat().st_size if resumed else 0
     length = reply.headers.get("Content-Length")
     total = done + int(length) if length else None
     with part.open("ab") as stream:
-        for piece in reply.iter_content(_CHUNK):
-            stream.write(piece)
-            done += len(piece)
+        for chunk in reply.iter_content(_CHUNK):
+            stream.write(chunk)
+            done += len(chunk)
             on_bytes(filename, done, total)
 
 
@@ -90,5 +96,5 @@ def _failed(filename: str, error: Exception, part: Path) -> ToolError:
         f"could not download {filename}",
         evidence=str(error),
         cause=f"{kept} bytes arrived and are kept" if kept else "",
-        remedy="run it again; it goes on where it stopped",
+        remedy="run it again; the download resumes where it stopped",
     )

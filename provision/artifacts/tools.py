@@ -1,4 +1,4 @@
-"""The wheels that the toolkit itself needs on a platform, chosen from its own universal locks."""
+"""Choose the wheels of the toolkit's own tools for a platform, from its universal locks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from requests import Session
 
 LOCKS = ("uv.txt", "requirements.txt")
-_AT_ONCE = 8
 _MACHINE = {
     "linux-64": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
                  "platform_machine": "x86_64"},
@@ -33,7 +32,7 @@ _MACHINE = {
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One distribution of a universal lock: any of its files may be the one for a platform."""
+    """One distribution of a universal lock, with the hashes of its files for every platform."""
 
     name: str
     version: str
@@ -41,10 +40,10 @@ class Tool:
 
 
 def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
-    """Return what the locks in a folder ask for on a platform.
+    """Return the distributions that the locks in a folder require on a platform.
 
-    The patch version of the Python over there is unknown, so what only some patch versions need
-    is asked for as well.
+    The patch version of that machine's Python is unknown, so requirements of only some patch
+    versions are included.
 
     Args:
         folder: The folder of the tools' locks, as ``uv pip compile --universal`` writes them.
@@ -90,10 +89,10 @@ def choose_wheels(
         python: Minor version.
     """
 
-    def one(shared: Session, tool: Tool) -> WantedFile | MissingFile:
+    def one(session: Session, tool: Tool) -> WantedFile | MissingFile:
         try:
             found = _best(_local(tool, wheelhouses), platform, python) or _best(
-                _listed(shared, tool, index), platform, python
+                _listed(session, tool, index), platform, python
             )
         except ToolError as error:
             return missing(tool, error.what)
@@ -102,25 +101,25 @@ def choose_wheels(
     def missing(tool: Tool, why: str) -> MissingFile:
         return MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
 
-    with network.session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
-        chosen = list(pool.map(lambda tool: one(shared, tool), tools))
+    with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
+        chosen = list(pool.map(lambda tool: one(session, tool), tools))
     wanted = [item for item in chosen if isinstance(item, WantedFile)]
     return wanted, [item for item in chosen if isinstance(item, MissingFile)]
 
 
-def _local(tool: Tool, houses: Sequence[Path]) -> dict[str, tuple[str, str | None]]:
-    """Return file -> sha256 and address of what folders hold of a tool; they have no address."""
+def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, tuple[str, str | None]]:
+    """Return file -> sha256 and URL of a tool's wheels in wheelhouses; these have no URL."""
     stem = f"{tool.name.replace('-', '_')}-{tool.version}-"
-    paths = [path for house in houses for path in sorted(house.glob(f"{stem}*.whl"))]
+    paths = [path for wheelhouse in wheelhouses for path in sorted(wheelhouse.glob(f"{stem}*.whl"))]
     hashed = {path.name: sha256_file(path) for path in paths}
     return {name: (digest, None) for name, digest in hashed.items() if digest in tool.sha256s}
 
 
-def _listed(shared: Session, tool: Tool, index: str | None) -> dict[str, tuple[str, str | None]]:
-    """Return the same of what an index lists."""
+def _listed(session: Session, tool: Tool, index: str | None) -> dict[str, tuple[str, str | None]]:
+    """Return file -> sha256 and URL of a tool's wheels on an index."""
     return {
         package.filename: (digest, package.url)
-        for package in list_files(shared, index, tool.name)
+        for package in list_files(session, index, tool.name)
         if (digest := (package.digests or {}).get("sha256", "")) in tool.sha256s
     }
 

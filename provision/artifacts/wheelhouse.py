@@ -1,4 +1,4 @@
-"""Folders of artifacts: what is in them counts by its sha256, wherever it came from."""
+"""Wheelhouses: folders of artifacts, which are used only if their SHA-256 is in the lock."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from provision.core.hashing import sha256_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-# Bytes on disk per byte of an artifact that cannot be asked; measured on cpu-linux's wheels.
+
+# Installed bytes per byte of an artifact that is not at hand; measured on the wheels of cpu-linux.
 _UNPACKED = 3.3
 
 
 class NamedArtifact(Protocol):
-    """What is looked for: a wheel, a conda package, or anything else that has these."""
+    """A wheel, a conda package, or another file that a lock names."""
 
     @property
     def filename(self) -> str:
-        """Its name in a folder."""
+        """Name of the file."""
 
     @property
     def sha256(self) -> str:
@@ -27,17 +28,17 @@ class NamedArtifact(Protocol):
 
     @property
     def size(self) -> int | None:
-        """Bytes; None where that is not known."""
+        """Bytes; None where the lock has no size."""
 
 
 ItemT = TypeVar("ItemT", bound=NamedArtifact)
 
 
 def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:
-    """Return which artifacts lie in which file, by name and, where it is known, size.
+    """Return the file of each artifact that a folder holds, by name and, where known, size.
 
-    The hash is not looked at here: the installer does that while it unpacks, so that a gigabyte
-    is not read twice; :func:`damaged_folders` tells afterwards which file was at fault.
+    Hashes are not compared here: the installer does that while it unpacks, and a gigabyte should
+    not be read twice. If it fails, :func:`damaged_artifacts` finds the file at fault.
     """
     found = {}
     for artifact in artifacts:
@@ -49,13 +50,13 @@ def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[
     return found
 
 
-def damaged_folders(found: Mapping[ItemT, Path]) -> list[Path]:
-    """Return the files that are not what the lock names, by sha256."""
+def damaged_artifacts(found: Mapping[ItemT, Path]) -> list[Path]:
+    """Return the files whose SHA-256 is not the lock's."""
     return [path for item, path in found.items() if sha256_file(path) != item.sha256]
 
 
 def size_on_disk(artifacts: Iterable[ItemT], found: Mapping[ItemT, Path]) -> int:
-    """Return about how many bytes some artifacts take once they are installed."""
+    """Return the approximate size of some artifacts once they are installed, in bytes."""
     return sum(
         _unpacked(found[a]) if a in found else int((a.size or 0) * _UNPACKED) for a in artifacts
     )
@@ -68,4 +69,4 @@ def _unpacked(path: Path) -> int:
         with zipfile.ZipFile(path) as archive:
             return sum(entry.file_size for entry in archive.infolist())
     except (OSError, zipfile.BadZipFile):
-        return 0  # the installer will say what is wrong with it
+        return 0  # the installer reports the damage

@@ -1,4 +1,9 @@
-"""Lock -> a verified, proven, current generation; whole or not at all."""
+"""Build a target: from its lock to a verified generation that becomes ``current``.
+
+The order of the steps makes a build atomic. The folder gets its tag first, so that a killed build
+can be recognised and removed. The record is written after the verification and the checks, and the
+``current`` link is swapped last: until then the previous generation stays in use.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +40,8 @@ if TYPE_CHECKING:
     from provision.report.model import Report
     from provision.spec.model import Target
 
-# What the heavy half of a build needs is imported where it is used: finding out that there is
-# nothing to do takes a fraction of a second, of which imports would be the largest part.
+# Modules that only an actual build needs are imported where they are used: imports would be the
+# largest part of the time that a build with nothing to do takes.
 # ruff: noqa: PLC0415
 
 
@@ -46,9 +51,9 @@ class BuildRequest:
 
     Attributes:
         smoke: Run the quick checks.
-        absent: Why the target's device is not on this machine; empty where it is.
+        absent: Why the target's device is not on this machine; empty if it is present.
         stack: Reads the layers of this host; see :func:`provision.host.model.host_layers`.
-        fresh: Build even where a generation of this lock is there.
+        fresh: Build even if a generation of this lock exists.
     """
 
     project: Project
@@ -66,10 +71,10 @@ class BuildResult:
     """How a build ended.
 
     Attributes:
-        generation: In use now; None where the checks failed and nothing was changed.
-        plan: What was installed; None where an existing generation served.
-        verification: The comparison with the lock; None where an existing generation served.
-        report: Of the quick checks, where this run made them.
+        generation: The current one; None if the checks failed and nothing was changed.
+        plan: What was installed; None if an existing generation was used.
+        verification: The comparison with the lock; None if an existing generation was used.
+        report: Of the quick checks, if they ran.
     """
 
     target: str
@@ -79,43 +84,45 @@ class BuildResult:
     report: Report | None = None
 
 
-def build(order: BuildRequest, run: Run, progress: Progress) -> BuildResult:
-    """Bring a target's ``current`` to its lock, or leave everything as it was.
+def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
+    """Make a generation of the lock current, or leave everything as it was.
 
     Raises:
-        ToolError: An artifact cannot be had, the disk is full, a tool failed, or what was
-            installed is not what is locked, or lies deeper than Windows lets programs read.
+        ToolError: An artifact cannot be obtained, the disk is full, a tool failed, the installed
+            files differ from the lock, or their paths are too long for Windows.
     """
-    home = order.project.environments(order.target.name)
-    if ready := _ready(home, order):
-        return BuildResult(order.target.name, ready)
-    waiting = f"another build of {order.target.name} is running; waiting for it to end"
+    home = request.project.environments(request.target.name)
+    if ready := _ready(home, request):
+        return BuildResult(request.target.name, ready)
+    waiting = f"another build of {request.target.name} is running; waiting for it to end"
     with folder_lock(home, lambda: progress.note(waiting)) as held:
-        # Whatever this starts holds the lock too, so that nobody sweeps a folder in use.
+        # Child processes inherit the lock: if this process is killed while uv still writes, the
+        # next build must wait for uv before it removes the unfinished folder.
         run = functools.partial(run, pass_fds=(held,))
-        if ready := _ready(home, order):
-            return BuildResult(order.target.name, ready)
+        # Another build may have finished while this one waited for the lock.
+        if ready := _ready(home, request):
+            return BuildResult(request.target.name, ready)
         for folder in unfinished_generations(home):
             remove_tagged(folder)
-        found = None if order.fresh else _of_same_lock(home, order.lock)
+        found = None if request.fresh else _of_same_lock(home, request.lock)
         return (
-            _use_again(home, found, order, run, progress)
+            _use_again(home, found, request, run, progress)
             if found
-            else _build_new(home, order, run, progress)
+            else _build_new(home, request, run, progress)
         )
 
 
-def _ready(home: Path, order: BuildRequest) -> Generation | None:
+def _ready(home: Path, request: BuildRequest) -> Generation | None:
     """Return the current generation if there is nothing to do."""
-    now = None if order.fresh else current_generation(home)
-    if now is None or now.record.lock != order.lock.digest or has_drifted(now):
+    now = None if request.fresh else current_generation(home)
+    if now is None or now.record.lock != request.lock.digest or has_drifted(now):
         return None
-    owes_proof = order.smoke and not order.absent and now.record.proof != "proven"
+    owes_proof = request.smoke and not request.absent and now.record.proof != "proven"
     return None if owes_proof else now
 
 
 def has_drifted(generation: Generation) -> bool:
-    """Whether distributions came or went since the build; costs one directory listing."""
+    """Whether distributions were added or removed since the build; costs one directory listing."""
     site = site_packages(generation.folder)
     return site is None or dist_info_names(site) != set(generation.record.distributions)
 
@@ -130,22 +137,22 @@ def _of_same_lock(home: Path, lock: Lock) -> Generation | None:
 
 
 def _use_again(
-    home: Path, found: Generation, order: BuildRequest, run: Run, progress: Progress
+    home: Path, found: Generation, request: BuildRequest, run: Run, progress: Progress
 ) -> BuildResult:
-    report = _prove(found.folder, order, run, progress)
+    report = _run_checks(found.folder, request, run, progress)
     if report and report.failed:
-        return BuildResult(order.target.name, None, report=report)
+        return BuildResult(request.target.name, None, report=report)
     if report:
         found = mark_verified(found)
     swap_link(home / CURRENT, found.folder)
-    return BuildResult(order.target.name, found, report=report)
+    return BuildResult(request.target.name, found, report=report)
 
 
-def _build_new(home: Path, order: BuildRequest, run: Run, progress: Progress) -> BuildResult:
-    folder = _free_folder(home, order.lock)
+def _build_new(home: Path, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
+    folder = _free_folder(home, request.lock)
     make_tagged(folder)
     try:
-        built = populate_prefix(folder, order, run, progress)
+        built = populate_prefix(folder, request, run, progress)
         if built.generation:
             swap_link(home / CURRENT, folder)
     except BaseException:
@@ -157,67 +164,72 @@ def _build_new(home: Path, order: BuildRequest, run: Run, progress: Progress) ->
 
 
 def _free_folder(home: Path, lock: Lock) -> Path:
-    """Return where a new generation goes; a drifted one of the same lock keeps its folder."""
+    """Return the folder of a new generation.
+
+    A drifted generation of the same lock keeps its folder, because programs may run from it.
+    """
     first = home / lock.digest[:16]
     others = (first.with_name(f"{first.name}-{number}") for number in range(2, 1000))
     return next(path for path in (first, *others) if not path.exists())
 
 
-def populate_prefix(folder: Path, order: BuildRequest, run: Run, progress: Progress) -> BuildResult:
-    """Make the environment of an order in a tagged folder: install, verify, prove, record.
+def populate_prefix(
+    folder: Path, request: BuildRequest, run: Run, progress: Progress
+) -> BuildResult:
+    """Build the requested environment in a tagged folder: install, verify, check, record.
 
     Raises:
-        ToolError: As :func:`build`; the folder is left as it is then.
+        ToolError: As :func:`build`; the folder is left as it is.
     """
     from provision.core.process import environment_python
     from provision.environment.long_paths import check_path_lengths
     from provision.installer.install import check_space, install_pip_layer, plan_install
 
-    plan = plan_install(order.lock, order.supply)
+    plan = plan_install(request.lock, request.supply)
     check_space(folder, plan.disk)
     progress.step(str(plan))
-    _make_prefix(folder, order, run, progress)
-    install_pip_layer(environment_python(folder), order.lock, order.supply, run, progress)
+    _make_prefix(folder, request, run, progress)
+    install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
     check_path_lengths(folder, progress)
-    verification = _verify(folder, order, progress)
-    report = _prove(folder, order, run, progress)
+    verification = _verify(folder, request, progress)
+    report = _run_checks(folder, request, run, progress)
     if report and report.failed:
-        return BuildResult(order.target.name, None, plan, verification, report)
-    made = write_record(folder, _record(folder, order, verification))
-    return BuildResult(order.target.name, made, plan, verification, report)
+        return BuildResult(request.target.name, None, plan, verification, report)
+    made = write_record(folder, _record(folder, request, verification))
+    return BuildResult(request.target.name, made, plan, verification, report)
 
 
-def _make_prefix(folder: Path, order: BuildRequest, run: Run, progress: Progress) -> None:
-    """Make what the pip layer goes into: a conda prefix where the lock has one, or a venv."""
+def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> None:
+    """Make the prefix for the pip layer: a conda prefix if the lock has one, else a venv."""
     from provision.installer import conda, uv
     from provision.lockfile.conda import conda_packages
 
-    packages = conda_packages(order.lock)
+    packages = conda_packages(request.lock)
     if not packages:
-        progress.step(f"making an environment with Python {order.target.python}")
-        uv.make_venv(folder, order.target.python, run)
+        progress.step(f"making an environment with Python {request.target.python}")
+        uv.make_venv(folder, request.target.python, run)
         return
-    progress.step(f"laying out {len(packages)} packages of the conda layer")
+    progress.step(f"installing {len(packages)} packages of the conda layer")
     conda.make_prefix(
         folder,
         packages,
-        order.project.archives,
+        request.project.archives,
         run,
         progress,
-        wheelhouses=order.supply.wheelhouses,
-        offline=order.supply.offline,
+        wheelhouses=request.supply.wheelhouses,
+        offline=request.supply.offline,
     )
 
 
-def _verify(folder: Path, order: BuildRequest, progress: Progress) -> Verification:
+def _verify(folder: Path, request: BuildRequest, progress: Progress) -> Verification:
     from provision.core.errors import ToolError
     from provision.environment.verify import verify
 
     progress.step("comparing every file with its hash")
-    result = verify(folder, order.lock, order.target.pip.forbid, deep=True)
+    result = verify(folder, request.lock, request.target.pip.forbid, deep=True)
     if result.findings:
         raise ToolError(
-            f"what was installed for {order.target.name} is not what is locked",
+            f"what was installed for {request.target.name} is not what is locked",
             evidence="\n".join(f"{f.symptom}: {', '.join(f.evidence)}" for f in result.findings),
             cause="the installer's cache holds changed files, or the disk is failing",
             remedy="empty the cache with `uv cache clean`, then build again",
@@ -225,38 +237,38 @@ def _verify(folder: Path, order: BuildRequest, progress: Progress) -> Verificati
     return result
 
 
-def _prove(folder: Path, order: BuildRequest, run: Run, progress: Progress) -> Report | None:
+def _run_checks(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> Report | None:
     from provision.commands import smoke
 
-    if not order.smoke or order.absent:
+    if not request.smoke or request.absent:
         return None
     progress.step("running the quick checks")
-    subject = smoke.from_generation(folder, order.lock)
-    return smoke.smoke(order.project, order.target, subject, order.stack(), run)
+    subject = smoke.from_generation(folder, request.lock)
+    return smoke.smoke(request.project, request.target, subject, request.stack(), run)
 
 
-def _proof(order: BuildRequest) -> Proof:
-    if order.absent:
+def _proof(request: BuildRequest) -> Proof:
+    if request.absent:
         return "unproven"
-    return "proven" if order.smoke else "skipped"
+    return "proven" if request.smoke else "skipped"
 
 
-def _record(folder: Path, order: BuildRequest, verification: Verification) -> Record:
+def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
     from provision.installer import conda, uv
 
     site = site_packages(folder)
     assert site is not None  # noqa: S101 - verify() has read it
     return Record(
-        target=order.target.name,
-        lock=order.lock.digest,
-        spec=order.target.digest(),
+        target=request.target.name,
+        lock=request.lock.digest,
+        spec=request.target.digest(),
         python=conda.python_version(folder) or uv.python_version(folder),
         tools={"provision": __version__, "uv": uv.uv_version()},
         distributions=tuple(sorted(dist_info_names(site))),
         tree=verification.tree or "",
         files=verification.files,
         size=verification.size,
-        proof=_proof(order),
-        reason=order.absent,
+        proof=_proof(request),
+        reason=request.absent,
         built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
     )

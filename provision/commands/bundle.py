@@ -1,9 +1,9 @@
-"""Everything that a machine without a network needs to build a target, in one folder.
+"""The verb ``bundle``: all that a machine without a network needs to build a target, in a folder.
 
 The folder holds ``artifacts/`` (both layers of the lock), ``tools/`` (the wheels of the toolkit's
 own tools, uv among them), ``toolkit/`` (the toolkit, the target's spec, lock and checks),
 ``manifest.json`` and the one command that builds from it. It is made on any platform for any
-target; made again, it takes up where it stopped.
+target; run again, it resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MANIFEST = "manifest.json"
 ARTIFACTS, TOOLS, TOOLKIT = "artifacts", "tools", "toolkit"
-# What runs the toolkit elsewhere; the rest of a clone is for its developers.
+# What the toolkit needs to run; the rest of a clone is for development.
 _OF_TOOLKIT = ("noxfile.py", "pyproject.toml", "README.md", "LICENSE", "provision",
                "lockfiles/tools")  # fmt: skip
 _POSIX = """\
 #!/bin/sh
-# Builds {target} from this folder alone: no network is asked. It needs Python {python}.
+# Builds {target} from this folder alone, without a network. It needs Python {python}.
 cd "$(dirname "$0")/toolkit" && PIP_NO_INDEX=1 PIP_FIND_LINKS=../tools UV_OFFLINE=1 \\
     UV_FIND_LINKS=../tools exec "${{PYTHON:-python{python}}}" noxfile.py -s build-{target} -- \\
     --offline --wheelhouse ../artifacts "$@"
 """
 _WINDOWS = """\
 @echo off
-rem Builds {target} from this folder alone: no network is asked. It needs Python {python}.
+rem Builds {target} from this folder alone, without a network. It needs Python {python}.
 setlocal
 pushd "%~dp0toolkit"
 set PIP_NO_INDEX=1
@@ -63,15 +63,15 @@ if not defined PYTHON set PYTHON=py -{python}
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What lies in a bundle's folder, and what does not.
+    """The contents of a bundle, and what is missing.
 
     Attributes:
-        target: Its name.
+        target: Name of the target.
         folder: The bundle.
         files: How many files the manifest lists.
-        size: Of them, in bytes.
-        missing: What could not be had; with ``--wheelhouse`` the next run takes it from there.
-        command: What builds from it, to be run in the folder.
+        size: Of these files, in bytes.
+        missing: What could not be obtained; with ``--wheelhouse`` the next run adds it.
+        command: Builds the target, run in the folder.
     """
 
     target: str
@@ -91,18 +91,18 @@ def bundle(
     folder: Path,
     progress: Progress,
 ) -> Bundle:
-    """Bring everything that builds a target into a folder.
+    """Collect everything that builds a target in a folder.
 
     Args:
-        project: Where the spec, the lock and the checks are.
+        project: Has the spec, the lock and the checks.
         target: The target, of any platform.
         lock: Its lock.
         supply: Wheelhouses and indexes.
         folder: A new folder, or one of an earlier bundle.
-        progress: Told about the steps.
+        progress: Receives the steps.
 
     Raises:
-        UsageError: The folder holds something else.
+        UsageError: The folder holds other files.
         ToolError: It cannot be written.
     """
     _open(folder)
@@ -123,8 +123,8 @@ def _open(folder: Path) -> None:
         make_tagged(folder)
     elif not is_tagged(folder):
         raise UsageError(
-            f"{folder} exists and is no bundle",
-            cause="files that are not of this bundle would be removed from it",
+            f"{folder} exists and is not a bundle",
+            cause="files that are not part of the bundle would be removed from it",
             remedy="name a folder that is empty or does not exist",
         )
 
@@ -137,30 +137,30 @@ def _artifacts(
     folder.mkdir(exist_ok=True)
     planned = plan_install(lock, supply)
     check_space(folder, planned.fetch)
-    progress.step(f"bringing {plural(len(wanted), 'artifact')} of {lock.folder.name}")
-    return _bring(wanted, folder, supply, progress)
+    progress.step(f"collecting {plural(len(wanted), 'artifact')} of {lock.folder.name}")
+    return _collect(wanted, folder, supply, progress)
 
 
 def _tools(
     project: Project, target: Target, supply: ArtifactSources, folder: Path, progress: Progress
 ) -> list[MissingFile]:
     tools = read_tools(project.lock("tools"), target.platform, target.python)
-    progress.step(f"bringing {plural(len(tools), 'tool')} for {target.platform}")
-    houses, index = supply.wheelhouses, supply.indexes.get("default")
+    progress.step(f"collecting {plural(len(tools), 'tool')} for {target.platform}")
+    wheelhouses, index = supply.wheelhouses, supply.indexes.get("default")
     wanted, missing = choose_wheels(
-        tools, (folder, *houses), index, platform=target.platform, python=target.python
+        tools, (folder, *wheelhouses), index, platform=target.platform, python=target.python
     )
-    return missing + _bring(wanted, folder, supply, progress)
+    return missing + _collect(wanted, folder, supply, progress)
 
 
-def _bring(
+def _collect(
     wanted: list[WantedFile], folder: Path, supply: ArtifactSources, progress: Progress
 ) -> list[MissingFile]:
     missing = fetch_all(wanted, folder, supply.wheelhouses, progress)
-    # What an earlier lock left would be a wheel too many, and a broken download is no wheel.
-    belongs = {item.filename for item in wanted} | ({PARTIAL} if missing else set())
+    # Remove the wheels of an earlier lock; parts of downloads stay only if they can be resumed.
+    expected = {item.filename for item in wanted} | ({PARTIAL} if missing else set())
     for path in folder.iterdir():
-        if path.name not in belongs:
+        if path.name not in expected:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     return missing
 
@@ -189,7 +189,7 @@ def _write_command(target: Target, folder: Path) -> str:
     windows = target.platform == "win-64"
     name, text = ("build.cmd", _WINDOWS) if windows else ("build.sh", _POSIX)
     text = text.format(target=target.name, python=target.python)
-    # cmd.exe reads a file with bare line feeds wrongly now and then.
+    # cmd.exe can miss labels and lines in a file with bare line feeds.
     write_atomic(folder / name, text.replace("\n", "\r\n") if windows else text)
     (folder / name).chmod(0o755)
     return name if windows else f"./{name}"
@@ -198,7 +198,7 @@ def _write_command(target: Target, folder: Path) -> str:
 def _write_manifest(
     target: Target, lock: Lock, folder: Path, missing: list[MissingFile]
 ) -> list[dict[str, object]]:
-    sizes = {p.relative_to(folder).as_posix(): p.stat().st_size for p in _belonging(folder)}
+    sizes = {p.relative_to(folder).as_posix(): p.stat().st_size for p in _bundled_files(folder)}
     digests = sha256_below(folder, sizes)
     listed: list[dict[str, object]] = [
         {"path": path, "sha256": digests[path], "size": size}
@@ -218,9 +218,9 @@ def _write_manifest(
     return listed
 
 
-def _belonging(folder: Path) -> Iterator[Path]:
+def _bundled_files(folder: Path) -> Iterator[Path]:
     inside: Iterable[Path] = (p for p in folder.rglob("*") if PARTIAL not in p.parts)
-    built = (".envs", ".tools", ".cache")  # where the command ran in this very folder
+    built = (".envs", ".tools", ".cache")  # made by running the command in this folder
     for path in inside:
         parts = path.relative_to(folder).parts
         if path.is_file() and path.name != MANIFEST and not set(parts) & set(built):

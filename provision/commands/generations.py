@@ -1,4 +1,4 @@
-"""Go back to an earlier environment, and remove what is not needed any more."""
+"""The verbs ``rollback`` and ``clean``: previous generations, used again or removed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """Which generation was left for which."""
+    """The generation that was current, and the one that is current now."""
 
     target: str
     before: str
@@ -33,9 +33,9 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What was removed and what stays, each with its size in bytes.
+    """The removed and the kept generations, each with its size in bytes.
 
-    Files that several generations share through uv's cache count in each of them.
+    Files that several generations share through hard links are counted in each of them.
     """
 
     target: str
@@ -44,7 +44,7 @@ class Cleaned:
 
 
 def rollback(project: Project, target: str) -> RolledBack:
-    """Make the newest generation that is older than the current one current.
+    """Make the newest generation before the current one current.
 
     Raises:
         UsageError: There is none.
@@ -56,7 +56,7 @@ def rollback(project: Project, target: str) -> RolledBack:
         if not older:
             raise UsageError(
                 f"{target} has no earlier generation",
-                cause=f"{now.folder.name} is the oldest that is left",
+                cause=f"{now.folder.name} is the oldest one",
                 remedy=f"check out the lock you want, then `provision build {target}`",
             )
         swap_link(home / CURRENT, older[0].folder)
@@ -64,13 +64,13 @@ def rollback(project: Project, target: str) -> RolledBack:
 
 
 def clean(project: Project, target: str, *, keep: int, everything: bool) -> Cleaned:
-    """Remove generations; only folders that carry our tag are touched.
+    """Remove generations; folders without the toolkit's tag are never touched.
 
     Args:
         project: The project.
         target: Its name.
         keep: How many generations besides the current one stay, newest first.
-        everything: Remove the current one too. Reports stay: they are this host's baseline.
+        everything: Remove the current one too. Reports are kept: they are this host's baseline.
     """
     home = project.environments(target)
     if not home.is_dir():
@@ -79,12 +79,12 @@ def clean(project: Project, target: str, *, keep: int, everything: bool) -> Clea
         now = read_link(home / CURRENT)
         generations = finished(home)
         others = [g for g in generations if g.folder != now]
-        doomed = generations if everything else others[keep:]
+        removed = generations if everything else others[keep:]
         if everything:
             remove_link(home / CURRENT)
-        for folder in [*unfinished_generations(home), *(g.folder for g in doomed)]:
+        for folder in [*unfinished_generations(home), *(g.folder for g in removed)]:
             remove_tagged(folder)
-    return Cleaned(target, _sized(doomed), _sized([g for g in generations if g not in doomed]))
+    return Cleaned(target, _sized(removed), _sized([g for g in generations if g not in removed]))
 
 
 def finished(home: Path) -> list[Generation]:

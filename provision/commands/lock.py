@@ -90,7 +90,10 @@ def lock(
 
     # Errors are results: one target that cannot be resolved must not cost the locks of the others.
     with ThreadPoolExecutor(_WORKERS) as pool:
-        return list(pool.map(lock_one, targets))
+        # Conda layers take several times as long as the rest: started last, they would run alone.
+        longest_first = sorted(targets, key=lambda target: not target.conda)
+        running = {target.name: pool.submit(lock_one, target) for target in longest_first}
+        return [running[target.name].result() for target in targets]
 
 
 def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> LockResult:

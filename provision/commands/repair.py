@@ -1,8 +1,8 @@
-"""Mend an environment that drifted: build it afresh, and fetch again only what is damaged.
+"""Repair an environment that drifted: build a new generation, and fetch only what is damaged.
 
-An edited file in an environment may be an edited file in uv's cache, since uv links the two. So
-the cache's entries of whatever drifted are dropped first; everything else comes from the cache.
-The drifted generation serves until the fresh one is proven, then it is removed.
+uv hard-links installed files from its cache, so an edited file in an environment is an edited file
+in the cache. The cache entries of drifted distributions are therefore removed first; everything
+else is taken from the cache. The drifted generation stays in use until the new one is verified.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from provision.environment.verify import Verification
 
 
-def repair(found: Verification, order: BuildRequest, run: Run, progress: Progress) -> BuildResult:
+def repair(found: Verification, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """Replace a target's current generation by one that equals its lock.
 
     Args:
-        found: What :func:`provision.environment.verify.verify` said.
-        order: What to build.
-        run: The door.
-        progress: Told about the steps.
+        found: From :func:`provision.environment.verify.verify`.
+        request: What to build.
+        run: Starts processes; see :func:`provision.core.process.run`.
+        progress: Receives the steps.
 
     Raises:
-        ToolError: An artifact cannot be had again; the drifted generation stays as it was.
+        ToolError: An artifact cannot be obtained again; the drifted generation stays as it was.
     """
-    home = order.project.environments(order.target.name)
+    home = request.project.environments(request.target.name)
     drifted = current_generation(home)
-    locked = [name for name in found.drifted if name in order.lock.versions]
+    locked = [name for name in found.drifted if name in request.lock.versions]
     if locked:
-        progress.step(f"dropping from uv's cache: {', '.join(locked)}")
+        progress.step(f"removing from uv's cache: {', '.join(locked)}")
         uv.clean_cache(locked, run)
-    built = build(replace(order, fresh=True), run, progress)
+    built = build(replace(request, fresh=True), run, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
         with folder_lock(home, lambda: None):
             remove_tagged(drifted.folder)

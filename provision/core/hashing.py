@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _WORTH_PROCESSES = 16_000_000  # bytes; for less, starting processes takes longer
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # Windows would translate line ends
+_PIECE = 1 << 18  # bytes; stays in the processor's cache between reading and hashing
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -73,9 +75,20 @@ def _wait_for_parent() -> None:
 
 
 def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:
-    found = {}
-    for name in names:
-        path = extended(f"{folder}/{name}")
-        with open(path, "rb", buffering=0) as stream:  # noqa: PTH123 - hot
-            found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
+    return {name: _sha256_by_reads(extended(f"{folder}/{name}")) for name in names}
+
+
+def _sha256_by_reads(path: str) -> str:
+    """Return the SHA-256 of a file, without a file object.
+
+    file_digest() and file objects allocate a buffer per file, which for thousands of small files
+    takes a quarter of the time.
+    """
+    digest = hashlib.sha256()
+    descriptor = os.open(path, _READ)
+    try:
+        while piece := os.read(descriptor, _PIECE):
+            digest.update(piece)
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()

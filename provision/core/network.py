@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from requests import Session
 
 TIMEOUT = (10, 60)  # seconds to connect, seconds of silence
-_AT_ONCE = 16  # requests in parallel
+# How many at once, here and in provision.artifacts: small requests wait for the server, downloads
+# share the bandwidth, and public indexes throttle clients that open dozens of connections.
+PARALLEL_REQUESTS = 16
+PARALLEL_DOWNLOADS = 8
 _RETRIES = 3
 
 
@@ -29,7 +32,7 @@ def session() -> Session:
     retry = Retry(total=_RETRIES, backoff_factor=0.3, status_forcelist=(429, 502, 503, 504),
                   raise_on_status=False)  # fmt: skip
     for scheme in ("https://", "http://"):
-        made.mount(scheme, HTTPAdapter(max_retries=retry, pool_maxsize=_AT_ONCE))
+        made.mount(scheme, HTTPAdapter(max_retries=retry, pool_maxsize=PARALLEL_REQUESTS))
     if bundle := os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT"):
         made.verify = bundle
     return made
@@ -49,7 +52,7 @@ def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str,
     wanted = list(urls)
     if not wanted:
         return {}
-    with session() as shared, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with session() as shared, ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
         found = pool.map(lambda url: _size(shared, url, login_for(url, mirror)), wanted)
         return dict(zip(wanted, found, strict=True))
 

@@ -1,9 +1,9 @@
-"""Windows' limit on the length of a path, which a program may open beyond only where it is lifted.
+"""The limit of Windows on the length of a path.
 
 A path has at most 260 characters with the NUL at its end, unless the program declares that it can
 do more, as ``python.exe`` does, and LongPathsEnabled is set (Microsoft, "Maximum Path Length
-Limitation"). uv and Provision write and compare longer ones all the same; what is installed must
-be of use to others too.
+Limitation"). uv and Provision can write and read longer paths, but programs that use the
+environment may not.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _LIFT = (
 
 
 def check_path_lengths(prefix: Path, progress: Progress) -> None:
-    """Stop where Windows would not let a program open what is installed.
+    """Fail if Windows would not let a program open an installed file.
 
-    Files that nobody opens, those of ``.dist-info`` folders (torch's licences lie deep), only
-    call for a note.
+    Files of ``.dist-info`` folders, which programs do not open (torch's licences have the longest
+    paths), only cause a note.
 
     Raises:
-        ToolError: Code lies beyond the limit; it names the longest path and by how much.
+        ToolError: A path of code exceeds the limit; it names the longest one and its excess.
     """
     site = site_packages(prefix)
     if site is None or not is_limited():
@@ -48,7 +48,7 @@ def check_path_lengths(prefix: Path, progress: Progress) -> None:
 
 
 def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> None:
-    """Check the paths that a RECORD names; see :func:`check_path_lengths`."""
+    """Check the paths that RECORDs list; see :func:`check_path_lengths`."""
     paths = (os.path.normpath(f"{site}/{name}") for name in names)
     beyond = sorted((path for path in paths if len(path) > _LONGEST), key=len)
     code = [path for path in beyond if ".dist-info" not in path[len(site) :]]
@@ -58,7 +58,7 @@ def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> N
             f"{plural(len(code), 'path')} longer than the {_LONGEST} characters that Windows "
             "lets programs open",
             evidence=f"{len(code[-1])} characters: {code[-1]}",
-            cause="long paths are not enabled on this machine, and the project's folder lies deep",
+            cause="long paths are not enabled on this machine, and the project's own path is long",
             remedy=f"{_LIFT}; or move the project to a folder whose path is at least "
             f"{plural(excess, 'character')} shorter",
         )
@@ -70,7 +70,7 @@ def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> N
 
 
 def is_limited() -> bool:
-    """Whether programs on this machine are held to the limit; never on Linux."""
+    """Whether the limit applies to programs on this machine; never on Linux."""
     if sys.platform != "win32":
         return False
     import winreg  # noqa: PLC0415 - Windows only

@@ -1,4 +1,8 @@
-"""What was made: ``provision.json`` inside a generation, written last; no record = unfinished."""
+"""The build manifest, ``provision.json`` inside a generation.
+
+It is written last and atomically: a folder without one is an unfinished build, which the next build
+removes.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +24,20 @@ Proof = Literal["proven", "unproven", "skipped"]
 
 
 class Record(Table):
-    """What a generation was built from and what was found in it.
+    """What a generation was built from, and what its verification found.
 
     Attributes:
         schema_version: 1.
         lock: Digest of the lock, SHA-256.
-        spec: Digest of the spec's part that decides the lock.
+        spec: Digest of the part of the spec that determines the lock.
         python: The interpreter's full version.
-        tools: Version of each tool that took part.
+        tools: Version of each tool that was used.
         distributions: Names of the ``.dist-info`` folders, sorted.
         tree: Digest of all files; see :class:`provision.environment.verify.Verification`.
         files: Number of files.
         size: Bytes on disk.
         proof: ``proven``: the quick checks passed; ``unproven``: the device is not on this
-            machine; ``skipped``: the user said ``--no-smoke``.
+            machine; ``skipped``: the build ran with ``--no-smoke``.
         built: ISO 8601, UTC.
     """
 
@@ -61,14 +65,14 @@ class Generation:
 
 
 def write_record(folder: Path, record: Record) -> Generation:
-    """Write the record, which is what makes a generation finished."""
+    """Write the record, which marks a generation as finished."""
     text = json.dumps(record.model_dump(mode="json"), indent=2) + "\n"
     write_atomic(folder / RECORD, text)
     return Generation(folder, record)
 
 
 def mark_verified(generation: Generation) -> Generation:
-    """Write down that the checks passed in a generation, if that is news."""
+    """Record that the checks passed in a generation, unless its record says so already."""
     if generation.record.proof == "proven":
         return generation
     proven = {"proof": "proven", "reason": ""}
@@ -79,7 +83,7 @@ def read_generation(folder: Path) -> Generation | None:
     """Return the generation in a folder, or None where it is absent or unfinished.
 
     Raises:
-        SpecError: The record is there but is not one of ours.
+        SpecError: The record exists but cannot be read or does not match the schema.
     """
     path = folder / RECORD
     try:
@@ -103,6 +107,6 @@ def current_generation(environments: Path) -> Generation | None:
 
 
 def unfinished_generations(environments: Path) -> list[Path]:
-    """Return the folders below a target's folder that a build left without a record."""
+    """Return the folders of builds that ended before they wrote a record."""
     tagged = filter(is_tagged, sorted(environments.iterdir()))
     return [folder for folder in tagged if not (folder / RECORD).is_file()]

@@ -1,4 +1,4 @@
-"""Lay out the conda layer of an environment: archives by their hashes, then a fresh prefix."""
+"""Install the conda layer of an environment: verify the archives, then extract them to a prefix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORKER = Path(__file__).with_name("conda_worker.py")
 
 
 def python_version(prefix: Path) -> str:
-    """Return the version of the Python that a conda layer brought into a prefix, or ""."""
+    """Return the version of a prefix's conda package ``python``, or "" if there is none."""
     names = (path.stem.split("-") for path in (prefix / FOLDER).glob("python-*.json"))
     return next((parts[1] for parts in names if len(parts) == 3), "")
 
@@ -41,38 +41,38 @@ def make_prefix(
 ) -> None:
     """Install conda packages into a new folder.
 
-    Every archive is brought to ``archives`` and hashed first: rattler checks the hashes of what
-    it downloads, but not of local files (seen with 0.28.0). What it unpacks goes to a folder that
-    lives as long as the installation, so there is no cache that could be poisoned.
+    Every archive is first collected in ``archives`` and hashed: rattler verifies what it downloads,
+    but not local files (seen with 0.28.0). Rattler's package cache is a temporary folder that is
+    removed after the installation, so no cache can be tampered with.
 
     Args:
-        prefix: Where to; nothing of another conda installation may lie there.
+        prefix: The destination; it must not hold another conda installation.
         packages: The whole layer, of one platform.
         archives: Where downloaded archives are kept for the next build.
-        run: The door.
-        progress: Hears of archives that are left aside.
-        wheelhouses: Folders to take archives from before any channel is asked.
-        offline: Ask no channel.
+        run: Starts processes; see :func:`provision.core.process.run`.
+        progress: Receives a note per damaged archive.
+        wheelhouses: Folders to take archives from before any channel.
+        offline: Use no channel.
 
     Raises:
-        ToolError: An archive cannot be had, or rattler failed.
+        ToolError: An archive cannot be obtained, or rattler failed.
     """
     wanted = [wanted_archive(package) for package in packages]
     if missing := fetch_all(wanted, archives, wheelhouses, progress, offline=offline):
         raise ToolError(
             f"could not get {plural(len(missing), 'package')} of the conda layer",
             evidence="\n".join(map(str, missing)),
-            cause="neither a wheelhouse nor the channel gave them",
+            cause="neither a wheelhouse nor the channel has them",
             remedy="check the network, or put the files into a folder and name it with "
             "--wheelhouse DIR",
         )
-    # Inside the prefix, so that what a killed build leaves goes with its generation.
+    # Inside the prefix, so that the files of a killed build are removed with its generation.
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
         plan = Path(name, "plan.json")
         plan.write_text(json.dumps(_plan(prefix, packages, archives, name)), encoding="utf-8")
         run([sys.executable, "-I", _WORKER, plan]).require(
-            f"could not lay out the conda layer in {prefix}",
-            remedy="every archive had its hash: look at the evidence, the disk and the free space",
+            f"could not install the conda layer into {prefix}",
+            remedy="every archive had the right hash: check the disk and its free space",
         )
 
 

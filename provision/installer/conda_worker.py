@@ -1,11 +1,12 @@
-"""Lay out a conda prefix with py-rattler. Run as a program of its own, never imported.
+"""Install conda packages into a prefix with py-rattler. A separate program, never imported.
 
     python -I conda_worker.py PLAN.json
 
-The plan comes from :mod:`provision.installer.conda`; its archives were hashed there. Rattler
-is kept out of the toolkit's own process because it brings threads of its own, with which an
-interpreter sometimes dies by a signal while it shuts down (seen with 0.28.0 in some runs of a
-hundred, after all was written). This process flushes and leaves without a shutdown.
+The protocol is one file and an exit code: :mod:`provision.installer.conda` hashes the archives and
+writes the plan; this program exits with 0, or with 1 and the error on standard error. Rattler runs
+outside the toolkit's process because it starts threads with which an interpreter is sometimes
+killed by a signal during shutdown (seen with 0.28.0 in a few runs of a hundred, after everything
+was written). This process flushes and exits without a shutdown.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rattler import BuildString, PackageRecord, RepoDataRecord, Subdir, install
 from rattler.config import Config
 from rattler.package_cache import PackageCache, ValidationMode
 
-# Links would tie the environment to the cache: who edits the one edits the other.
+# A linked file is shared with the cache: editing it in the environment would edit the cache.
 _COPIES = "allow-hard-links = false\nallow-symbolic-links = false\n"
 
 
@@ -42,6 +43,7 @@ def main(plan: dict[str, Any]) -> None:
 
 
 def _record(package: dict[str, Any]) -> RepoDataRecord:
+    # Build strings end in the build number, py311_0; the lock has no field for it.
     tail = package["build"].rpartition("_")[2]
     record = PackageRecord(
         name=package["name"],
@@ -60,7 +62,7 @@ if __name__ == "__main__":
     code = 0
     try:
         main(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told and ends the process
+    except BaseException as error:  # noqa: BLE001 - every failure is reported and ends the process
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         code = 1
     sys.stdout.flush()

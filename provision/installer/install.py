@@ -1,4 +1,9 @@
-"""Install a lock's pip layer into an environment, one index at a time, wheelhouses first."""
+"""Install a lock's pip layer into an environment, one index at a time, wheelhouses first.
+
+Each index gets an installer call of its own, which knows no other index. With several indexes in
+one call, a package of the same name on another index could be chosen (dependency confusion); the
+hash would stop it, but the build would fail where it should not have looked.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import WantedFile, wanted_archive
-from provision.artifacts.wheelhouse import damaged_folders, find_artifacts, size_on_disk
+from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts, size_on_disk
 from provision.core.errors import ToolError
 from provision.core.text import plural, size
 from provision.installer import uv
@@ -24,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactSources:
-    """Where artifacts may come from; none of it can change what is installed.
+    """Where artifacts may come from; the lock's hashes decide what is installed.
 
     Attributes:
-        wheelhouses: Folders that are looked into before any index.
+        wheelhouses: Folders that are searched before any index.
         indexes: URL by index name, ``default`` being the user's mirror; None is uv's own default.
-        offline: Ask no network.
+        offline: Use no network.
     """
 
     wheelhouses: tuple[Path, ...]
@@ -39,14 +44,14 @@ class ArtifactSources:
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """What an installation is about to do.
+    """What an installation is about to download and write.
 
     Attributes:
         packages: How many distributions.
-        local: How many of them lie in a wheelhouse.
-        fetch: Bytes of the others, as far as the lock knows them; uv's cache may hold some.
+        local: How many of them are in a wheelhouse.
+        fetch: Bytes of the others, as far as the lock has sizes; uv's cache may hold some.
         unsized: How many of the others have no size in the lock.
-        disk: About how many bytes the environment will take.
+        disk: Approximate size of the environment in bytes.
     """
 
     packages: int
@@ -64,7 +69,7 @@ class InstallPlan:
 
 
 def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:
-    """Return what an installation of a lock will take."""
+    """Return what the installation of a lock will download and write."""
     archives = map(wanted_archive, conda_packages(lock))
     items: list[Artifact | WantedFile] = [*lock.artifacts, *archives]
     found = find_artifacts(items, supply.wheelhouses)
@@ -79,7 +84,7 @@ def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:
 
 
 def check_space(folder: Path, needed: int) -> None:
-    """Stop before anything is written where the disk is clearly too small.
+    """Stop before anything is written if the disk is clearly too small.
 
     Raises:
         ToolError: Fewer than ``needed`` bytes are free below ``folder``.
@@ -94,7 +99,7 @@ def check_space(folder: Path, needed: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What one index has to give, and what of it lies in a wheelhouse."""
+    """The locked artifacts of one index, and which of them are in a wheelhouse."""
 
     index: str
     artifacts: tuple[Artifact, ...]
@@ -103,14 +108,17 @@ class _Group:
 
     @classmethod
     def of(cls, index: str, artifacts: Sequence[Artifact], supply: ArtifactSources) -> _Group:
-        """Look into the wheelhouses for some artifacts of an index."""
+        """Search the wheelhouses for some artifacts of an index."""
         found = find_artifacts(artifacts, supply.wheelhouses)
         return cls(index, tuple(artifacts), found, supply)
 
     def without(self, damaged: Sequence[Path]) -> _Group:
-        """Return the same group, leaving aside the wheelhouses that hold damaged files."""
-        spoilt = {path.parent for path in damaged}
-        good = tuple(folder for folder in self.supply.wheelhouses if folder not in spoilt)
+        """Return the same group without the wheelhouses that hold damaged files.
+
+        uv takes a whole folder with ``--find-links``, so a single file cannot be excluded.
+        """
+        bad = {path.parent for path in damaged}
+        good = tuple(folder for folder in self.supply.wheelhouses if folder not in bad)
         return _Group.of(self.index, self.artifacts, replace(self.supply, wheelhouses=good))
 
 
@@ -120,29 +128,34 @@ def install_pip_layer(
     """Install every artifact of a lock.
 
     Raises:
-        ToolError: An artifact cannot be had, or its sha256 is not the lock's.
+        ToolError: An artifact cannot be obtained, or its SHA-256 is not the lock's.
     """
     for index in sorted({artifact.index for artifact in lock.artifacts}):
         artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
-        progress.step(f"installing {plural(len(artifacts), 'package')} of {_called(index)}")
+        progress.step(f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}")
         _install_group(python, _Group.of(index, artifacts, supply), run, progress)
 
 
 def _install_group(python: Path, group: _Group, run: Run, progress: Progress) -> None:
-    finished = _call(python, group, run)
-    if finished.returncode and (damaged := damaged_folders(group.found)):
+    # From uv's cache first: with the network allowed uv asks the index again for every page that is
+    # older than ten minutes, even if it has all the wheels. The hashes decide in both cases.
+    finished = _run_uv(python, group, run, offline=True)
+    if finished.returncode and not group.supply.offline:
+        finished = _run_uv(python, group, run, offline=False)
+    # Only now, because hashing gigabytes of wheels takes longer than a failed call.
+    if finished.returncode and (damaged := damaged_artifacts(group.found)):
         for path in damaged:
-            progress.note(f"left aside {path}: its sha256 is not the lock's")
+            progress.note(f"ignored {path}: its sha256 is not the lock's")
         group = group.without(damaged)
-        finished = _call(python, group, run)
+        finished = _run_uv(python, group, run, offline=group.supply.offline)
     if finished.returncode:
-        raise _explained(group, finished)
+        raise _install_error(group, finished)
     bytes_ = sum(artifact.size or 0 for artifact in group.artifacts)
     rate = size(bytes_ / max(finished.seconds, 0.01))
     progress.step(f"  {size(bytes_)} of wheels in {finished.seconds:.1f} s ({rate}/s)")
 
 
-def _call(python: Path, group: _Group, run: Run) -> Completed:
+def _run_uv(python: Path, group: _Group, run: Run, *, offline: bool) -> Completed:
     used = {path.parent for path in group.found.values()}
     return uv.install_wheels(
         python,
@@ -150,22 +163,22 @@ def _call(python: Path, group: _Group, run: Run) -> Completed:
         run,
         index_url=group.supply.indexes.get(group.index),
         wheelhouses=[folder for folder in group.supply.wheelhouses if folder in used],
-        offline=group.supply.offline,
+        offline=offline,
         complete=len(group.found) == len(group.artifacts),
     )
 
 
-def _explained(group: _Group, finished: Completed) -> ToolError:
+def _install_error(group: _Group, finished: Completed) -> ToolError:
     missing = [artifact for artifact in group.artifacts if artifact not in group.found]
     shown = [f"{a.filename}  sha256 {a.sha256}" for a in missing[:8]]
     if len(missing) > 8:
         shown.append(f"… and {len(missing) - 8} more")
-    name = _called(group.index)
+    name = _index_name(group.index)
     if group.supply.offline:
         cause, reach = "--offline was given", "drop --offline"
     else:
         url = group.supply.indexes.get(group.index)
-        cause, reach = f"{name} did not give them", f"check that {url or name} answers"
+        cause, reach = f"{name} did not provide them", f"check that {url or name} answers"
     return ToolError(
         f"could not install from {name}; these files are in no wheelhouse",
         evidence="\n".join([*shown, *finished.stderr.strip().splitlines()[-8:]]),
@@ -175,5 +188,5 @@ def _explained(group: _Group, finished: Completed) -> ToolError:
     )
 
 
-def _called(index: str) -> str:
+def _index_name(index: str) -> str:
     return "the default index" if index == "default" else f"index {index}"

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 
 def uv_program() -> str:
-    """Return the uv that is installed beside this very module."""
-    import uv  # noqa: PLC0415 - only its place is wanted
+    """Return the path of the uv that is a dependency of this package.
+
+    Never one from PATH: the version of uv is part of a lock's identity.
+    """
+    import uv  # noqa: PLC0415 - imported only to find its program
 
     return str(uv.find_uv_bin())
 
@@ -26,19 +29,19 @@ def uv_version() -> str:
     return importlib.metadata.version("uv")
 
 
-def interpreter(wanted: str) -> str:
-    """Return what to make an environment with: this process's base Python where it fits.
+def interpreter(version: str) -> str:
+    """Return the interpreter for a new environment: this process's base Python if it fits.
 
-    Otherwise the bare version, for which uv searches the machine, and which it fetches if there
-    is none.
+    Otherwise return the bare version; uv searches the machine for it, and downloads one if there
+    is none. The base Python is preferred because the search runs every Python that it finds.
     """
-    if wanted == f"{sys.version_info.major}.{sys.version_info.minor}":
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         base = Path(sys.base_prefix)
         windows = base / "python.exe"
-        python = windows if sys.platform == "win32" else base / "bin" / f"python{wanted}"
+        python = windows if sys.platform == "win32" else base / "bin" / f"python{version}"
         if python.is_file():
             return str(python)
-    return wanted
+    return version
 
 
 def venv_argv(uv: str, prefix: Path, python: str) -> list[str]:
@@ -62,10 +65,12 @@ def install_argv(
         uv: The program.
         python: The environment's interpreter.
         index_url: The one index to ask; None for uv's default.
-        wheelhouses: Folders to look into first.
-        offline: Ask no network; what uv's cache holds of the index serves.
-        complete: The wheelhouses hold all of it, so that there is nothing to ask an index for.
+        wheelhouses: Folders to search first.
+        offline: Use no network; only uv's cache and the wheelhouses.
+        complete: The wheelhouses hold all wheels, so no index is needed.
     """
+    # --no-deps: the lock is complete. --no-build: an sdist would run code, and what it becomes
+    # depends on the machine. --no-config: no uv.toml of the caller takes part.
     argv = [uv, "pip", "install", "--no-config", "--python", str(python), "--no-deps",
             "--require-hashes", "--no-build", "--requirements", "-"]  # fmt: skip
     for folder in wheelhouses:
@@ -111,7 +116,7 @@ def install_wheels(
     offline: bool = False,
     complete: bool = False,
 ) -> Completed:
-    """Install locked wheels into an environment; the caller judges how it ended."""
+    """Install locked wheels into an environment; the caller evaluates the exit code."""
     argv = install_argv(
         uv_program(),
         python,
@@ -120,14 +125,15 @@ def install_wheels(
         offline=offline,
         complete=complete,
     )
-    return run(argv, stdin=render_hashed_requirements(artifacts), to_terminal=True)
+    # Offline there is no download whose progress could be shown, and a miss is no error yet.
+    return run(argv, stdin=render_hashed_requirements(artifacts), to_terminal=not offline)
 
 
 def clean_cache(names: Sequence[str], run: Run) -> None:
-    """Drop what uv's cache holds of some distributions.
+    """Remove some distributions from uv's cache.
 
     Raises:
-        ToolError: The cache cannot be written, or another uv holds it for too long.
+        ToolError: The cache cannot be written, or another uv process keeps it locked.
     """
     run([uv_program(), "cache", "clean", "--no-config", *names], timeout=300).require(
         "could not clean uv's cache", remedy="end other uv processes and try again"

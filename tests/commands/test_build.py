@@ -58,6 +58,14 @@ def test_a_second_build_has_nothing_to_do(lab: Lab) -> None:
     assert lab.index.asked == []
 
 
+def test_what_is_in_the_installer_s_cache_is_asked_of_no_index(lab: Lab) -> None:
+    lab.build()
+    shutil.rmtree(lab.home)
+    lab.index.asked.clear()
+    assert lab.build().plan
+    assert lab.index.asked == []
+
+
 def test_two_machines_get_the_same_tree(lab: Lab, tmp_path: Path) -> None:
     first = lab.build()
     elsewhere = tmp_path / "another" / "place"

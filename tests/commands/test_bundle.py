@@ -169,7 +169,7 @@ def test_packages_of_the_conda_layer_come_from_their_channel(clone: Lab, tmp_pat
 def test_a_folder_of_something_else_is_left_alone(clone: Lab, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "diary").touch()
-    with pytest.raises(UsageError, match="no bundle"):
+    with pytest.raises(UsageError, match="is not a bundle"):
         make(clone, tmp_path / "precious")
     assert held(tmp_path / "precious") == ["diary"]
 

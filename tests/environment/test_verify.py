@@ -136,7 +136,7 @@ def test_the_install_that_replaced_a_package_is_named(prefix: Path) -> None:
     )
     result = look(prefix, deep=False)
     (drift,) = [f for f in result.findings if f.code == "version-drift"]
-    assert drift.cause == "`pip install xformers` did it"
+    assert drift.cause == "`pip install xformers` replaced it"
     assert drift.evidence == ("xformers 1.0 requires Alpha ==2.0",)
     assert result.drifted == ("alpha",)
 

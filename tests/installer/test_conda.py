@@ -137,7 +137,7 @@ def test_an_archive_that_cannot_be_unpacked_leaves_nothing(conda: CondaLab) -> N
     broken.write_bytes(b"the lock was made of this")
     text = lock_text(f"{conda.lab.index.url}/channel", conda.archives)
     (conda.lab.project.lock(TARGET) / CONDA_LAYER).write_text(text, encoding="utf-8")
-    with pytest.raises(ToolError, match="could not lay out") as caught:
+    with pytest.raises(ToolError, match="could not install the conda layer") as caught:
         conda.lab.build()
     assert "greet" in caught.value.evidence
     assert "Traceback" not in caught.value.evidence

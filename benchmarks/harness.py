@@ -1,0 +1,108 @@
+"""Time contestants in interleaved rounds and express the result as ratios.
+
+Seconds depend on the machine and on what else runs on it, so they are not kept. Within one round
+all contestants meet about the same load; their ratio is formed per round, and the median of the
+rounds is reported with its quartiles.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+def do_nothing() -> None:
+    """Prepare nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One command to time.
+
+    Attributes:
+        name: How the results call it.
+        work: What is timed.
+        prepare: What runs before each round and is not timed.
+    """
+
+    name: str
+    work: Callable[[], object]
+    prepare: Callable[[], object] = do_nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One comparison.
+
+    Attributes:
+        case: What was measured.
+        tool: The contestant in the numerator.
+        against: The contestant in the denominator.
+        ratio: Median of the rounds' ratios.
+        low: Their lower quartile.
+        high: Their upper quartile.
+        rounds: How many rounds.
+        size: For rows of a series, the size of the input.
+    """
+
+    case: str
+    tool: str
+    against: str
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+    size: int | None = None
+
+
+def interleave(
+    contestants: Sequence[Contestant], rounds: int, *, warm_up: bool = True
+) -> dict[str, list[float]]:
+    """Return the seconds of each contestant in each round.
+
+    Args:
+        contestants: In the order in which each round runs them.
+        rounds: How many rounds count.
+        warm_up: Run one round first that does not count, which fills the caches.
+    """
+    seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    for number in range(-int(warm_up), rounds):
+        for contestant in contestants:
+            contestant.prepare()
+            started = time.perf_counter()
+            contestant.work()
+            elapsed = time.perf_counter() - started
+            if number >= 0:
+                seconds[contestant.name].append(elapsed)
+    return seconds
+
+
+def compare(
+    case: str, seconds: Mapping[str, list[float]], tool: str, *, size: int | None = None
+) -> list[Row]:
+    """Return one row per other contestant: how many times as long ``tool`` took."""
+    return [
+        make_row(case, (tool, other), (seconds[tool], seconds[other]), size)
+        for other in seconds
+        if other != tool
+    ]
+
+
+def make_row(
+    case: str,
+    names: tuple[str, str],
+    seconds: tuple[list[float], list[float]],
+    size: int | None = None,
+) -> Row:
+    """Return the row of two contestants that were timed in the same rounds."""
+    ratios = [mine / other for mine, other in zip(*seconds, strict=True)]
+    low, middle, high = (
+        statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    )
+    return Row(case, *names, round(middle, 3), round(low, 3), round(high, 3),
+               len(ratios), size)  # fmt: skip

@@ -1,0 +1,170 @@
+"""The files of an environment: listed, hashed, and compared with the RECORDs that name them.
+
+All paths are relative to site-packages with forward slashes, as RECORD writes them; a script is
+``../../../bin/x``. They stay strings: for 20,000 files Path objects cost more than the comparison.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from provision.core.filesystem import extended
+from provision.core.findings import Finding, Level
+from provision.core.hashing import sha256_below, sha256_bytes
+from provision.core.text import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from provision.environment.conda_meta import InstalledCondaPackage
+    from provision.environment.installed import InstalledDistribution
+    from provision.environment.wheel_record import RecordEntry
+
+# What installers write about the installation itself: it differs between two machines that have the
+# same lock (times, local paths, the installer's name) and is not code, so the tree digest skips it.
+_INSTALLER_FILES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
+_SHOWN = 5
+
+
+def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
+    """Return every file and its size; bytecode folders are left out.
+
+    Args:
+        site: The site-packages folder.
+        with_stdlib: Also list the folder above. In a conda prefix the standard library lies there
+            and belongs to the lock; that of a virtual environment belongs to the system.
+    """
+    if not with_stdlib:
+        return dict(_walk(site))
+    inside = f"{site.name}/"
+    return {
+        path.removeprefix(inside) if path.startswith(inside) else f"../{path}": size
+        for path, size in _walk(site.parent)
+    }
+
+
+def _walk(top: Path) -> Iterator[tuple[str, int]]:
+    folders = [(extended(top), "")]
+    while folders:
+        folder, base = folders.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    # Python writes bytecode whenever somebody imports a module.
+                    if entry.name != "__pycache__":
+                        folders.append((entry.path, f"{base}{entry.name}/"))
+                else:
+                    yield base + entry.name, entry.stat().st_size
+
+
+def hash_files(
+    site: Path, records: Iterable[list[RecordEntry]], on_disk: dict[str, int]
+) -> dict[str, str]:
+    """Return the SHA-256 of every recorded file that exists, each read once."""
+    sizes: dict[str, int] = {}
+    for record in records:
+        for line in record:
+            if line.path in on_disk:
+                sizes[line.path] = on_disk[line.path]
+            elif line.path.startswith("../") and (site / line.path).is_file():
+                sizes[line.path] = (site / line.path).stat().st_size
+    return sha256_below(site, sizes)
+
+
+def unrecorded_findings(
+    on_disk: dict[str, int], records: Iterable[list[RecordEntry]]
+) -> Iterator[Finding]:
+    """Yield one finding that names the files which no RECORD lists."""
+    recorded = {line.path for record in records for line in record}
+    if unrecorded := sorted(on_disk.keys() - recorded):
+        yield Finding(
+            "unrecorded-file",
+            Level.ERROR,
+            f"{plural(len(unrecorded), 'file')} in site-packages not of any distribution",
+            "something was copied there by hand; a .pth or sitecustomize.py changes every start, "
+            "and a module can shadow a locked one",
+            "remove them, or build again",
+            _shortened(unrecorded),
+        )
+
+
+def damage_findings(
+    dist: InstalledDistribution | InstalledCondaPackage,
+    site: Path,
+    record: list[RecordEntry],
+    on_disk: dict[str, int],
+    hashes: dict[str, str],
+) -> Iterator[Finding]:
+    """Yield what is wrong with the files of one distribution.
+
+    Args:
+        dist: The distribution or conda package.
+        site: The site-packages folder.
+        record: Its files, as its RECORD or its file in conda-meta lists them.
+        on_disk: From :func:`list_files`.
+        hashes: From :func:`hash_files`; a file that is not in it is compared by its size.
+    """
+    if not record and dist.folder.suffix == ".dist-info":  # a conda package may hold no file
+        yield Finding(
+            "half-installed-package",
+            Level.ERROR,
+            f"{dist.name or dist.folder.name} has no readable RECORD",
+            "its installation or removal was cut short",
+            "build again",
+            (str(dist.folder / "RECORD"),),
+        )
+    changed = [
+        line.path
+        for line in record
+        # pip records the bytecode that it compiles; Python rewrites it at will.
+        if not line.path.endswith(".pyc") and _has_changed(line, site, on_disk, hashes)
+    ]
+    if changed:
+        yield Finding(
+            "changed-file",
+            Level.ERROR,
+            f"{plural(len(changed), 'file')} of {dist.name} missing or not as its RECORD says",
+            "they were edited or removed after the build, or the installer's cache is damaged",
+            "build again; if it stays, empty the cache with `uv cache clean` first",
+            _shortened(changed),
+        )
+
+
+def _has_changed(
+    line: RecordEntry, site: Path, on_disk: dict[str, int], hashes: dict[str, str]
+) -> bool:
+    if not line.hash and not line.length:  # a link, or RECORD itself: it has to be there
+        return not os.path.lexists(site / line.path)
+    if line.path in hashes and (recorded := line.sha256):
+        return hashes[line.path] != recorded
+    size = on_disk.get(line.path)
+    if size is None:
+        path = site / line.path  # a script, which lies outside site-packages
+        size = path.stat().st_size if path.is_file() else None
+    return size is None or (line.size is not None and size != line.size)
+
+
+def _shortened(paths: list[str]) -> tuple[str, ...]:
+    rest = len(paths) - _SHOWN
+    return (*paths[:_SHOWN], *([f"… and {rest} more"] if rest > 0 else []))
+
+
+def tree_digest(
+    prefix: Path, site: Path, hashes: dict[str, str], conda: list[InstalledCondaPackage]
+) -> str:
+    """Return one SHA-256 over the paths and hashes of all files, equal on every machine."""
+    total = hashlib.sha256()
+    # A conda package's file may hold the prefix; its hash in the archive is the same everywhere.
+    shipped = {path: digest for package in conda for path, digest in package.shipped.items()}
+    for path, digest in sorted((hashes | shipped).items()):
+        if path.endswith(".pyc") or path.rpartition("/")[2] in _INSTALLER_FILES:
+            continue
+        if path.startswith("../") and path not in shipped:
+            # The installer writes the interpreter's path into the first line of a script.
+            content = (site / path).read_bytes().replace(str(prefix).encode(), b"{prefix}")
+            digest = sha256_bytes(content)  # noqa: PLW2901
+        total.update(f"{path} {digest}\n".encode())
+    return total.hexdigest()
