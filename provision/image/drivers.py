@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import WantedFile, fetch_all
 from provision.catalog.devices import read_devices
-from provision.catalog.snapshot import load_driver_set
+from provision.catalog.snapshot import is_driver_set, load_driver_set, snapshot_names
 from provision.core.errors import SpecError, UsageError
 from provision.core.text import plural
 from provision.host.drivers import DriverVerdict, judge_version
@@ -21,6 +21,7 @@ from provision.host.drivers import DriverVerdict, judge_version
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from provision.catalog.devices import Devices
     from provision.catalog.snapshot import DriverSet
     from provision.core.progress import Progress
     from provision.image.context import ImageRequest
@@ -44,30 +45,46 @@ def require_drivers(request: ImageRequest) -> DriverSet | None:
         raise UsageError(
             f"{plural(len(unknown), 'package')} of the driver set {name} without a SHA-256",
             evidence="\n".join(unknown),
-            cause="no public list of their hashes was found, and nothing is installed unverified",
+            cause="the catalog does not know their hashes, and nothing is installed unverified",
             remedy=f"run `provision update {name}` where the network reaches the vendor: it "
-            f"downloads them and writes their hashes to {catalog / f'{name}.json'}; commit that",
+            f"downloads them and writes their hashes to {catalog / f'{name}.json'}; commit that. "
+            "For a file that you have and trust, `sha256sum` gives the hash to write there",
         )
     return drivers
 
 
 def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
-    target = request.target
+    target, catalog = request.target, request.project.catalog
     required = target.hardware.driver
     if target.accelerator != "xpu" or not required:
         return
     version, origin = (
         (drivers.version, "the driver set of its spec") if drivers else _of_distribution(request)
     )
-    judged = judge_version(version, required, "intel", read_devices(request.project.catalog))
+    devices = read_devices(catalog)
+    judged = judge_version(version, required, "intel", devices)
     if judged.verdict is not DriverVerdict.NEW_ENOUGH:
+        enough = _sets_that_meet(required, catalog, devices)
         raise UsageError(
             f"an image of {target.name} could never prove itself",
             evidence="\n".join((*judged.evidence, f"from {origin}")),
             cause=f"{judged.reason}, and an image brings its own user space of the driver",
-            remedy="name a newer driver set of the catalog in the spec, such as "
-            '`[docker]` with `drivers = "intel-gpu-jammy"`',
+            remedy="put a driver set of the catalog that meets it into the spec's [docker]: "
+            + (" or ".join(f'`drivers = "{name}"`' for name in enough) or "there is none yet"),
         )
+
+
+def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]:
+    sets = {
+        name: load_driver_set(catalog, name).version
+        for name in snapshot_names(catalog)
+        if is_driver_set(catalog, name)
+    }
+    return [
+        name
+        for name, version in sets.items()
+        if judge_version(version, required, "intel", devices).verdict is DriverVerdict.NEW_ENOUGH
+    ]
 
 
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:

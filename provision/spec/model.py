@@ -142,7 +142,7 @@ class Docker(Table):
     ] = ()
     drivers: Annotated[
         str | None,
-        Field(description="Driver set of the catalog that is installed, such as 'intel-gpu'."),
+        Field(description="Driver set of the catalog to install, such as 'intel-gpu-25-13'."),
     ] = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import http.server
+import re
 import shutil
 import threading
 from functools import partial
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.catalog.snapshot import load_driver_set
+from provision.catalog.snapshot import is_driver_set, load_driver_set, snapshot_names
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import Completed
 from provision.core.project import Project
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).parents[2]
+CATALOG = ROOT / "envs" / "catalog"
+SETS = [name for name in snapshot_names(CATALOG) if is_driver_set(CATALOG, name)]
 INTEL = ("arc-linux", "ipex-llm-linux", "max-linux")
 NAME = f"libze-intel-gpu1_{VERSION}-0_amd64.deb"
 OF_DEBIAN = Docker(apt=("libze1", "intel-opencl-icd"))
@@ -105,7 +108,9 @@ def test_the_distribution_s_driver_is_refused_with_the_reason(name: str) -> None
     assert "driver 22.43.24595.41-1" in caught.value.evidence
     assert "the package intel-opencl-icd of debian:bookworm-" in caught.value.evidence
     assert "is not >=2" in caught.value.cause
-    assert 'drivers = "intel-gpu-jammy"' in caught.value.remedy
+    assert 'drivers = "intel-gpu-25-13"' in caught.value.remedy
+    too_old = name != "ipex-llm-linux"
+    assert ("24-13" not in caught.value.remedy) == too_old
 
 
 @pytest.mark.parametrize(
@@ -134,29 +139,27 @@ def test_an_image_whose_driver_is_the_host_s_or_none_is_not_judged(name: str) ->
 
 @pytest.mark.parametrize("name", INTEL)
 def test_the_committed_driver_sets_meet_the_floors(name: str) -> None:
-    catalog = Project(ROOT).catalog
-    required = committed(name).target.hardware.driver
-    assert required
-    for drivers in ("intel-gpu-jammy", "intel-gpu-noble"):
-        version = load_driver_set(catalog, drivers).version
-        judged = judge_version(version, required, "intel", read_devices(catalog))
-        assert judged.verdict is DriverVerdict.NEW_ENOUGH, judged
+    image_request = committed(name)
+    target, catalog = image_request.target, image_request.project.catalog
+    assert target.docker
+    assert target.docker.drivers
+    assert target.hardware.driver
+    version = load_driver_set(catalog, target.docker.drivers).version
+    judged = judge_version(version, target.hardware.driver, "intel", read_devices(catalog))
+    assert judged.verdict is DriverVerdict.NEW_ENOUGH, judged
 
 
-@pytest.mark.parametrize("drivers", ["intel-gpu-jammy", "intel-gpu-noble"])
-def test_a_committed_set_is_whole_and_of_one_release(drivers: str) -> None:
-    made = load_driver_set(Project(ROOT).catalog, drivers)
-    packages = [file.filename.partition("_")[0] for file in made.files]
-    assert packages[:2] == ["intel-igc-core-2", "intel-igc-opencl-2"]
-    assert {"level-zero", "libigdgmm12"} <= set(packages)
-    assert {"intel-level-zero-gpu", "libze-intel-gpu1"} & set(packages)
-    compilers = {file.filename.split("_")[1] for file in made.files[:2]}
-    assert len(compilers) == 1
-    build = made.version.partition(".")[2].partition(".")[2]
-    (driver,) = [f for f in made.files if f.filename.startswith(("intel-level", "libze-intel"))]
-    assert build in driver.filename
+@pytest.mark.parametrize("name", SETS)
+def test_a_committed_set_is_whole_and_of_one_release(name: str) -> None:
+    made = load_driver_set(CATALOG, name)
+    parts = [re.fullmatch(r"([a-z0-9-]+?)(?:-2)?_([0-9.]+).*", f.filename) for f in made.files]
+    versions = {part[1]: part[2] for part in parts if part}
+    assert versions.pop("intel-igc-core") == versions.pop("intel-igc-opencl")
+    driver = versions.pop("libze-intel-gpu1", "") or versions.pop("intel-level-zero-gpu")
+    assert driver.split(".")[-2:] == made.version.split(".")[-2:]
+    assert set(versions) == {"level-zero", "libigdgmm12"}
     assert all(file.url.endswith(f"/{file.filename}") for file in made.files)
-    assert all(file.sources for file in made.files if file.sha256)
+    assert all(file.sources or file.confirmed for file in made.files if file.sha256)
     assert all(len(file.sources) > 1 for file in made.files if file.confirmed and not file.size)
 
 
