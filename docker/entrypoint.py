@@ -29,17 +29,28 @@ def nodes(accelerator: str, root: str = "") -> list[str]:
 
 
 def missing(accelerator: str, found: list[str]) -> str | None:
-    """Return which flag ``docker run`` lacks and why, or None where the device can be opened."""
+    """Return which flag ``docker run`` lacks and why, or None where nothing is."""
     if accelerator not in NODES:
         return None
     if not found:
         where = " or ".join(NODES[accelerator])
         return f"no {where} in this container; start it with: {FLAGS[accelerator]}"
     if any(os.access(node, os.R_OK | os.W_OK) for node in found):
-        return None
+        return _hidden_driver(accelerator)
     groups = sorted({os.stat(node).st_gid for node in found})  # noqa: PTH116
     flags = " ".join(f"--group-add {group}" for group in groups)
     return f"user {os.getuid()} may not open {', '.join(found)}; start it with: {flags}"
+
+
+def _hidden_driver(accelerator: str) -> str | None:
+    """Return what a setting of NVIDIA's container toolkit hides from the checks, or None."""
+    given = os.environ.get("NVIDIA_DRIVER_CAPABILITIES", "all")
+    if accelerator != "cuda" or {"all", "utility"} & set(given.split(",")):
+        return None
+    return (
+        f"NVIDIA_DRIVER_CAPABILITIES={given} leaves out NVML, so the driver's version is unknown; "
+        "start it with: --env NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+    )
 
 
 def main(command: list[str]) -> None:

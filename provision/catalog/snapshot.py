@@ -1,12 +1,13 @@
-"""Committed snapshots of vendors' wheel indexes and conda channels.
+"""Committed snapshots of vendors' wheel indexes, conda channels and driver releases.
 
-``envs/catalog/<index>.json`` has for each file the facts of its index and its metadata, and their
+``envs/catalog/<name>.json`` has for each file the facts of its index and its metadata, and their
 source. Only ``provision update`` changes them, so a lock depends on the commit and not on the day.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-Snapshot = TypeVar("Snapshot", "Index", "Channel")
+Snapshot = TypeVar("Snapshot", "Index", "Channel", "DriverSet")
 
 
 def _wheel(filename: str) -> str:
@@ -30,6 +31,12 @@ def _wheel(filename: str) -> str:
         parse_wheel_filename(filename)
     except InvalidWheelFilename as error:
         raise ValueError(f"{filename!r} is not the name of a wheel: {error}") from error
+    return filename
+
+
+def _deb(filename: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+_[A-Za-z0-9.+~-]+_(?:amd64|all)\.deb", filename):
+        raise ValueError(f"{filename!r} is not the name of a Debian package")
     return filename
 
 
@@ -143,16 +150,53 @@ class Channel(Table):
     packages: tuple[ChannelPackage, ...]
 
 
+class DriverFile(Table):
+    """One Debian package of a driver release."""
+
+    filename: Annotated[str, AfterValidator(_deb)]
+    url: Url
+    sha256: Annotated[
+        Sha256 | None, Field(description="Absent while no public file lists it; never guessed.")
+    ] = None
+    size: Annotated[int | None, Field(gt=0, description="Bytes.")] = None
+    confirmed: Annotated[
+        bool,
+        Field(description="The vendor's own file has this hash, or two public files list it."),
+    ] = False
+    sources: Annotated[tuple[str, ...], Field(description="Public files that list the hash.")] = ()
+
+
+class DriverSet(Table):
+    """The user space of a GPU driver for images: packages of one release, which fit together."""
+
+    schema_: Annotated[str, Field(alias="$schema")] = "driverset.schema.json"
+    version: Annotated[
+        str, Field(description="The driver's version, which a spec's hardware.driver is judged by.")
+    ]
+    note: str
+    source: Annotated[str, Field(description="Where these versions are said to fit together.")]
+    files: Annotated[tuple[DriverFile, ...], Field(min_length=1)]
+
+
 def snapshot_names(folder: Path) -> list[str]:
-    """Return the names of all indexes and channels of a catalog, sorted."""
+    """Return the names of all snapshots of a catalog, sorted."""
     return sorted(path.stem for path in folder.glob("*.json") if "." not in path.stem)
 
 
 def is_channel(folder: Path, name: str) -> bool:
     """Whether a snapshot is one of a conda channel."""
+    return _has_schema(folder, name, "channel.schema.json")
+
+
+def is_driver_set(folder: Path, name: str) -> bool:
+    """Whether a snapshot is one of a driver release."""
+    return _has_schema(folder, name, "driverset.schema.json")
+
+
+def _has_schema(folder: Path, name: str, schema: str) -> bool:
     path = folder / f"{name}.json"
-    # By the name of its schema, which stands first: a snapshot is up to megabytes long.
-    return path.is_file() and "channel.schema.json" in path.read_text(encoding="utf-8")[:200]
+    # The schema's name stands first, and a snapshot is up to megabytes long.
+    return path.is_file() and schema in path.read_text(encoding="utf-8")[:200]
 
 
 def load_index(folder: Path, index: str) -> Index:
@@ -171,6 +215,15 @@ def load_channel(folder: Path, channel: str) -> Channel:
         SpecError: It is missing or not valid; all faults are listed.
     """
     return _load(folder, channel, Channel)
+
+
+def load_driver_set(folder: Path, name: str) -> DriverSet:
+    """Read the snapshot of a driver release.
+
+    Raises:
+        SpecError: It is missing or not valid; all faults are listed.
+    """
+    return _load(folder, name, DriverSet)
 
 
 def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
@@ -202,13 +255,13 @@ def index_address(folder: Path, index: str) -> str:
         return load_index(folder, index).url  # raises an error that names the faults
 
 
-def render_snapshot(snapshot: Index | Channel) -> str:
+def render_snapshot(snapshot: Index | Channel | DriverSet) -> str:
     """Return the text of a snapshot's file: one line per fact, for readable diffs."""
     document = {"$schema": snapshot.schema_}
     document |= snapshot.model_dump(mode="json", exclude={"schema_"}, exclude_defaults=True)
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def snapshot_schema(model: type[Index | Channel]) -> dict[str, Any]:
+def snapshot_schema(model: type[Index | Channel | DriverSet]) -> dict[str, Any]:
     """Return the JSON Schema of a snapshot (draft 2020-12)."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()

@@ -13,7 +13,9 @@ from provision.catalog import simple_index
 from provision.catalog.snapshot import (
     Wheel,
     is_channel,
+    is_driver_set,
     load_channel,
+    load_driver_set,
     load_index,
     render_snapshot,
     snapshot_names,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from requests import Session
 
     from provision.artifacts.resumable_download import OnBytes
-    from provision.catalog.snapshot import Channel, ChannelPackage, Index
+    from provision.catalog.snapshot import Channel, ChannelPackage, DriverFile, DriverSet, Index
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
@@ -51,7 +53,7 @@ def update(
     run: Run,
     only: Sequence[str] = (),
 ) -> list[RefreshResult]:
-    """Refresh snapshots of wheel indexes and conda channels.
+    """Refresh snapshots of wheel indexes, conda channels and driver releases.
 
     Args:
         project: The project with the catalog.
@@ -60,7 +62,7 @@ def update(
         progress: Receives the steps.
         on_bytes: Receives the progress of a download.
         run: Runs the solver of conda channels.
-        only: Indexes and channels to refresh; all if empty.
+        only: Snapshots to refresh; all if empty.
 
     Raises:
         SpecError: A snapshot is missing or has faults.
@@ -88,6 +90,8 @@ class CatalogUpdater:
         """
         if is_channel(self.folder, name):
             return self._refresh_channel(name)
+        if is_driver_set(self.folder, name):
+            return self._refresh_drivers(name)
         return self._refresh_index(name)
 
     def _refresh_channel(self, name: str) -> RefreshResult:
@@ -104,6 +108,37 @@ class CatalogUpdater:
             files = sorted(pending.files.values(), key=lambda p: (p.subdir, p.name, p.filename))
             self._write(name, old.model_copy(update={"packages": tuple(files)}))
         return pending.result(name)
+
+    def _refresh_drivers(self, name: str) -> RefreshResult:
+        """Hash the packages whose hash is not confirmed; a person chooses their versions."""
+        old = load_driver_set(self.folder, name)
+        pending = SnapshotUpdate({file.filename: file for file in old.files})
+        try:
+            with network.session() as session:
+                for file in old.files:
+                    if not file.confirmed:
+                        self.progress.step(f"{name}: {file.filename}")
+                        self._refresh_driver(session, file, pending)
+        finally:  # on Ctrl-C too: what was downloaded and hashed need not be downloaded again
+            if pending.changed:
+                files = tuple(pending.files.values())
+                self._write(name, old.model_copy(update={"files": files}))
+        return pending.result(name)
+
+    def _refresh_driver(
+        self, session: Session, file: DriverFile, pending: SnapshotUpdate[DriverFile]
+    ) -> None:
+        try:
+            path = download(session, file.url, self.downloads, file.filename, self.on_bytes)
+        except ProvisionError as error:
+            pending.errors.append(error)
+            return
+        found, size = sha256_file(path), path.stat().st_size
+        path.unlink()
+        facts = {"sha256": found, "size": size, "confirmed": True}
+        changed = file.sha256 and file.sha256 != found
+        now = Reupload(file.filename, file.sha256 or "", found)
+        pending.record(file.filename, now if changed else file.model_copy(update=facts))
 
     def _refresh_index(self, index: str) -> RefreshResult:
         old = load_index(self.folder, index)
@@ -194,7 +229,7 @@ class CatalogUpdater:
         finally:
             path.unlink()  # gigabytes that are not needed again once hashed
 
-    def _write(self, name: str, snapshot: Index | Channel) -> None:
+    def _write(self, name: str, snapshot: Index | Channel | DriverSet) -> None:
         write_atomic(self.folder / f"{name}.json", render_snapshot(snapshot))
 
 

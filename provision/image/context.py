@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ from packaging.requirements import Requirement
 from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
 from provision.artifacts.wheelhouse import find_artifacts
+from provision.catalog.snapshot import load_driver_set
 from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
 from provision.core.text import plural
+from provision.image.drivers import copy_drivers, require_drivers
 from provision.image.in_container import PREFIX
 from provision.installer import uv
 from provision.lockfile import sbom
@@ -75,6 +78,12 @@ class ImageRequest:
         return f"{self.name}:{self.lock.digest[:12]}"
 
     @property
+    def base(self) -> str:
+        """The base image."""
+        default = re.search(r"^ARG BASE_IMAGE=(\S+)$", _dockerfile(), re.MULTILINE)
+        return self.base_image or (default[1] if default else "")
+
+    @property
     def context(self) -> Path:
         """The folder of the build context."""
         return self.project.root / ".cache" / "docker" / self.name.rpartition("/")[2]
@@ -90,7 +99,8 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
     """Make the folder of the build context.
 
     Raises:
-        UsageError: The target has no images, or files that an offline build needs are missing.
+        UsageError: The target has no images, its image could never prove itself, or files that
+            an offline build needs are missing.
         ToolError: The toolkit's own packages cannot be downloaded, or the disk is full.
     """
     target = request.target
@@ -100,6 +110,7 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
             cause="its spec has no table [docker]",
             remedy=f"add `[docker]` to envs/{target.name}.toml; images are for linux-64",
         )
+    drivers = require_drivers(request)
     progress.step(f"preparing {request.context}")
     tools = _tools(request, run)  # first: it needs the network and can fail
     if is_tagged(request.context):
@@ -108,18 +119,30 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
     write_atomic(request.context / "Dockerfile", dockerfile(request))
     _copy_artifacts(request, progress)
     _copy_system(request)
+    if drivers:
+        cache = request.context.parent / "drivers"
+        copy_drivers(drivers, request.context / "system" / "drivers", cache, request, progress)
     _copy_toolkit(request, tools)
     _copy_suite(request)
 
 
 def dockerfile(request: ImageRequest) -> str:
     """Return the Dockerfile with the target's variables and labels added to the last stage."""
-    lines = [(_CHECKOUT / "docker" / "Dockerfile").read_text(encoding="utf-8")]
+    lines = [_dockerfile()]
+    if request.target.accelerator == "cuda":
+        # NVIDIA's container toolkit mounts only what is asked for here: `utility` has NVML, without
+        # which no driver version can be read;
+        # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
+        lines.append("ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility")
     for key, value in request.target.variables(PREFIX).items():
         lines.append(f"ENV {key}={_quoted(value)}")
     for key, value in labels(request).items():
         lines.append(f"LABEL {key}={_quoted(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _dockerfile() -> str:
+    return (_CHECKOUT / "docker" / "Dockerfile").read_text(encoding="utf-8")
 
 
 def _quoted(text: str) -> str:
@@ -131,7 +154,7 @@ def labels(request: ImageRequest) -> dict[str, str]:
     """Return the image's labels; https://specs.opencontainers.org/image-spec/annotations/."""
     versions = request.lock.versions
     named = sorted({Requirement(text).name for text in request.target.pip.requirements})
-    return {
+    made = {
         "org.opencontainers.image.title": request.name,
         "org.opencontainers.image.description": request.target.summary,
         "org.opencontainers.image.version": request.lock.digest[:12],
@@ -144,6 +167,10 @@ def labels(request: ImageRequest) -> dict[str, str]:
         "provision.packages": " ".join(f"{n}=={versions[n]}" for n in named if n in versions),
         "provision.toolkit": __version__,
     }
+    if request.target.docker and (drivers := request.target.docker.drivers):
+        version = load_driver_set(request.project.catalog, drivers).version
+        made["provision.drivers"] = f"{drivers} {version}"
+    return made
 
 
 def _tools(request: ImageRequest, run: Run) -> Path:

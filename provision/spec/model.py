@@ -135,9 +135,15 @@ class Smoke(Table):
 
 
 class Docker(Table):
-    """What the container image needs from its Linux distribution."""
+    """What the container image needs besides the environment."""
 
-    apt: tuple[str, ...] = ()
+    apt: Annotated[
+        tuple[str, ...], Field(description="Packages of the image's Linux distribution.")
+    ] = ()
+    drivers: Annotated[
+        str | None,
+        Field(description="Driver set of the catalog to install, such as 'intel-gpu-25-13'."),
+    ] = None
 
 
 class Target(Table):

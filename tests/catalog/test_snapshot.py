@@ -11,8 +11,10 @@ import pytest
 from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import (
     Channel,
+    DriverSet,
     Index,
     load_channel,
+    load_driver_set,
     load_index,
     render_snapshot,
     snapshot_schema,
@@ -118,16 +120,17 @@ SNAPSHOTS = sorted(path for path in COMMITTED.glob("*.json") if "." not in path.
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.stem)
 def test_a_committed_snapshot_is_sound_and_written_as_update_writes_it(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    load = load_index if '"files"' in text else load_channel
+    loaders = {"driverset": load_driver_set, "index": load_index, "channel": load_channel}
+    load = loaders[json.loads(text)["$schema"].partition(".")[0]]
     snapshot = load(COMMITTED, path.stem)
     names = re.findall(r'"filename": "(.+)"|"url": "(.+(?:bz2|conda))"', text)
     assert len(names) == len(set(names)) > 0
     assert render_snapshot(snapshot) == text
 
 
-@pytest.mark.parametrize("model", [Index, Channel])
+@pytest.mark.parametrize("model", [Index, Channel, DriverSet])
 def test_the_committed_schema_is_that_of_the_model(
-    model: type[Index | Channel],
+    model: type[Index | Channel | DriverSet],
 ) -> None:
     schema = COMMITTED / f"{model.__name__.lower()}.schema.json"
     assert json.loads(schema.read_text()) == snapshot_schema(model)

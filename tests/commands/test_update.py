@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog import snapshot_update
-from provision.catalog.snapshot import Wheel, load_channel, load_index
+from provision.catalog.snapshot import Wheel, load_channel, load_driver_set, load_index
 from provision.commands import update
 from provision.core import network
 from provision.core.process import run
@@ -475,3 +475,52 @@ def test_a_channel_that_does_not_have_it_or_refuses_is_an_error(
     if status:
         vendor.status["/forge/win-64/repodata.json"] = status
     assert "gives no packages for t" in catalog.update("nowhere").errors[0].what
+
+
+DEB = "libze-intel-gpu1_26.14.37833.4-0_amd64.deb"
+
+
+def driver_set(catalog: SmallCatalog, vendor: Vendor, **facts: object) -> None:
+    file = {"filename": DEB, "url": f"{vendor.url}/files/{DEB}", **facts}
+    document = {"$schema": "driverset.schema.json", "version": "26.14.37833.4",
+                "note": "n", "source": "s", "files": [file]}  # fmt: skip
+    catalog.path.write_text(json.dumps(document, indent=1))
+
+
+def test_a_driver_package_without_a_hash_gets_the_vendor_s(
+    vendor: Vendor, catalog: SmallCatalog
+) -> None:
+    vendor.blobs[f"/files/{DEB}"] = b"the driver"
+    driver_set(catalog, vendor)
+    result = catalog.update()
+    (file,) = load_driver_set(catalog.project.catalog, "vendor").files
+    assert (result.completed, result.bad) == ((DEB,), False)
+    assert file.sha256 == hashlib.sha256(b"the driver").hexdigest()
+    assert (file.size, file.confirmed) == (10, True)
+    assert not list((catalog.project.root / "downloads").iterdir())
+    asked = len(vendor.asked)
+    text = catalog.path.read_text()
+    assert catalog.update().completed == ()
+    assert (catalog.path.read_text(), len(vendor.asked)) == (text, asked)
+
+
+def test_another_driver_package_under_a_known_hash_is_refused(
+    vendor: Vendor, catalog: SmallCatalog
+) -> None:
+    vendor.blobs[f"/files/{DEB}"] = b"another"
+    driver_set(catalog, vendor, sha256="a" * 64)
+    before = catalog.path.read_text()
+    (reupload,) = catalog.update().reuploads
+    assert (reupload.filename, reupload.known) == (DEB, "a" * 64)
+    assert catalog.path.read_text() == before
+
+
+def test_a_driver_package_that_does_not_come_is_an_error_and_changes_nothing(
+    vendor: Vendor, catalog: SmallCatalog
+) -> None:
+    driver_set(catalog, vendor)
+    before = catalog.path.read_text()
+    result = catalog.update()
+    assert [DEB in str(error) for error in result.errors] == [True]
+    assert result.bad
+    assert catalog.path.read_text() == before

@@ -180,6 +180,15 @@ def test_variables_and_labels_come_from_spec_and_lock(image_request: ImageReques
     assert 'ENV A="say \\"\\$HOME\\" \\\\"' in odd_text
 
 
+def test_a_cuda_image_asks_for_the_library_that_tells_the_driver(
+    image_request: ImageRequest,
+) -> None:
+    ask = "ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+    cuda = image_request.target.model_copy(update={"accelerator": "cuda"})
+    assert ask in dockerfile(dataclasses.replace(image_request, target=cuda))
+    assert ask not in dockerfile(image_request)
+
+
 @pytest.fixture
 def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Put two clients on PATH."""
@@ -281,3 +290,24 @@ def test_a_closed_node_names_its_group(
     node.touch()
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert f"--group-add {node.stat().st_gid}" in entrypoint.missing("cuda", [str(node)])
+
+
+@pytest.mark.parametrize(
+    ("given", "hidden"),
+    [(None, False), ("all", False), ("compute,utility", False), ("compute", True), ("", True)],
+)
+def test_a_cuda_container_without_nvml_is_told_so(
+    entrypoint: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: str | None,
+    hidden: bool,
+) -> None:
+    node = tmp_path / "nvidia0"
+    node.touch()
+    monkeypatch.delenv("NVIDIA_DRIVER_CAPABILITIES", raising=False)
+    if given is not None:
+        monkeypatch.setenv("NVIDIA_DRIVER_CAPABILITIES", given)
+    said = entrypoint.missing("cuda", [str(node)]) or ""
+    assert ("--env NVIDIA_DRIVER_CAPABILITIES=compute,utility" in said) == hidden
+    assert not entrypoint.missing("xpu", [str(node)])

@@ -23,14 +23,15 @@ from provision.catalog.snapshot import index_address
 from provision.core.process import Completed, run
 from provision.core.project import Project
 from provision.environment.verify import verify
-from provision.image.context import ImageRequest
-from provision.image.docker import BuiltImage, build_image, find_engine
+from provision.image.context import ImageRequest, prepare_context
+from provision.image.docker import BuiltImage, build_argv, build_image, find_engine
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Lock, read_lock, render_requirements
 from provision.spec.model import Docker, Target
 from provision.spec.reader import load_target
 from tests import small
 from tests.condapkg import lock_text, make_python
+from tests.image.driver_set import LIBRARY, make_deb, make_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -241,6 +242,70 @@ def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
     remove(engine, image_request)
 
 
+@pytest.fixture
+def with_drivers(
+    tiny: tuple[ImageRequest, BuiltImage], tmp_path: Path, engine: str
+) -> Iterator[ImageRequest]:
+    """The miniature with a driver set of two real packages, one of which needs the other."""
+    plain, _ = tiny
+    debs = [
+        make_deb(tmp_path, "libigdgmm12", {"usr/lib/x86_64-linux-gnu/libigdgmm.so.12": "memory"}),
+        make_deb(tmp_path, "libze-intel-gpu1", {LIBRARY: "driver"}, depends="libc6, libigdgmm12"),
+    ]
+    make_set(plain.project.catalog, "gpu", {deb.name: deb.read_bytes() for deb in debs})
+    shutil.copy(plain.project.specs / "tiny.toml", plain.project.specs / "tiny-gpu.toml")
+    lock = plain.project.lock("tiny-gpu")
+    shutil.copytree(plain.lock.folder, lock, dirs_exist_ok=True)
+    wheelhouses = (*plain.supply.wheelhouses, tmp_path)
+    image_request = dataclasses.replace(
+        plain,
+        target=plain.target.model_copy(
+            update={"name": "tiny-gpu", "docker": Docker(drivers="gpu")}
+        ),
+        lock=read_lock(lock),
+        supply=dataclasses.replace(plain.supply, wheelhouses=wheelhouses),
+    )
+    yield image_request
+    remove(engine, image_request)
+
+
+def test_the_driver_s_packages_are_in_the_image_the_same_each_time_without_a_network(
+    with_drivers: ImageRequest, engine: str, tmp_path: Path
+) -> None:
+    digests = {
+        build_image(with_drivers, from_scratch, Silent(), layout=tmp_path / f"{number}.tar").digest
+        for number in range(2)
+    }
+    assert len(digests) == 1
+    shown = "dpkg-query --show --showformat='${Package} ${db:Status-Status}\\n'"
+    script = f"cat /{LIBRARY}; echo; {shown} libigdgmm12 libze-intel-gpu1; ls /mnt"
+    found = inside(engine, with_drivers.tag, script).require("it is there").stdout
+    assert found == "driver\nlibigdgmm12 installed\nlibze-intel-gpu1 installed\n"
+    remove(engine, with_drivers)
+
+
+def test_a_driver_package_that_changed_after_the_context_was_made_ends_the_build(
+    with_drivers: ImageRequest, engine: str
+) -> None:
+    prepare_context(with_drivers, run, Silent())
+    (deb,) = (with_drivers.context / "system" / "drivers").glob("libze*.deb")
+    deb.write_bytes(deb.read_bytes() + b"\n")
+    built = run(build_argv(with_drivers, engine, {}), env=dict(os.environ, DOCKER_BUILDKIT="1"))
+    assert built.returncode != 0
+    assert f"{deb.name}: FAILED" in built.stdout + built.stderr
+
+
+def test_a_driver_package_with_an_unmet_dependency_ends_the_build(
+    with_drivers: ImageRequest, engine: str, tmp_path: Path
+) -> None:
+    deb = make_deb(tmp_path, "libze-intel-gpu1", {LIBRARY: "driver"}, depends="libc6 (>= 99)")
+    make_set(with_drivers.project.catalog, "gpu", {deb.name: deb.read_bytes()})
+    prepare_context(with_drivers, run, Silent())
+    built = run(build_argv(with_drivers, engine, {}), env=dict(os.environ, DOCKER_BUILDKIT="1"))
+    assert built.returncode != 0
+    assert "libze-intel-gpu1 depends on libc6 (>= 99)" in built.stdout + built.stderr
+
+
 def test_the_layout_loads_as_the_image_that_it_names(
     tiny: tuple[ImageRequest, BuiltImage], engine: str
 ) -> None:
@@ -338,7 +403,9 @@ def without_device(
     wheels = stand_in_wheels(tmp_path / "wheels", request.param)
     document = tomllib.loads((ROOT / "envs" / f"{request.param}.toml").read_text(encoding="utf-8"))
     document.pop("conda")
-    document["docker"] = {}
+    deb = make_deb(tmp_path / "wheels", "libze-intel-gpu1", {LIBRARY: "driver"})
+    make_set(project.catalog, "gpu", {deb.name: deb.read_bytes()})
+    document["docker"] = {"drivers": "gpu"}
     document["pip"]["requirements"] = ["torch", "pytest"]
     document["pip"].pop("index")
     text = tomlkit.dumps(document)
@@ -383,6 +450,7 @@ def test_without_its_device_an_image_is_unhealthy_and_says_why(
     without_device: tuple[ImageRequest, BuiltImage], engine: str, tmp_path: Path
 ) -> None:
     tag = without_device[1].tag
+    assert inside(engine, tag, f"cat /{LIBRARY}").stdout == "driver"
     with started(engine, tag, "--health-retries=1") as name:
         verdict, reported = health(engine, name)
         assert verdict == "unhealthy"

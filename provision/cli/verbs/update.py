@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the names of indexes and channels."""
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="an index or channel; all of them if none is named"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="an index, channel or driver set; all of them if none is named",
     )
 
 

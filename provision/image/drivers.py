@@ -1,0 +1,149 @@
+"""The driver's user space of an image: whether it meets the target's floor, and its packages.
+
+An image brings its own user space of Intel's driver; only the kernel's part is the host's. For
+NVIDIA GPUs the container toolkit mounts the host's user space, so an image holds nothing to judge.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from typing import TYPE_CHECKING
+
+from provision.artifacts.parallel_fetch import WantedFile, fetch_all
+from provision.catalog.devices import read_devices
+from provision.catalog.snapshot import is_driver_set, load_driver_set, snapshot_names
+from provision.core.errors import SpecError, UsageError
+from provision.core.text import plural
+from provision.host.drivers import DriverVerdict, judge_version
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provision.catalog.devices import Devices
+    from provision.catalog.snapshot import DriverSet
+    from provision.core.progress import Progress
+    from provision.image.context import ImageRequest
+
+_DISTRIBUTIONS = "distributions.toml"
+
+
+def require_drivers(request: ImageRequest) -> DriverSet | None:
+    """Return the driver set of an image, None if it has none and needs none.
+
+    Raises:
+        UsageError: The image could never prove itself: its driver is older than the target's
+            floor, or not known; or a package of the set cannot be verified.
+        SpecError: The catalog has no such set, or it has faults.
+    """
+    docker, catalog = request.target.docker, request.project.catalog
+    name = docker.drivers if docker else None
+    drivers = load_driver_set(catalog, name) if name else None
+    _require_floor(request, drivers)
+    if drivers and (unknown := [file.filename for file in drivers.files if file.sha256 is None]):
+        raise UsageError(
+            f"{plural(len(unknown), 'package')} of the driver set {name} without a SHA-256",
+            evidence="\n".join(unknown),
+            cause="the catalog does not know their hashes, and nothing is installed unverified",
+            remedy=f"run `provision update {name}` where the network reaches the vendor: it "
+            f"downloads them and writes their hashes to {catalog / f'{name}.json'}; commit that. "
+            "For a file that you have and trust, `sha256sum` gives the hash to write there",
+        )
+    return drivers
+
+
+def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
+    target, catalog = request.target, request.project.catalog
+    required = target.hardware.driver
+    if target.accelerator != "xpu" or not required:
+        return
+    version, origin = (
+        (drivers.version, "the driver set of its spec") if drivers else _of_distribution(request)
+    )
+    devices = read_devices(catalog)
+    judged = judge_version(version, required, "intel", devices)
+    if judged.verdict is not DriverVerdict.NEW_ENOUGH:
+        enough = _sets_that_meet(required, catalog, devices)
+        raise UsageError(
+            f"an image of {target.name} could never prove itself",
+            evidence="\n".join((*judged.evidence, f"from {origin}")),
+            cause=f"{judged.reason}, and an image brings its own user space of the driver",
+            remedy="put a driver set of the catalog that meets it into the spec's [docker]: "
+            + (" or ".join(f'`drivers = "{name}"`' for name in enough) or "there is none yet"),
+        )
+
+
+def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]:
+    sets = {
+        name: load_driver_set(catalog, name).version
+        for name in snapshot_names(catalog)
+        if is_driver_set(catalog, name)
+    }
+    return [
+        name
+        for name, version in sets.items()
+        if judge_version(version, required, "intel", devices).verdict is DriverVerdict.NEW_ENOUGH
+    ]
+
+
+def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
+    """Return the version of the driver that the base image's distribution has, and its origin."""
+    base, docker = request.base, request.target.docker
+    path = request.project.catalog / _DISTRIBUTIONS
+    try:
+        known = tomllib.loads(path.read_text(encoding="utf-8"))
+        versions = {
+            package: fact["version"]
+            for image, packages in known.items()
+            if re.match(rf"{re.escape(image)}(?![a-z0-9])", base)
+            for package, fact in packages.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(
+            f"cannot read {path}",
+            evidence=f"{type(error).__name__}: {error}",
+            remedy="restore it from version control",
+        ) from error
+    package = next((name for name in (docker.apt if docker else ()) if name in versions), None)
+    if package is None:
+        return None, f"{base}: the spec names no driver set, and no package of a known version"
+    return versions[package], f"the package {package} of {base}"
+
+
+def copy_drivers(
+    drivers: DriverSet, folder: Path, cache: Path, request: ImageRequest, progress: Progress
+) -> None:
+    """Bring the packages of a driver set into a new folder, with their hashes for the build.
+
+    Args:
+        drivers: The set; each of its files has a hash.
+        folder: The folder to make.
+        cache: A folder that keeps downloads for the next image.
+        request: The image.
+        progress: Receives the steps.
+
+    Raises:
+        UsageError: A file is in no wheelhouse and cannot be downloaded.
+    """
+    docker = request.target.docker
+    wanted = [
+        WantedFile(file.filename, str(file.sha256), file.size, file.url, None)
+        for file in drivers.files
+    ]
+    progress.step(f"{plural(len(wanted), 'package')} of the driver {drivers.version}")
+    supply = request.supply
+    missing = fetch_all(wanted, cache, supply.wheelhouses, progress, offline=supply.offline)
+    if missing:
+        raise UsageError(
+            f"{plural(len(missing), 'package')} of the driver {drivers.version} missing",
+            evidence="\n".join(map(str, missing)),
+            remedy="put them into a folder and name it with --wheelhouse; the driver set "
+            f"{docker.drivers if docker else ''} of the catalog has their addresses",
+        )
+    folder.mkdir()
+    for item in wanted:
+        shutil.copyfile(cache / item.filename, folder / item.filename)
+    # The build checks them again: with --print it runs later, and often on another machine.
+    lines = "".join(f"{item.sha256}  {item.filename}\n" for item in wanted)
+    (folder / "SHA256SUMS").write_text(lines, encoding="utf-8")

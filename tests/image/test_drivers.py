@@ -1,0 +1,244 @@
+"""Which images could never prove themselves, and where the packages of their driver come from."""
+
+from __future__ import annotations
+
+import dataclasses
+import http.server
+import re
+import shutil
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.catalog.devices import read_devices
+from provision.catalog.snapshot import is_driver_set, load_driver_set, snapshot_names
+from provision.core.errors import SpecError, UsageError
+from provision.core.process import Completed
+from provision.core.project import Project
+from provision.host.drivers import DriverVerdict, judge_version
+from provision.image.context import ImageRequest, labels, prepare_context
+from provision.image.drivers import require_drivers
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import read_lock
+from provision.spec.model import Docker
+from provision.spec.reader import load_target
+from tests import small
+from tests.image.driver_set import VERSION, make_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT = Path(__file__).parents[2]
+CATALOG = ROOT / "envs" / "catalog"
+SETS = [name for name in snapshot_names(CATALOG) if is_driver_set(CATALOG, name)]
+INTEL = ("arc-linux", "ipex-llm-linux", "max-linux")
+NAME = f"libze-intel-gpu1_{VERSION}-0_amd64.deb"
+OF_DEBIAN = Docker(apt=("libze1", "intel-opencl-icd"))
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def step(self, text: str) -> None: ...
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def run(argv: Sequence[str | Path], **_: object) -> Completed:
+    words = [str(word) for word in argv]
+    Path(words[words.index("--target") + 1]).mkdir()  # the toolkit's own packages
+    return Completed(tuple(words), 0, "", "", 0.0)
+
+
+def committed(name: str, docker: Docker | None = None, base: str | None = None) -> ImageRequest:
+    """Return the request of an image of a committed target, with another table [docker]."""
+    project = Project(ROOT)
+    target = load_target(project.specs, name)
+    if docker:
+        target = target.model_copy(update={"docker": docker})
+    supply = ArtifactSources((), {}, offline=True)
+    return ImageRequest(project, target, read_lock(project.lock(name)), supply, base_image=base)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> ImageRequest:
+    """A target of no accelerator whose image gets a driver set of one file."""
+    project = small.make_project(
+        tmp_path / "project",
+        small.Index(tmp_path / "index", url="http://127.0.0.1:9"),
+        extra='[docker]\ndrivers = "gpu"\n',
+    )
+    wheels = [
+        small.make_wheel(tmp_path / "wheels", "alpha", "1.0", {"alpha.py": ""}),
+        small.make_wheel(tmp_path / "wheels", "beta", "1.0", {"beta.py": ""}),
+    ]
+    small.lock(project, wheels)
+    target = load_target(project.specs, small.TARGET)
+    lock = read_lock(project.lock(small.TARGET))
+    supply = ArtifactSources((tmp_path / "wheels",), {"default": None}, offline=True)
+    return ImageRequest(project, target, lock, supply)
+
+
+def online(image_request: ImageRequest) -> ImageRequest:
+    supply = dataclasses.replace(image_request.supply, offline=False)
+    return dataclasses.replace(image_request, supply=supply)
+
+
+@pytest.fixture
+def vendor(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A vendor's server: its folder and its address."""
+    folder = tmp_path / "vendor"
+    folder.mkdir()
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", INTEL)
+def test_the_distribution_s_driver_is_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(UsageError, match=f"an image of {name} could never prove") as caught:
+        require_drivers(committed(name, OF_DEBIAN))
+    assert "driver 22.43.24595.41-1" in caught.value.evidence
+    assert "the package intel-opencl-icd of debian:bookworm-" in caught.value.evidence
+    assert "is not >=2" in caught.value.cause
+    assert 'drivers = "intel-gpu-25-13"' in caught.value.remedy
+    too_old = name != "ipex-llm-linux"
+    assert ("24-13" not in caught.value.remedy) == too_old
+
+
+@pytest.mark.parametrize(
+    ("docker", "base"),
+    [
+        (Docker(), None),
+        (Docker(apt=("libze1",)), None),
+        (OF_DEBIAN, "debian:trixie-slim"),
+        (OF_DEBIAN, "debian:bookworm2"),
+        (OF_DEBIAN, "registry.example/own:1"),
+    ],
+)
+def test_a_driver_that_is_not_known_is_refused_and_is_not_called_old(
+    docker: Docker, base: str | None
+) -> None:
+    with pytest.raises(UsageError, match="could never prove itself") as caught:
+        require_drivers(committed("max-linux", docker, base))
+    assert caught.value.cause.startswith("the driver's version is not visible")
+    assert "names no driver set" in caught.value.evidence
+
+
+@pytest.mark.parametrize("name", ["cpu-linux", "cuda-linux", "cuda12-linux", "ipex-llm-cpu-linux"])
+def test_an_image_whose_driver_is_the_host_s_or_none_is_not_judged(name: str) -> None:
+    assert require_drivers(committed(name)) is None
+
+
+@pytest.mark.parametrize("name", INTEL)
+def test_the_committed_driver_sets_meet_the_floors(name: str) -> None:
+    image_request = committed(name)
+    target, catalog = image_request.target, image_request.project.catalog
+    assert target.docker
+    assert target.docker.drivers
+    assert target.hardware.driver
+    version = load_driver_set(catalog, target.docker.drivers).version
+    judged = judge_version(version, target.hardware.driver, "intel", read_devices(catalog))
+    assert judged.verdict is DriverVerdict.NEW_ENOUGH, judged
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_committed_set_is_whole_and_of_one_release(name: str) -> None:
+    made = load_driver_set(CATALOG, name)
+    parts = [re.fullmatch(r"([a-z0-9-]+?)(?:-2)?_([0-9.]+).*", f.filename) for f in made.files]
+    versions = {part[1]: part[2] for part in parts if part}
+    assert versions.pop("intel-igc-core") == versions.pop("intel-igc-opencl")
+    driver = versions.pop("libze-intel-gpu1", "") or versions.pop("intel-level-zero-gpu")
+    assert driver.split(".")[-2:] == made.version.split(".")[-2:]
+    assert set(versions) == {"level-zero", "libigdgmm12"}
+    assert all(file.url.endswith(f"/{file.filename}") for file in made.files)
+    assert all(file.sources or file.confirmed for file in made.files if file.sha256)
+    assert all(len(file.sources) > 1 for file in made.files if file.confirmed and not file.size)
+
+
+def test_a_set_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    plain = committed("max-linux")
+    project = Project(tmp_path)
+    shutil.copytree(plain.project.catalog, project.catalog)
+    made = make_set(project.catalog, "gpu", {NAME: b"x"})
+    old = made.model_copy(update={"version": "24.35.30872.22"})
+    text = (project.catalog / "gpu.json").read_text(encoding="utf-8")
+    (project.catalog / "gpu.json").write_text(text.replace(VERSION, old.version), encoding="utf-8")
+    target = plain.target.model_copy(update={"docker": Docker(drivers="gpu")})
+    with pytest.raises(UsageError, match="could never prove itself") as caught:
+        require_drivers(dataclasses.replace(plain, project=project, target=target))
+    assert "driver 24.35.30872.22" in caught.value.evidence
+
+
+def test_a_set_that_the_catalog_lacks_is_refused() -> None:
+    with pytest.raises(SpecError, match="no catalog of 'gpu'"):
+        require_drivers(committed("max-linux", Docker(drivers="gpu")))
+
+
+def test_a_package_without_a_hash_is_refused_by_name_before_anything_is_made(
+    tiny: ImageRequest,
+) -> None:
+    make_set(tiny.project.catalog, "gpu", {NAME: None, "libigdgmm12_22.9.0_amd64.deb": b"x"})
+    with pytest.raises(UsageError, match="1 package of the driver set gpu without") as caught:
+        prepare_context(tiny, run, Listener())
+    assert caught.value.evidence == NAME
+    assert "provision update gpu" in caught.value.remedy
+    assert not tiny.context.parent.exists()
+
+
+def test_the_context_has_the_packages_and_their_hashes(tiny: ImageRequest) -> None:
+    (tiny.supply.wheelhouses[0] / NAME).write_bytes(b"the driver")
+    made = make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"})
+    prepare_context(tiny, run, Listener())
+    folder = tiny.context / "system" / "drivers"
+    assert {path.name for path in folder.iterdir()} == {NAME, "SHA256SUMS"}
+    assert (folder / NAME).read_bytes() == b"the driver"
+    assert (folder / "SHA256SUMS").read_text() == f"{made.files[0].sha256}  {NAME}\n"
+    assert labels(tiny)["provision.drivers"] == f"gpu {VERSION}"
+
+
+@pytest.mark.parametrize("content", [b"another driver", None])
+def test_offline_a_wrong_or_missing_package_is_refused(
+    tiny: ImageRequest, content: bytes | None
+) -> None:
+    if content is not None:
+        (tiny.supply.wheelhouses[0] / NAME).write_bytes(content)
+    make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"})
+    listener = Listener()
+    with pytest.raises(UsageError, match=f"1 package of the driver {VERSION} missing") as caught:
+        prepare_context(tiny, run, listener)
+    assert NAME in caught.value.evidence
+    assert "--offline was given" in caught.value.evidence
+    assert "--wheelhouse" in caught.value.remedy
+    assert any("its sha256 is not the lock's" in note for note in listener.notes) == bool(content)
+
+
+@pytest.mark.machine
+def test_it_comes_from_the_vendor_by_its_hash(tiny: ImageRequest, vendor: tuple[Path, str]) -> None:
+    folder, url = vendor
+    (folder / NAME).write_bytes(b"the driver")
+    make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"}, url)
+    prepare_context(online(tiny), run, Listener())
+    (folder / NAME).unlink()
+    prepare_context(tiny, run, Listener())  # again, from what the first one kept
+    assert (tiny.context / "system" / "drivers" / NAME).read_bytes() == b"the driver"
+
+
+@pytest.mark.machine
+def test_another_file_of_the_vendor_is_refused(
+    tiny: ImageRequest, vendor: tuple[Path, str]
+) -> None:
+    folder, url = vendor
+    (folder / NAME).write_bytes(b"another driver")
+    make_set(tiny.project.catalog, "gpu", {NAME: b"the driver"}, url)
+    with pytest.raises(UsageError, match="missing") as caught:
+        prepare_context(online(tiny), run, Listener())
+    assert "another file of this name" in caught.value.evidence
+    assert not list(tiny.context.rglob("*.deb"))
