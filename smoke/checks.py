@@ -12,34 +12,67 @@ from smoke.finding import fail
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import torch
+
     from smoke.expect import Expect
     from smoke.journal import Journal
+
+    # Each returns "" for yes, otherwise the reason why not, which the report shows.
+    When = Callable[[Expect], str]
+    Capability = Callable[[torch.device], str]
 
 # All other checks on the device are reported as blocked when this one fails.
 DEVICE = "device.ready"
 
 
-def always(_expect: Expect) -> bool:
+def always(_expect: Expect) -> str:
     """Apply to every target."""
-    return True
+    return ""
+
+
+def on_gpu(expect: Expect) -> str:
+    """Apply to targets with a device besides the CPU."""
+    return "" if expect.on_gpu else "only for targets with a GPU"
+
+
+def needs_package(name: str) -> When:
+    """Apply to targets that lock a distribution of this normalised name."""
+
+    def when(expect: Expect) -> str:
+        return "" if expect.locks(name) else f"needs {name}, which is not locked"
+
+    return when
 
 
 def check(
     identifier: str,
     *,
     stands_for: str,
-    when: Callable[[Expect], bool] = always,
+    when: When = always,
+    needs: Sequence[Capability] = (),
     full: bool = False,
+    advisory: bool = False,
 ) -> pytest.MarkDecorator:
     """Mark a function as a smoke check; its docstring says what it proves.
 
     Args:
         identifier: Stable id, ``area.name``: reports are compared by it.
         stands_for: The failure in the field that this check would have caught.
-        when: Whether it applies to a target. A check that applies passes or fails; none is skipped.
+        when: Why a target does not owe it, "" where it does. An owed check that neither passes nor
+            fails breaks the run; none is skipped.
+        needs: Capabilities of the device that it takes: each returns why the device lacks it, ""
+            where it is present. They are probed on the device, once in a run.
         full: Whether it belongs to the full suite only.
+        advisory: Whether its failure is a warning, which stops neither a build nor a proof.
     """
-    return pytest.mark.check(identifier, stands_for=stands_for, when=when, full=full)
+    return pytest.mark.check(
+        identifier,
+        stands_for=stands_for,
+        when=when,
+        needs=tuple(needs),
+        full=full,
+        advisory=advisory,
+    )
 
 
 class Numbers:

@@ -9,6 +9,9 @@ Events, by their key:
 ``start``   a check begins: its id, title and what it stands for.
 ``step``    the next operation of the running check.
 ``result``  a check has ended: one entry of the report.
+``owed``    the headlines of all checks that this run owes, as each worker collects them.
+``not_owed``  the others, with the reason.
+``excused`` an owed check whose device lacks what it needs, with the reason.
 ``broken``  why the suite itself can't go on.
 """
 
@@ -56,6 +59,11 @@ class Journal:
         """Return the results so far, in the order in which the checks ended."""
         return [event["result"] for event in self.events() if "result" in event]
 
+    def ended(self) -> set[str]:
+        """Return the ids of the checks that need no worker any more."""
+        excused = [event["excused"] for event in self.events() if "excused" in event]
+        return {entry["id"] for entry in (*self.results(), *excused)}
+
     def last(self, key: str) -> Any:  # noqa: ANN401 - events hold plain JSON of any shape
         """Return the value of the last event with this key, or None."""
         return next((event[key] for event in reversed(self.events()) if key in event), None)
@@ -64,7 +72,7 @@ class Journal:
         """Return the check that has started and not ended, or None."""
         step = None
         for event in reversed(self.events()):
-            if "result" in event:
+            if "result" in event or "excused" in event:
                 return None
             if "start" in event:
                 return Running(event["start"], time.time() - event["at"], step)

@@ -9,6 +9,7 @@ import pytest
 
 from smoke.checks import DEVICE, Numbers
 from smoke.finding import CheckFailed, Finding, explain
+from smoke.report import not_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
 
     import torch
 
+    from smoke.checks import Capability
     from smoke.expect import Expect
     from smoke.journal import Journal
+
+
+NOT_ASKED = "not asked for"
 
 
 def mark_of(item: pytest.Function) -> pytest.Mark:
@@ -40,7 +45,6 @@ class Suite:
 
     Attributes:
         known: Ids of all collected checks.
-        unfit: Ids that were asked for by name and do not apply to the target.
     """
 
     def __init__(
@@ -60,8 +64,8 @@ class Suite:
         self._numbers = Numbers(journal)
         self._error: BaseException | None = None
         self._started = 0.0
+        self._lacking: dict[Capability, str] = {}
         self.known: set[str] = set()
-        self.unfit: set[str] = set()
 
     @pytest.fixture
     def expect(self) -> Expect:
@@ -98,26 +102,60 @@ class Suite:
         return results.get(identifier, {}).get("finding")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        """Keep the checks that apply and have no result yet."""
-        done = {result["id"] for result in self._journal.results()}
-        marks = {item: mark_of(item) for item in items}
-        self.known = {mark.args[0] for mark in marks.values()}
-        chosen = {item: mark for item, mark in marks.items() if self._chosen(mark)}
-        fit = {item for item, mark in chosen.items() if mark.kwargs["when"](self._expect)}
-        self.unfit = {mark.args[0] for item, mark in chosen.items() if item not in fit} & self._only
-        items[:] = [item for item in items if item in fit and marks[item].args[0] not in done]
+        """Journal which checks are owed, and keep those of them that have not ended yet."""
+        reasons = {item: self._reason(mark_of(item)) for item in items}
+        heads = {item: headline(item) for item in items}
+        self.known = {head["id"] for head in heads.values()}
+        self._journal.write(
+            owed=[heads[item] for item in items if not reasons[item]],
+            not_owed=[
+                not_run(heads[item], reason, owed=False)
+                for item, reason in reasons.items()
+                if reason
+            ],
+        )
+        done = self._journal.ended()
+        items[:] = [item for item in items if not reasons[item] and heads[item]["id"] not in done]
 
-    def _chosen(self, mark: pytest.Mark) -> bool:
-        if self._only:
-            return mark.args[0] in self._only
-        return self._full or not mark.kwargs["full"]
+    def _reason(self, mark: pytest.Mark) -> str:
+        """Return why this run does not owe a check, "" where it does."""
+        identifier = mark.args[0]
+        if self._only and identifier not in self._only:
+            return NOT_ASKED
+        if mark.kwargs["full"] and not (self._full or self._only):
+            return "only in the full suite"
+        return str(mark.kwargs["when"](self._expect))
 
     def pytest_runtest_setup(self, item: pytest.Function) -> None:
-        """Journal the start of a check."""
+        """Journal the start of a check; skip it where the device lacks what it needs."""
         self._numbers = Numbers(self._journal)
         self._error = None
         self._started = time.monotonic()
         self._journal.write(start=headline(item))
+        if reason := self._lacks(mark_of(item).kwargs["needs"]):
+            self._journal.write(excused=not_run(headline(item), reason, owed=False))
+            pytest.skip(reason)
+
+    def _lacks(self, needs: tuple[Capability, ...]) -> str:
+        """Return what the device lacks of the capabilities, "" where it has all.
+
+        Probed only now, when `device.ready` has passed: a probe can hang or end the process, which
+        must neither hide that check nor count for another one than this.
+        """
+        if not needs or (self._expect.on_gpu and self._outcome(DEVICE)):
+            return ""
+        return next(filter(None, map(self._probe, needs)), "")
+
+    def _probe(self, capability: Capability) -> str:
+        from smoke import device
+
+        if capability not in self._lacking:
+            self._journal.write(step=f"probe {capability.__name__}")
+            try:
+                self._lacking[capability] = capability(device.of(self._expect.accelerator))
+            except Exception:  # noqa: BLE001 - a broken probe excuses nothing: the check runs
+                self._lacking[capability] = ""
+        return self._lacking[capability]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
@@ -136,15 +174,18 @@ class Suite:
         report = yield
         if call.excinfo and self._error is None:
             self._error = call.excinfo.value
-        if call.when == "teardown":
+        if call.when == "teardown" and headline(item)["id"] not in self._journal.ended():
             self._journal.write(result=self._result(item))
         return report
 
     def _result(self, item: pytest.Function) -> dict[str, Any]:
         finding = explain(self._error).as_json() if self._error else None
+        outcome = "failed" if finding else "passed"
+        if finding and finding["level"] == "error" and mark_of(item).kwargs["advisory"]:
+            outcome, finding["level"] = "warned", "warning"
         return {
             **headline(item),
-            "outcome": "failed" if finding else "passed",
+            "outcome": outcome,
             "seconds": round(time.monotonic() - self._started, 3),
             "numbers": self._numbers.values,
             "finding": finding,

@@ -30,7 +30,26 @@ def compose(
         "started": started,
         "seconds": seconds,
         "checks": journal.results(),
+        "not_run": missing(journal),
     }
+
+
+def missing(journal: Journal) -> list[dict[str, Any]]:
+    """Return the checks without a result: those that are owed first, each with its reason."""
+    excused = [event["excused"] for event in journal.events() if "excused" in event]
+    ended = journal.ended()
+    owed = [head for head in journal.last("owed") or () if head["id"] not in ended]
+    reason = "the run ended before it"
+    return [
+        *(not_run(head, reason, owed=True) for head in owed),
+        *excused,
+        *(journal.last("not_owed") or ()),
+    ]
+
+
+def not_run(head: dict[str, str], reason: str, *, owed: bool) -> dict[str, Any]:
+    """Return the entry of a check without a result."""
+    return {"id": head["id"], "title": head["title"], "owed": owed, "reason": reason}
 
 
 def failed(running: Running, finding: Finding) -> dict[str, Any]:
@@ -72,5 +91,8 @@ def junit(document: dict[str, Any]) -> str:
         if finding := entry["finding"]:
             text = "\n".join([finding["cause"], finding["remedy"], *finding["evidence"]])
             message = f"{finding['code']}: {finding['symptom']}"
-            ET.SubElement(case, "failure", type=finding["code"], message=message).text = text
+            if entry["outcome"] == "failed":
+                ET.SubElement(case, "failure", type=finding["code"], message=message).text = text
+            else:  # JUnit knows no warning
+                ET.SubElement(case, "system-out").text = f"{message}\n{text}"
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

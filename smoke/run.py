@@ -3,7 +3,8 @@
 The checks run in a worker process. When it dies or hangs, the running check fails with that as its
 finding, and a fresh worker continues with the rest. This process never imports torch: a driver that
 crashes or hangs must not take the report with it.
-Exit codes: 0 all passed, 1 some failed, 2 bad expectation or usage, 3 the suite itself broke.
+Exit codes: 0 every owed check passed or warned, 1 some failed, 2 bad expectation or usage, 3 the
+suite itself broke, or an owed check was not run.
 """
 
 from __future__ import annotations
@@ -78,7 +79,12 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
     if broken:
         print(f"smoke: {broken}", file=sys.stderr)  # noqa: T201
         return 3
-    return int(any(entry["outcome"] != "passed" for entry in document["checks"]))
+    if any(entry["outcome"] == "failed" for entry in document["checks"]):
+        return 1
+    if owed := [entry["id"] for entry in document["not_run"] if entry["owed"]]:
+        print(f"smoke: owed and not run: {', '.join(owed)}", file=sys.stderr)  # noqa: T201
+        return 3
+    return 0
 
 
 class Run:

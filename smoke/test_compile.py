@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "triton-windows", "triton-rocm")
 
 
-def can_compile(expect: Expect) -> bool:
+def can_compile(expect: Expect) -> str:
     """Apply where a back end is promised: Triton in the lock, or a C++ compiler beside the CPU."""
     if expect.on_gpu:
-        return any(expect.locks(name) for name in TRITON)
+        return "" if any(map(expect.locks, TRITON)) else "needs Triton, which is not locked"
     compilers = ("g++", "clang++")
-    return os.name == "posix" and any(map(shutil.which, compilers))
+    found = os.name == "posix" and any(map(shutil.which, compilers))
+    return "" if found else "needs g++ or clang++ on PATH"
 
 
 def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:

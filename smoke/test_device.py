@@ -10,7 +10,7 @@ from torch import nn
 
 from smoke import device as devices
 from smoke import driver_version, intel_device, reference
-from smoke.checks import DEVICE, check
+from smoke.checks import DEVICE, check, on_gpu
 from smoke.finding import fail
 from smoke.probe_device import probe_device
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from smoke.journal import Journal
 
 
-def on_gpu(expect: Expect) -> bool:
-    """Apply to targets with a device besides the CPU."""
-    return expect.on_gpu
+def has_floor(expect: Expect) -> str:
+    """Apply to targets that need a minimum driver."""
+    return on_gpu(expect) or ("" if expect.driver else "the spec names no minimum driver")
 
 
 @check(DEVICE, stands_for="is_available() is true while every operation fails")
@@ -114,7 +114,7 @@ def _has_kernels(facts: dict[str, Any]) -> None:
 @check(
     "device.driver",
     stands_for="a driver update that breaks programs without a message",
-    when=lambda expect: expect.on_gpu and expect.driver is not None,
+    when=has_floor,
 )
 def test_driver(device: torch.device, expect: Expect) -> None:
     """The driver is as new as the target needs."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from smoke import reference
-from smoke.checks import check
+from smoke.checks import check, needs_package
 from smoke.finding import fail
 from smoke.models import TiedTransformer, seeded
 
@@ -17,15 +17,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from smoke.checks import Numbers
-    from smoke.expect import Expect
 
 TOKENS = torch.arange(7)[None]
 SEED = "KeyError: 'xpu:0' in Accelerate's hooks (BLIP, DAB-DETR, ViLT on a GPU Max)"
 
 
-def has_accelerate(expect: Expect) -> bool:
-    """Apply where Accelerate is locked: then it must be installed and work."""
-    return expect.locks("accelerate")
+has_accelerate = needs_package("accelerate")
 
 
 @check("offload.cpu", stands_for=SEED, when=has_accelerate)

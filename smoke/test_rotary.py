@@ -30,9 +30,9 @@ def kinds(expect: Expect) -> list[str]:
     return [kind for kind in expect.rotary if kind in rotary.KINDS]
 
 
-def has_kinds(expect: Expect) -> bool:
+def has_kinds(expect: Expect) -> str:
     """Apply to targets whose spec names a plain kind of rotation."""
-    return bool(kinds(expect))
+    return "" if kinds(expect) else "the spec names no plain kind of rotary embedding"
 
 
 @check("rotary.eager", stands_for="Langchain-Chatchat on Arc: ChatGLM2's rotation", when=has_kinds)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from smoke import device as devices
-from smoke.checks import check
+from smoke.checks import check, on_gpu
 from smoke.finding import fail
-from smoke.test_device import on_gpu
 
 if TYPE_CHECKING:
     from smoke.checks import Numbers

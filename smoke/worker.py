@@ -151,9 +151,17 @@ def run_checks(
     code = int(pytest.main([*ours, scratch, *map(str, files)], plugins=[suite]))
     if unknown := set(only) - suite.known - {IMPORT["id"]}:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
-    elif only and suite.unfit == set(only):
-        journal.write(broken=f"not for {expect.target}: {', '.join(sorted(suite.unfit))}")
+    elif reasons := _refused(journal, only):
+        journal.write(broken=f"not for {expect.target}: {'; '.join(reasons)}")
     return code
+
+
+def _refused(journal: Journal, only: tuple[str, ...]) -> list[str]:
+    """Return why none of the checks that were asked for is owed, nothing where one is."""
+    reasons = {entry["id"]: entry["reason"] for entry in journal.last("not_owed") or ()}
+    asked = sorted(set(only))
+    refused = [f"{name} ({reasons[name]})" for name in asked if name in reasons]
+    return refused if len(refused) == len(asked) else []
 
 
 def _import_stack(expect: expectation.Expect, journal: Journal) -> bool:

@@ -56,11 +56,11 @@ class Check(_Part):
         title: What it proves.
         stands_for: The failure that users met.
         seconds: How long it took.
-        finding: Why it failed; None where it passed.
+        finding: Why it failed or warned; None where it passed.
     """
 
     id: str
-    outcome: Literal["passed", "failed"]
+    outcome: Literal["passed", "failed", "warned"]
     title: str
     stands_for: str
     seconds: float
@@ -71,6 +71,20 @@ class Check(_Part):
     def blocked(self) -> bool:
         """Whether it could not run because a check before it failed; that counts as failed."""
         return self.finding is not None and self.finding.level == "note"
+
+
+class NotRun(_Part):
+    """One check without a result.
+
+    Attributes:
+        owed: Whether the run owed it: then nothing is proven.
+        reason: Why it was not run.
+    """
+
+    id: str
+    title: str
+    owed: bool
+    reason: str
 
 
 class Report(_Part):
@@ -84,6 +98,7 @@ class Report(_Part):
         seconds: Duration of the whole run.
         stack: Layers of the host and their versions; see :func:`provision.host.model.host_layers`.
         lock: Digest of the lock that the environment was built from; None for a foreign one.
+        not_run: The checks without a result; reports of earlier suites do not list them.
     """
 
     schema_version: Literal[1]
@@ -95,6 +110,7 @@ class Report(_Part):
     started: str
     seconds: float
     checks: tuple[Check, ...]
+    not_run: tuple[NotRun, ...] = ()
     stack: dict[str, str] = {}
     lock: str | None = None
 
@@ -102,6 +118,16 @@ class Report(_Part):
     def failed(self) -> tuple[Check, ...]:
         """The checks that failed."""
         return tuple(check for check in self.checks if check.outcome == "failed")
+
+    @property
+    def missing(self) -> tuple[NotRun, ...]:
+        """The checks that are owed and have no result."""
+        return tuple(entry for entry in self.not_run if entry.owed)
+
+    @property
+    def proves(self) -> bool:
+        """Whether every owed check was run, and none failed."""
+        return not self.failed and not self.missing
 
 
 def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:

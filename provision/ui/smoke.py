@@ -27,7 +27,7 @@ def show_report(result: Report, console: Console) -> None:
     for check in result.checks:
         mark, style = _mark(check)
         console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
-    for check in result.failed:
+    for check in result.checks:
         if check.finding and not check.blocked:
             found = check.finding.model_dump() | {"level": Level(check.finding.level)}
             console.finding(Finding(**found))
@@ -44,6 +44,8 @@ def show_report(result: Report, console: Console) -> None:
 def _mark(check: Check) -> tuple[str, str]:
     if check.outcome == "passed":
         return "ok  ", "green"
+    if check.outcome == "warned":
+        return "warn", "yellow"
     return ("--  ", "dim") if check.blocked else ("FAIL", "bold red")
 
 
