@@ -1,11 +1,13 @@
-"""The parts of a check: its pytest mark, its measurements, and the limits on them."""
+"""The parts of a check: what it needs, its measurements, and the limits on them.
+
+Check files import no pytest: the children of the worker import them too, and get no pytest.
+"""
 
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import pytest
 
 from smoke.finding import fail
 
@@ -23,6 +25,25 @@ if TYPE_CHECKING:
 
 # All other checks on the device are reported as blocked when this one fails.
 DEVICE = "device.ready"
+# The one check that is no test function: torch can end the process while it is imported, so the
+# worker does and journals this before pytest, whose collection imports torch.
+IMPORT = {
+    "id": "identity.import",
+    "title": "torch and the modules that extend it can be imported.",
+    "stands_for": "sd-scripts dies while it imports intel_extension_for_pytorch",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """What the suite knows of a check; for the attributes see `check`."""
+
+    identifier: str
+    stands_for: str
+    when: When
+    needs: tuple[Capability, ...]
+    full: bool
+    advisory: bool
 
 
 def always(_expect: Expect) -> str:
@@ -52,7 +73,7 @@ def check(
     needs: Sequence[Capability] = (),
     full: bool = False,
     advisory: bool = False,
-) -> pytest.MarkDecorator:
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Mark a function as a smoke check; its docstring says what it proves.
 
     Args:
@@ -65,14 +86,14 @@ def check(
         full: Whether it belongs to the full suite only.
         advisory: Whether its failure is a warning, which stops neither a build nor a proof.
     """
-    return pytest.mark.check(
-        identifier,
-        stands_for=stands_for,
-        when=when,
-        needs=tuple(needs),
-        full=full,
-        advisory=advisory,
-    )
+
+    def mark(function: Callable[..., None]) -> Callable[..., None]:
+        function.check = Check(  # type: ignore[attr-defined]
+            identifier, stands_for, when, tuple(needs), full, advisory
+        )
+        return function
+
+    return mark
 
 
 class Numbers:

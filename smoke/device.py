@@ -12,8 +12,14 @@ from smoke.driver_version import nvidia_driver
 
 
 def of(accelerator: str) -> torch.device:
-    """Return the first device of an accelerator."""
-    return torch.device("cpu") if accelerator == "cpu" else torch.device(accelerator, 0)
+    """Return the device of an accelerator that this process is to check."""
+    index = int(os.environ.get("SMOKE_DEVICE", "0"))
+    return torch.device("cpu") if accelerator == "cpu" else torch.device(accelerator, index)
+
+
+def count(accelerator: str) -> int:
+    """Return the number of devices that this process sees."""
+    return 1 if accelerator == "cpu" else int(backend(of(accelerator)).device_count())
 
 
 def backend(device: torch.device) -> Any:  # noqa: ANN401 - torch.cuda, torch.xpu: modules

@@ -5,13 +5,14 @@ adds the result of a check whose worker died. A fresh worker skips the checks th
 Events, by their key:
 
 ``torch``   version of torch, as imported.
-``device``  the facts that the device reports.
+``count``   how many devices there are.
+``device``  the facts that a device reports, with its number.
 ``start``   a check begins: its id, title and what it stands for.
 ``step``    the next operation of the running check.
 ``result``  a check has ended: one entry of the report.
-``owed``    the headlines of all checks that this run owes, as each worker collects them.
-``not_owed``  the others, with the reason.
-``excused`` an owed check whose device lacks what it needs, with the reason.
+``owed``      the headlines of all checks that a worker is to run, with those that have ended.
+``not_owed``  the other checks that it has collected, each with the reason.
+``excused``   a check whose device lacks what it needs, with the reason: it has ended.
 ``broken``  why the suite itself can't go on.
 """
 
@@ -61,7 +62,7 @@ class Journal:
 
     def ended(self) -> set[str]:
         """Return the ids of the checks that need no worker any more."""
-        excused = [event["excused"] for event in self.events() if "excused" in event]
+        excused = [entry for event in self.events() for entry in event.get("excused", ())]
         return {entry["id"] for entry in (*self.results(), *excused)}
 
     def last(self, key: str) -> Any:  # noqa: ANN401 - events hold plain JSON of any shape

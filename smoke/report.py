@@ -17,39 +17,37 @@ SCHEMA = 1
 
 
 def compose(
-    expect: Expect, journal: Journal, *, full: bool, python: str, started: str, seconds: float
+    expect: Expect,
+    journal: Journal,
+    *,
+    full: bool,
+    python: str,
+    started: str,
+    seconds: float,
+    not_run: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the report of a finished run."""
+    found = devices(journal)
     return {
         "schema": SCHEMA,
         "suite": "full" if full else "quick",
         "target": expect.target,
         "python": python,
         "torch": journal.last("torch"),
-        "device": journal.last("device") or {},
+        "device": found[0] if found else {},
         "started": started,
         "seconds": seconds,
         "checks": journal.results(),
-        "not_run": missing(journal),
+        "not_run": not_run,
+        "devices": found,
     }
 
 
-def missing(journal: Journal) -> list[dict[str, Any]]:
-    """Return the checks without a result: those that are owed first, each with its reason."""
-    excused = [event["excused"] for event in journal.events() if "excused" in event]
-    ended = journal.ended()
-    owed = [head for head in journal.last("owed") or () if head["id"] not in ended]
-    reason = "the run ended before it"
-    return [
-        *(not_run(head, reason, owed=True) for head in owed),
-        *excused,
-        *(journal.last("not_owed") or ()),
-    ]
-
-
-def not_run(head: dict[str, str], reason: str, *, owed: bool) -> dict[str, Any]:
-    """Return the entry of a check without a result."""
-    return {"id": head["id"], "title": head["title"], "owed": owed, "reason": reason}
+def devices(journal: Journal) -> list[dict[str, Any]]:
+    """Return the facts of each device that computes, by its number."""
+    found = {event["device"]["index"]: event["device"] for event in journal.events()
+             if "device" in event}  # fmt: skip
+    return [found[index] for index in sorted(found)]
 
 
 def failed(running: Running, finding: Finding) -> dict[str, Any]:

@@ -26,12 +26,14 @@ sys.dont_write_bytecode = True
 
 from smoke import child_process, report  # noqa: E402
 from smoke import expect as expectation  # noqa: E402 - the path comes first
+from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
+from smoke.owed import Plan, missing  # noqa: E402
 
 WORKER = HERE / "worker.py"
-# Exit codes of pytest: all passed, some failed; no check collected. The last is no error where a
-# worker died before: its check can have been the only one left.
-ENDED_WELL, NOTHING_LEFT = (0, 1), 5
+# Exit codes of pytest: all passed, some failed, no check left. The last is no error by itself: a
+# worker that died can have had the last one. What is owed and was not run is looked up afterwards.
+ENDED_WELL = (0, 1, 5)
 TICK = 0.05  # seconds between two looks at the worker; short next to any check, cheap to do
 
 
@@ -50,7 +52,26 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "--limit", type=float, default=120.0, help="seconds of silence until a check counts as hung"
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
+    parser.add_argument(
+        "--device",
+        default="0",
+        type=_device,
+        metavar="N",
+        help="number of the device, as torch counts, or `all`",
+    )
+    parser.add_argument(
+        "--runner",
+        type=Path,
+        metavar="DIR",
+        help="take pytest from this folder, not from the environment",
+    )
     return parser.parse_args(argv)
+
+
+def _device(word: str) -> str:
+    if word != "all" and not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"{word!r} is neither a number nor `all`")
+    return word
 
 
 def main(argv: list[str], *, worker: Path = WORKER) -> int:
@@ -72,6 +93,11 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
             python=platform.python_version(),
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
             seconds=round(time.monotonic() - clock, 2),
+            not_run=missing(
+                run.journal,
+                declared(check_files()),
+                Plan(options.full, frozenset(options.only), run.devices),
+            ),
         )
     report.write(options.report, json.dumps(document, indent=1) + "\n")
     if options.junit:
@@ -94,19 +120,37 @@ class Run:
         self.journal = Journal(folder / "journal.jsonl")
         self._log = folder / "worker.log"
         self._limit: float = options.limit
+        self._every: bool = options.device == "all"
+        self._first = 0 if self._every else int(options.device)
         self._printed = 0
-        self._ended_well: tuple[int, ...] = ENDED_WELL
         self._argv = [
             *(sys.executable, "-I", "-u", str(worker)),
             *(str(options.expect), str(self.journal.path)),
             *(["--full"] if options.full else []),
             *(part for name in options.only for part in ("--only", name)),
+            *(["--runner", str(options.runner)] if options.runner else []),
         ]
 
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """The numbers of the devices that are to be checked, as far as they are known yet."""
+        count = self.journal.last("count") if self._every else None
+        return (self._first, *range(1, count or 1))
+
     def to_the_end(self) -> str | None:
-        """Start workers until one has finished; return why the suite broke, None if it did not."""
+        """Check one device after the other; return why the suite broke, None if it did not."""
+        if broken := self._one_device(self._first, []):
+            return broken
+        # Each in a process of its own: a driver that fails on one device spoils its process.
+        return next(
+            filter(None, (self._one_device(n, ["--other"]) for n in self.devices[1:])), None
+        )
+
+    def _one_device(self, index: int, options: list[str]) -> str | None:
+        """Start workers until one has finished."""
+        argv = [*self._argv, "--device", str(index), *options]
         while True:
-            code = self._one_worker()
+            code = self._one_worker(argv)
             running = self.journal.running()
             if running is None:
                 return self._broken(code)
@@ -116,20 +160,19 @@ class Run:
                 else child_process.died(code, self._output(), step=running.step)
             )
             self.journal.write(result=report.failed(running, finding))
-            self._ended_well = (*ENDED_WELL, NOTHING_LEFT)
             self._print_results()
 
     def _broken(self, code: int | None) -> str | None:
         if reason := self.journal.last("broken"):
             return str(reason)
-        if code not in self._ended_well:
+        if code not in ENDED_WELL:
             return f"the worker ended with {code}:\n{self._output()[-800:]}"
         return None if self.journal.results() else "no check was run"
 
-    def _one_worker(self) -> int | None:
+    def _one_worker(self, argv: list[str]) -> int | None:
         """Run one worker; return its exit status, or None when it was killed at the time limit."""
         with self._log.open("wb") as output:
-            child = child_process.start(self._argv, output, leader=True)
+            child = child_process.start(argv, output, leader=True)
             try:
                 return self._watch(child)
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,12 @@ def has_floor(expect: Expect) -> str:
 @check(DEVICE, stands_for="is_available() is true while every operation fails")
 def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
     """The device is present and computes: a product of ones has the right sum."""
+    # Before anything can fail: the other devices are checked although this one is broken.
+    with contextlib.suppress(Exception):
+        journal.write(count=devices.count(expect.accelerator))
     device = probe_device(expect.accelerator, numbers)
     facts = devices.facts(device)
-    journal.write(device=facts)
+    journal.write(device={**facts, "index": device.index or 0})
     numbers.record("count", facts["count"], "count")
     if "memory" in facts:
         numbers.record("memory", facts["memory"] / 2**30, "GiB")
