@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 # is an order only: `check_files` returns every check file, named here or not.
 ORDER = (
     "identity",
+    "requirements",
     "device",
     "selection",
     "fused",
@@ -34,7 +35,6 @@ ORDER = (
     "memory",
     "transfer",
     "collective",
-    "requirements",
     "noise",
 )
 # Their checks take the device, but are about the machine or the environment: one run of them serves

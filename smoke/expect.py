@@ -5,7 +5,7 @@ there, meanings in `Expect`. ``forbid`` is a list of ``{"name", "reason"}``. Unk
 keys are refused, and all faults are reported together.
 
 Schema 2 added ``intel_devices``, so that device names and ids have one source, the toolkit's
-catalog.
+catalog. Schema 3 added ``requirements``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-SCHEMA = 2
+SCHEMA = 3
 ACCELERATORS = ("cpu", "cuda", "xpu")
 ROTARY = ("half", "interleaved", "ipex-llm")
 
@@ -41,6 +41,7 @@ class Expect:
         accelerator: ``cpu``, ``cuda`` or ``xpu``.
         python: ``major.minor`` of the interpreter.
         packages: Every locked distribution, normalised name to version.
+        requirements: Distributions that the spec names, normalised: its users import them.
         forbid: Distributions that must not be installed: name to reason.
         driver: Minimum driver version, as ``>=version``, or None.
         families: Hardware families that the target is for; empty means any.
@@ -57,6 +58,7 @@ class Expect:
     accelerator: str
     python: str
     packages: Mapping[str, str]
+    requirements: tuple[str, ...]
     forbid: Mapping[str, str]
     driver: str | None
     families: tuple[str, ...]
@@ -130,6 +132,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "accelerator": (lambda value: value in ACCELERATORS, f"one of {', '.join(ACCELERATORS)}"),
     "python": (_text, "major.minor, for instance 3.11"),
     "packages": (_table, "a table of name = version"),
+    "requirements": (_texts, "a list of names"),
     "forbid": (_reasons, "a list of {name, reason}"),
     "driver": (_floor, "null or '>=version'"),
     "families": (_texts, "a list of names"),
@@ -173,6 +176,6 @@ def read(path: Path) -> Expect:
         raise BadExpect(path, faults)
     values = {field.name: data[field.name] for field in fields(Expect)}
     values["forbid"] = {item["name"]: item["reason"] for item in data["forbid"]}
-    for key in ("families", "fused_ops", "rotary"):
+    for key in ("requirements", "families", "fused_ops", "rotary"):
         values[key] = tuple(data[key])
     return Expect(**values)

@@ -140,7 +140,7 @@ def _use_again(
     home: Path, found: Generation, request: BuildRequest, run: Run, progress: Progress
 ) -> BuildResult:
     report = _run_checks(found.folder, request, run, progress)
-    if report and report.failed:
+    if report and not report.proves:
         return BuildResult(request.target.name, None, report=report)
     if report:
         found = mark_verified(found)
@@ -193,7 +193,7 @@ def populate_prefix(
     check_path_lengths(folder, progress)
     verification = _verify(folder, request, progress)
     report = _run_checks(folder, request, run, progress)
-    if report and report.failed:
+    if report and not report.proves:
         return BuildResult(request.target.name, None, plan, verification, report)
     made = write_record(folder, _record(folder, request, verification))
     return BuildResult(request.target.name, made, plan, verification, report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import importlib.util
 import json
 import tempfile
 from dataclasses import asdict, dataclass
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 REPORTS = "reports"
-_TIMEOUT = {"quick": 300.0, "full": 1800.0}  # seconds; generous, a hang is what it is for
+# Seconds for each device; generous, a hang is what it is for. Only the suite knows how many devices
+# there are.
+_TIMEOUT = {"quick": 300.0, "full": 1800.0}
+_MOST_DEVICES = 8
+_VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some failed
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
 _LIST = (
@@ -90,11 +95,12 @@ def expectation(target: Target, versions: dict[str, str], catalog: Path) -> dict
     """
     intel = target.accelerator == "xpu"
     return {
-        "schema": 2,
+        "schema": 3,
         "target": target.name,
         "accelerator": target.accelerator,
         "python": target.python,
         "packages": versions,
+        "requirements": _requirements(target, versions),
         "forbid": [asdict(entry) for entry in target.pip.forbid],
         "driver": target.hardware.driver,
         "families": list(target.hardware.families),
@@ -106,6 +112,26 @@ def expectation(target: Target, versions: dict[str, str], catalog: Path) -> dict
     }
 
 
+def _requirements(target: Target, versions: dict[str, str]) -> list[str]:
+    """Return the normalised names of what a spec requires on its platform."""
+    from packaging.requirements import Requirement  # noqa: PLC0415
+    from packaging.utils import canonicalize_name  # noqa: PLC0415
+
+    named = {
+        canonicalize_name(each.name): each for each in map(Requirement, target.pip.requirements)
+    }
+    # A marker can exclude the platform of the target: what the lock holds decides then.
+    return sorted(name for name, each in named.items() if each.marker is None or name in versions)
+
+
+def runner_folder() -> Path:
+    """Return the folder of the toolkit's own pytest, which the suite imports from there."""
+    found = importlib.util.find_spec("pytest")
+    assert found is not None  # noqa: S101 - pyproject.toml names it
+    assert found.origin is not None  # noqa: S101 - it is a package with a file
+    return Path(found.origin).parents[1]
+
+
 def smoke(
     project: Project,
     target: Target,
@@ -114,6 +140,7 @@ def smoke(
     run: Run,
     *,
     full: bool = False,
+    device: str = "",
     junit: Path | None = None,
 ) -> Report:
     """Run the suite in an environment; the report of one of ours is kept, below its target.
@@ -125,26 +152,31 @@ def smoke(
         stack: Layers of this host; see :func:`provision.host.model.host_layers`.
         run: The door.
         full: All checks, not only the quick ones.
+        device: Number of the device as torch counts, or ``all``; by default all in the full suite,
+            and the first in the quick one.
         junit: Where to write JUnit XML as well.
 
     Raises:
-        ToolError: The suite itself did not come to an end; a failed check is no error.
+        ToolError: The suite itself did not come to an end, or left out what the target owes; a
+            failed check is no error.
     """
     suite = "full" if full else "quick"
+    device = device or ("all" if full else "0")
     with tempfile.TemporaryDirectory(prefix="provision-smoke-") as folder:
         expect, written, xml = (Path(folder, n) for n in ("expect.json", "report.json", "j.xml"))
         expected = expectation(target, subject.versions, project.catalog)
         expect.write_text(json.dumps(expected), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
         argv += [str(written), *(["--full"] if full else []), "--junit", str(xml)]
+        argv += ["--runner", str(runner_folder()), "--device", device]
         variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
         finished = run(
             argv,
             env=clean_environment(prefix=subject.prefix, extra=variables),
             cwd=Path(folder),
-            timeout=_TIMEOUT[suite],
+            timeout=_TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1),
         )
-        if not written.is_file():
+        if finished.returncode not in _VERDICTS or not written.is_file():
             raise ToolError(
                 f"the smoke suite of {target.name} did not come to an end",
                 evidence=_tail(finished.stderr or finished.stdout),

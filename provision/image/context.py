@@ -45,6 +45,8 @@ _PACKAGES = ("ca-certificates",)
 # Paths in the image.
 _HOME = Path("opt/provision")
 SBOM = _HOME / "sbom.cdx.json"
+# The packages of smoke/runner.py, as they are named in a folder of packages.
+_RUNNER = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
         copy_drivers(drivers, request.context / "system" / "drivers", cache, request, progress)
     _copy_toolkit(request, tools)
     _copy_suite(request)
+    _copy_runner(request, tools)
 
 
 def dockerfile(request: ImageRequest) -> str:
@@ -270,3 +273,14 @@ def _copy_suite(request: ImageRequest) -> None:
     expected["environment"] = request.target.variables(PREFIX)
     write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
     write_atomic(request.context / "root" / SBOM, sbom.sbom(request.target, request.lock))
+
+
+def _copy_runner(request: ImageRequest, tools: Path) -> None:
+    """Copy the pytest of the checks, with what it needs and their licences, beside them."""
+    home = request.context / "root" / _HOME / "runner"
+    home.mkdir()
+    for name in _RUNNER:
+        for source in (*tools.glob(name), *tools.glob(f"{name}-*.dist-info")):
+            shutil.copytree(
+                source, home / source.name, ignore=shutil.ignore_patterns("__pycache__")
+            )

@@ -174,6 +174,17 @@ def a_second_triton() -> Iterator[None]:
         yield
 
 
+@fault("identity.requirements", "missing-module", expect={"requirements": ["half-installed"]})
+def a_requirement_lacks_its_module() -> Iterator[None]:
+    with distributions(("half-installed", "1.0", "half_installed")):
+        yield
+
+
+@fault("identity.requirements", "missing-package", expect={"requirements": ["nowhere"]})
+def a_requirement_is_not_installed() -> Iterator[None]:
+    yield
+
+
 @contextmanager
 def torch_says(text: str) -> Iterator[None]:
     """Let torch/version.py say something else."""

@@ -69,6 +69,7 @@ SLOW = frozenset(
         "throughput.training",
         "compile.mul_add",
         "collective.sum",
+        "identity.requirements",
         "noise.imports",
         "rotary.transformers",
         "memory.leak",
@@ -105,11 +106,12 @@ def describe(out: Path) -> int:
     from smoke.test_identity import installed
 
     expect = {
-        "schema": 2,
+        "schema": 3,
         "target": "cpu-linux",
         "accelerator": "cpu",
         "python": "{}.{}".format(*sys.version_info),
         "packages": {name: min(versions) for name, versions in installed().items()},
+        "requirements": ["torch", "transformers", "accelerate", "numpy", "safetensors"],
         "forbid": [],
         "driver": None,
         "families": [],

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GOOD: dict[str, Any] = {
-    "schema": 2,
+    "schema": 3,
     "target": "max-linux",
     "accelerator": "xpu",
     "python": "3.11",
     "packages": {"torch": "2.13.0+xpu"},
+    "requirements": ["torch"],
     "forbid": [{"name": "triton", "reason": "no use here"}],
     "driver": ">=1.6.33578",
     "families": ["pvc"],
@@ -50,6 +51,7 @@ def test_a_good_one_is_read(tmp_path: Path) -> None:
         ("accelerator", "tpu"),
         ("target", ""),
         ("packages", {"torch": 2}),
+        ("requirements", "torch"),
         ("forbid", ["triton"]),
         ("forbid", [{"name": "triton"}]),
         ("driver", "580"),
