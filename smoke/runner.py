@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Always the suite's: a pytest works with its own version of these only.
 OWN = frozenset({"pytest", "_pytest", "pluggy", "iniconfig"})
 # What pytest takes any version of: the environment's, where it has one.
-SHARED = frozenset({"packaging", "pygments", "colorama", "exceptiongroup", "tomli"})
+SHARED = frozenset({"py", "packaging", "pygments", "colorama", "exceptiongroup", "tomli"})
 
 
 class RunnerFinder(MetaPathFinder):

@@ -46,7 +46,8 @@ _PACKAGES = ("ca-certificates",)
 _HOME = Path("opt/provision")
 SBOM = _HOME / "sbom.cdx.json"
 # The packages of smoke/runner.py, as they are named in a folder of packages.
-_RUNNER = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup")
+_RUNNER = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments",
+           "exceptiongroup")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +282,8 @@ def _copy_runner(request: ImageRequest, tools: Path) -> None:
     home.mkdir()
     for name in _RUNNER:
         for source in (*tools.glob(name), *tools.glob(f"{name}-*.dist-info")):
-            shutil.copytree(
-                source, home / source.name, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            if source.is_dir():
+                bare = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source, home / source.name, ignore=bare)
+            else:
+                shutil.copy2(source, home)
