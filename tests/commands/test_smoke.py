@@ -183,7 +183,8 @@ def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) ->
     target = load_target(lab.project.specs, TARGET)
     expected = smoke.expectation(target, {"alpha": "1.0"}, lab.project.catalog)
     assert expected["packages"] == {"alpha": "1.0"}
-    assert (expected["schema"], expected["accelerator"]) == (2, "cpu")
+    assert (expected["schema"], expected["accelerator"]) == (3, "cpu")
+    assert expected["requirements"] == ["alpha", "beta"]
     assert expected["intel_devices"] == {}
 
 

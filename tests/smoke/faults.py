@@ -174,7 +174,7 @@ def a_second_triton() -> Iterator[None]:
         yield
 
 
-@fault("identity.requirements", "missing-module", expect={"requirements": ["half-installed"]})
+@fault("identity.requirements", "missing-package", expect={"requirements": ["half-installed"]})
 def a_requirement_lacks_its_module() -> Iterator[None]:
     with distributions(("half-installed", "1.0", "half_installed")):
         yield

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import venv
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from provision.commands.smoke import runner_folder
-from provision.core.process import clean_environment, environment_python, run
-from tests.smoke.conftest import SUITE
+from provision.core.process import clean_environment, run
+from tests.smoke.conftest import SUITE, linked_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,24 +56,8 @@ BROKEN = "RuntimeError: this pytest is broken"
 
 @pytest.fixture(scope="module")
 def bare(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a real environment without pytest: the session's, with links to its modules."""
-    home = tmp_path_factory.mktemp("bare") / "env"
-    venv.EnvBuilder(symlinks=True).create(home)
-    base = python.resolve()
-    for link in (home / "bin").glob("python*"):
-        link.unlink()
-        link.symlink_to(base)
-    (source,) = python.parent.parent.glob("lib/python3.*/site-packages")
-    site = home / source.relative_to(python.parent.parent)
-    site.mkdir(parents=True, exist_ok=True)
-    config = (python.parent.parent / "pyvenv.cfg").read_text(encoding="utf-8")
-    (home / "pyvenv.cfg").write_text(config, encoding="utf-8")
-    for entry in source.iterdir():
-        if not entry.name.startswith(tuple(f"{name}-" for name in RUNNER)) and (
-            entry.name not in RUNNER
-        ):
-            (site / entry.name).symlink_to(entry)
-    return environment_python(home)
+    """The Python of a real environment without pytest."""
+    return linked_environment(python, tmp_path_factory.mktemp("bare") / "env", RUNNER)
 
 
 def check(
