@@ -13,18 +13,26 @@ from provision.spec.reader import load_spec, target_names
 
 if TYPE_CHECKING:
     from provision.core.project import Project
+    from provision.report.model import Report
     from provision.spec.model import Target
 
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """The state of one target, as texts to be shown."""
+    """The state of one target, as texts to be shown.
+
+    Attributes:
+        built: ``no``, or the proof in the record of the current generation.
+        proof: The same, with what the last report of its lock says: ``proven (27 of 27)``.
+        smoke: The verdict and the day of the last report.
+    """
 
     name: str
     platform: str
     status: str
     lock: str
     built: str
+    proof: str
     smoke: str
     summary: str
 
@@ -53,6 +61,7 @@ def _row(project: Project, target: Target) -> TargetStatus:
         status=target.status,
         lock=_lock(project, target),
         built=_built(project, target),
+        proof=_proof(project, target),
         smoke=_smoke(project, target),
         summary=target.summary,
     )
@@ -76,6 +85,31 @@ def _built(project: Project, target: Target) -> str:
     return generation.record.proof if generation else "no"
 
 
+def _proof(project: Project, target: Target) -> str:
+    built = _built(project, target)
+    try:
+        generation = current_generation(project.environments(target.name))
+        report = smoke.last_report(project, target.name)
+    except ProvisionError:
+        return built
+    if generation is None or report is None or report.lock != generation.record.lock:
+        return built
+    return proof_of(built, report)
+
+
+def proof_of(built: str, report: Report) -> str:
+    """Return a generation's proof with the counts of the last report of its lock."""
+    counts = report.counts
+    if not report.proves:
+        ends = [f"{counts[end]} {end.replace('_', ' ')}" for end in ("failed", "not_run")
+                if counts[end]]  # fmt: skip
+        return f"unproven: {', '.join(ends)} of {counts['owed']}"
+    if built != "proven":
+        return built
+    done = counts["passed"] + counts["warned"]
+    return f"proven ({done} of {counts['owed']})"
+
+
 def _smoke(project: Project, target: Target) -> str:
     try:
         report = smoke.last_report(project, target.name)
@@ -83,5 +117,5 @@ def _smoke(project: Project, target: Target) -> str:
         return "unreadable"
     if report is None:
         return "none"
-    verdict = f"{len(report.failed)} failed" if report.failed else "passed"
+    verdict = f"{len(report.failed)} failed" if not report.proves else "passed"
     return f"{verdict} {report.started[:10]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, computed_field
 
 from provision.core.errors import ToolError
 from provision.spec.tables import faults_of
@@ -93,7 +93,9 @@ class Report(_Part):
     Attributes:
         schema_version: 1; ``schema`` in the file.
         suite: ``quick`` or ``full``.
-        device: What the environment's torch says about the device.
+        device: What the environment's torch says about the (first) device.
+        devices: The same of every device that was checked. Results of a further device have its
+            number in their ids: ``device.matmul@1``.
         started: ISO 8601, UTC.
         seconds: Duration of the whole run.
         stack: Layers of the host and their versions; see :func:`provision.host.model.host_layers`.
@@ -111,6 +113,7 @@ class Report(_Part):
     seconds: float
     checks: tuple[Check, ...]
     not_run: tuple[NotRun, ...] = ()
+    devices: tuple[dict[str, Any], ...] = ()
     stack: dict[str, str] = {}
     lock: str | None = None
 
@@ -123,6 +126,24 @@ class Report(_Part):
     def missing(self) -> tuple[NotRun, ...]:
         """The checks that are owed and have no result."""
         return tuple(entry for entry in self.not_run if entry.owed)
+
+    @property
+    def warned(self) -> tuple[Check, ...]:
+        """The checks that failed and stop nothing."""
+        return tuple(check for check in self.checks if check.outcome == "warned")
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic's own advice, mypy#1362
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many checks were owed, and how they ended."""
+        failed, warned, missing = len(self.failed), len(self.warned), len(self.missing)
+        return {
+            "owed": len(self.checks) + missing,
+            "passed": len(self.checks) - failed - warned,
+            "failed": failed,
+            "warned": warned,
+            "not_run": missing,
+        }
 
     @property
     def proves(self) -> bool:
