@@ -11,10 +11,14 @@ import torch
 from smoke.driver_version import nvidia_driver
 
 
+def number() -> int:
+    """Return the number of the device that this process is to check, as torch counts."""
+    return int(os.environ.get("SMOKE_DEVICE", "0"))  # the worker sets it, also for its children
+
+
 def of(accelerator: str) -> torch.device:
     """Return the device of an accelerator that this process is to check."""
-    index = int(os.environ.get("SMOKE_DEVICE", "0"))
-    return torch.device("cpu") if accelerator == "cpu" else torch.device(accelerator, index)
+    return torch.device("cpu") if accelerator == "cpu" else torch.device(accelerator, number())
 
 
 def count(accelerator: str) -> int:

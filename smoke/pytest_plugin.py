@@ -158,7 +158,7 @@ class Suite:
         try:
             test_family(device, self._expect)
         except CheckFailed as verdict:
-            return verdict.finding.symptom
+            return verdict.finding.symptom if verdict.finding.level == "error" else ""
         return ""
 
     def _probe(self, capability: Capability) -> str:

@@ -34,7 +34,7 @@ def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
         journal.write(count=devices.count(expect.accelerator))
     device = probe_device(expect.accelerator, numbers)
     facts = devices.facts(device)
-    journal.write(device={**facts, "index": device.index or 0})
+    journal.write(device={**facts, "index": devices.number()})
     numbers.record("count", facts["count"], "count")
     if "memory" in facts:
         numbers.record("memory", facts["memory"] / 2**30, "GiB")

@@ -300,6 +300,68 @@ def the_device_does_not_answer() -> Iterator[None]:
         yield
 
 
+# Several devices ----------------------------------------------------------------------------------
+
+
+def _is_second() -> bool:
+    return os.environ["SMOKE_DEVICE"] == "1"
+
+
+@contextmanager
+def two_devices(broken: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Let there be two devices; one that is broken refuses to compute."""
+    import pretend
+
+    def act() -> None:
+        if broken():
+            raise RuntimeError("this device does not compute")
+
+    with patch.object(pretend.Backend, "device_count", lambda _self: 2), first_operation(act):
+        yield
+
+
+ON_ALL = {
+    "expect": {"accelerator": "xpu", "families": ["dg2"]},
+    "arguments": ("--device", "all", "--only", "device.ready"),
+}
+
+
+@fault("device.ready@1", "op-fails", "process", **ON_ALL)
+def the_second_device_is_broken() -> Iterator[None]:
+    with two_devices(_is_second):
+        yield
+
+
+@fault("device.ready", "op-fails", "process", **ON_ALL)
+def the_first_device_of_two_is_broken() -> Iterator[None]:
+    with two_devices(lambda: not _is_second()):
+        yield
+
+
+@fault("device.ready@1", "process-died", "process", **ON_ALL)
+def the_driver_crashes_on_the_second_device() -> Iterator[None]:
+    with two_devices(lambda: _is_second() and _segfault() is None):
+        yield
+
+
+@fault("none", "", "process", **ON_ALL)
+def an_integrated_gpu_is_second() -> Iterator[None]:
+    known = module("smoke.intel_device")
+    families = known.families
+
+    def of(*args: Any) -> frozenset[str]:
+        return frozenset({"xe-lp"}) if _is_second() else families(*args)
+
+    with two_devices(_is_second), patch.object(known, "families", of):
+        yield
+
+
+@fault("none", "", "process", **ON_ALL)
+def two_devices_work() -> Iterator[None]:
+    with two_devices():
+        yield
+
+
 # The device ---------------------------------------------------------------------------------------
 
 

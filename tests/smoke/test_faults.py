@@ -71,4 +71,5 @@ def test_the_table_of_checks_and_faults(
 
 
 def test_every_check_has_a_fault_with_a_finding() -> None:
-    assert {fault.check for fault in FAULTS if fault.code} == check_ids()
+    aimed = {fault.check.partition("@")[0] for fault in FAULTS if fault.code}
+    assert aimed == check_ids()
