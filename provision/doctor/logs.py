@@ -55,7 +55,7 @@ class LogRule:
             two devices) shows a fault of the machine there.
         ambiguous: Whether a user's program can be the cause as well: a note in a log, and an error
             in the evidence of a smoke check.
-        transient: Whether the condition can pass: a note if the program reports that it tries again.
+        transient: Whether it can pass: a note where the program reports that it tries again.
         level: Level of the finding; that of the code if None.
         cause: Replaces the text of the code; ``{name}`` is replaced by a group of the match.
         remedy: Likewise.

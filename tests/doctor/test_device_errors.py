@@ -1,4 +1,4 @@
-"""Diagnosis of what devices, drivers and runtimes report of themselves, and of harmless look-alikes."""
+"""Diagnosis of what devices, drivers and runtimes report, and of harmless look-alikes."""
 
 from __future__ import annotations
 
