@@ -32,8 +32,8 @@ _OPEN_END = re.compile(
 )
 # A program that says so about an error goes on, whatever the error was.
 _HANDLED = re.compile(
-    r"\b(retry(ing)?|retries|trying again|attempt \d+|fall(s|ing)? back|fell back|recover(ed|ing)"
-    r"|skipp(ed|ing)|ignor(ed|ing)|resum(ed|ing)|reduc(es|ed|ing) (the )?batch|caught)\b",
+    r"\b(retrying|retries|trying again|attempt \d+|fall(s|ing) back|fell back|recover(ed|ing)"
+    r"|skipp(ed|ing)|(?<!Exception )ignor(ed|ing)|resum(ed|ing)|reduc(es|ed|ing) (the )?batch)\b",
     re.IGNORECASE,
 )
 _WARNED = re.compile(r"\b[A-Z]\w+Warning: |\b(WARN|WARNING|INFO|DEBUG)\b")

@@ -52,3 +52,32 @@ def test_only_harmless_texts_and_faults_of_a_program_are_no_evidence() -> None:
 @pytest.mark.parametrize("case", DECOYS, ids=[case["why"] for case in DECOYS])
 def test_a_harmless_look_alike_accuses_nothing(case: dict[str, str]) -> None:
     assert not [finding for finding in diagnose_log(case["text"]) if finding.bad]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "Exception ignored in: <function Pool.__del__ at 0x7f0c2c1e5bc0>",
+        "please retry later",
+        "Caught RuntimeError in replica 0 on device 0.",
+    ],
+)
+def test_what_follows_an_error_is_not_always_its_end(after: str) -> None:
+    lost = "RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)"
+    (first, *_) = diagnose_log(f"{ABOVE}{lost}\n{after}\n")
+    assert (first.code, first.level) == ("device-lost", "error")
+
+
+def test_the_cause_of_a_hidden_card_is_the_setting_that_hides_it() -> None:
+    hidden = "WARNING: Resizable BAR not detected for device 0000:03:00.0\n"
+    (first, *_) = diagnose_log(f"{hidden}{ABOVE}RuntimeError: No XPU devices are available.\n")
+    assert (first.code, first.level) == ("resizable-bar-off", "error")
+
+
+def test_the_device_is_not_the_cause_of_what_failed_before_it_was_lost() -> None:
+    """A note on the last error does not make an earlier, caught one its cause."""
+    caught = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'triton'\n"
+    found = diagnose_log(f"{caught}\n{ABOVE}RuntimeError: CUDA error: unspecified launch failure\n")
+    assert found[0].code == "kernel-fault"
+    assert "triton-missing-or-incompatible" in {finding.code for finding in found}
+    assert not any(finding.bad for finding in found)
