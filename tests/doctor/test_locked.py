@@ -74,6 +74,12 @@ REFUSED = {
         "torch-companion-mismatch",
         '`pytorch-cpu = ["torch", "torchaudio"]`',
     ),
+    "the last torchaudio with an older torch": (
+        target("both-cpu"),
+        ("torch==2.10.0+cpu", "torchaudio==2.11.0"),
+        "torch-companion-mismatch",
+        '`both-cpu = ["torch", "torchvision", "torchaudio"]`',
+    ),
     "a companion of another release": (
         target("both-cpu"),
         ("torch==2.13.0+cpu", "torchvision==0.27.1+cpu"),
@@ -143,6 +149,8 @@ ACCEPTED = {
     "the default index": (target(None), ("torch==2.13.0", "torchvision==0.28.0", "triton==3.7.1")),
     # One build for all accelerators.
     "a new torchaudio": (target("pytorch-cpu"), ("torch==2.9.1+cpu", "torchaudio==2.9.1")),
+    # It has the stable ABI of torch 2.11, and there is no newer torchaudio.
+    "the last torchaudio": (target("both-cpu"), ("torch==2.13.0+cpu", "torchaudio==2.11.0")),
     "no torch": (target(None), ("torchvision==0.28.0", "numpy==2.4.6")),
 }
 

@@ -64,13 +64,23 @@ def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str
     pins = pinned(dist, "torch", extras=False)
     if pins and not any(_same(pin, torch.version) for pin in pins):
         return sorted(pins)[0]
-    if not pins and (wanted := _release_of(dist)) and wanted != torch.minor:
+    wanted = "" if pins or _takes_newer(dist, torch) else _release_of(dist)
+    if wanted not in ("", torch.minor):
         return f"{wanted}.*"
     of_one_build = dist.name != "xformers"  # whose CUDA may have another minor version than torch's
     builds = _BUILD.fullmatch(dist.local), _BUILD.fullmatch(torch.local)
     if of_one_build and all(builds) and dist.local != torch.local:
         return f"{torch.version.partition('+')[0]}+{dist.local}"
     return ""
+
+
+def _takes_newer(dist: InstalledDistribution, torch: InstalledDistribution) -> bool:
+    """Whether a companion works with every torch from its own release on: torchaudio since 2.11.
+
+    Source: https://github.com/pytorch/audio/pull/4212.
+    """
+    stable = dist.name == "torchaudio" and dist.parsed and not dist.is_before("2.11")
+    return bool(stable and torch.parsed and not torch.is_before(dist.minor))
 
 
 def _of_cuda(
