@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from provision.core.findings import Finding
     from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
+
 _COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 # What to change in the spec: a lock is not mended by installing something.
 _REMEDIES = {
