@@ -36,11 +36,13 @@ class InstalledDistribution:
         name: Normalised; empty where the metadata cannot be read.
         version: As written in the metadata, with the local part.
         folder: The ``.dist-info`` folder.
+        index: Catalog index that it comes from; "" if unknown, since installers do not record it.
     """
 
     name: str
     version: str
     folder: Path
+    index: str = ""
 
     def files(self) -> list[RecordEntry] | None:
         """Return the lines of its RECORD, or None where it has no readable one."""
@@ -112,7 +114,7 @@ class InstalledDistribution:
     @property
     def minor(self) -> str:
         """The first two numbers of the version, such as ``2.9``."""
-        return ".".join(self.version.split(".")[:2])
+        return ".".join(self.version.partition("+")[0].split(".")[:2])
 
     @cached_property
     def _headers(self) -> tuple[tuple[str, str], ...]:
