@@ -8,7 +8,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from provision.report.regressions import comparable, compare_reports
+from provision.report.model import comparable
+from provision.report.regressions import compare_reports
 from provision.ui.courses import amount, courses_of, figures, layer_changes
 from provision.ui.html_style import STYLE
 from provision.ui.plot import bar, seconds
