@@ -25,9 +25,9 @@ class Contestant:
     """One command to time.
 
     Attributes:
-        name: How the results call it.
-        work: What is timed.
-        prepare: What runs before each round and is not timed.
+        name: Its name in the results.
+        work: The timed function.
+        prepare: Runs before each round, not timed.
     """
 
     name: str

@@ -139,6 +139,7 @@ def _copy(source: Path, path: Path) -> None:
     if source == path:
         return
     part = path.parent / PARTIAL / path.name
+    # In two steps: a copy that is cut short must not have the final name.
     try:
         part.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, part)

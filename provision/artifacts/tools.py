@@ -52,6 +52,7 @@ def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """
     found: dict[tuple[str, str], Tool] = {}
     for name in LOCKS:
+        # A requirement and its hashes are one logical line, continued by backslashes.
         text = (folder / name).read_text(encoding="utf-8").replace("\\\n", " ")
         for line in text.splitlines():
             if line[:1] not in {"", "#", " "} and (tool := _tool(line, platform, python)):
@@ -99,6 +100,7 @@ def choose_wheels(
         return found or missing(tool, f"its index has no wheel for {platform}")
 
     def missing(tool: Tool, why: str) -> MissingFile:
+        # Any of the hashes identifies the tool; the least is the same in each run.
         return MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
 
     with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:

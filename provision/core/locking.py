@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+# Polled, because msvcrt.LK_LOCK gives up after ten attempts, one per second.
 _POLL = 0.1  # seconds between two attempts to take the lock
 
 
@@ -50,6 +51,7 @@ def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
                 time.sleep(_POLL)
         yield handle
     finally:
+        # Not unlocked first: LOCK_UN would also end the lock of a child that inherited it (flock(2)).
         os.close(handle)
 
 

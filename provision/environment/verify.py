@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a comparison of an environment with its lock found.
+    """The result of comparing an environment with its lock.
 
     Attributes:
         findings: None if the two are equal.
@@ -73,7 +73,7 @@ def verify(
     site = site_packages(prefix)
     if site is None:
         raise ToolError(
-            f"{prefix} is no Python environment", remedy=f"build {lock.folder.name} again"
+            f"{prefix} is not a Python environment", remedy=f"build {lock.folder.name} again"
         )
     conda = installed_conda_packages(prefix, site)
     # A conda package of a Python library has a .dist-info as well; conda-meta answers for it.

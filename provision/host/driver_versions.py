@@ -82,7 +82,7 @@ def parse(text: str, vendor: str) -> DriverVersion | None:
 def meets(
     found: DriverVersion, specifier: Specifier, vendor: str, devices: Devices | None
 ) -> bool | None:
-    """Whether a version meets one specifier, None if nothing known decides."""
+    """Whether a version meets one specifier, None if that cannot be decided."""
     floor = parse(specifier.version.removesuffix(".*"), vendor)
     # A release alone stands for many builds.
     if floor is None or found.scheme == "release":
@@ -92,7 +92,7 @@ def meets(
     low, high = _bounds(found, floor, devices)
     least, most = _bounds(floor, found, devices)
     if found.scheme == "build" and floor.scheme == "windows":
-        low = high = low[:1]  # the pairs tell nothing of hotfixes
+        low = high = low[:1]  # the pairs have no hotfixes
     if len(low) < len(most):
         high = (*high, math.inf)  # 580.65 may be 580.65.06, and 33578 may be 33578+51
     return _compare(specifier.operator, (low, high), (least, most))

@@ -56,6 +56,7 @@ def _cards(root: Root, host: Host) -> list[Card]:
         return []
     if not root.live:
         return probe_proc(root)
+    # The best first: /proc has neither memory nor compute capability. NVML needs no process.
     return probe_nvml() or parse_tool(probe_tool(run)) or probe_proc(root)
 
 

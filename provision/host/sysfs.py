@@ -100,6 +100,7 @@ def _port(root: Root, folder: str) -> str:
 
 def link(root: Root, folder: str) -> Link | None:
     """Return the PCI Express link of a device's folder, or None if it has none."""
+    # Some kernels append "PCIe" to "16.0 GT/s".
     speed = root.text(f"{folder}/current_link_speed").removesuffix(" PCIe")
     width = _number(root.text(f"{folder}/current_link_width"))
     if not width or not speed or speed == "Unknown":
@@ -116,6 +117,7 @@ def bars(resource: str) -> tuple[int, ...]:
     (https://docs.kernel.org/PCI/sysfs-pci.html).
     """
     sizes = []
+    # Six BARs; the expansion ROM and a bridge's windows follow.
     for line in resource.splitlines()[:6]:
         numbers = [_number(word, 16) for word in line.split()]
         if len(numbers) == 3 and numbers[1] > numbers[0]:

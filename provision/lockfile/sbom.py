@@ -46,8 +46,10 @@ def sbom(target: Target, lock: Lock) -> str:
     )
     for artifact in lock.artifacts:
         for name in artifact.via:
+            # `the spec` is not a component: the target itself depends on what it requires.
             bom.register_dependency(components.get(name, root), [components[artifact.name]])
     bom.register_dependency(root, native)
+    # Written by cyclonedx as one line; indented, a diff shows which component changed.
     document: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
     return json.dumps(document, indent=2) + "\n"
 

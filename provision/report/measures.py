@@ -23,7 +23,7 @@ class Kind(NamedTuple):
 
     Attributes:
         code: Of the finding.
-        verb: What the symptom says.
+        verb: Of the symptom: `fell` or `grew`.
         better: 1 where more is better, -1 where less is.
         tolerance: The ratio that is always accepted.
         least: The difference that is always accepted, in the unit of the number.
@@ -53,7 +53,7 @@ DEVICES = Kind("fewer-devices", "fell", 1, 1.0, exact=True)
 
 
 class Run(NamedTuple):
-    """A report with what all its numbers share."""
+    """A report with what all its numbers have in common."""
 
     report: Report
     layers: object

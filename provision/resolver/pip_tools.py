@@ -43,6 +43,8 @@ def compile_argv(target: Target, index_url: str, *, constrained: bool) -> list[s
     """
     # pip can apply a cut-off only where the index lists upload times; given versions need none.
     limit = ["--constraint", PINS] if constrained else ["--uploaded-prior-to", _cutoff(target)]
+    # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
+    # pins. --annotation-style line: the form that parse_pins() reads.
     return [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
             "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
             "--no-emit-options", "--index-url", index_url, *limit, "--output-file", "out.txt",
@@ -102,11 +104,13 @@ def pins(
             f"pip-tools finds no solution for {target.name}",
             evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
         )
+    # pip-compile writes the pins of a dry run to its log, on standard error.
     return parse_pins(done.stdout + done.stderr)
 
 
 def _environment() -> dict[str, str]:
     env = clean_environment(extra=loopback_environment(os.environ))
+    # The user's pip settings have no part here: the local index redirects to their mirror.
     settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1"}
     if "SSL_CERT_FILE" in env:
         settings["PIP_CERT"] = env["SSL_CERT_FILE"]

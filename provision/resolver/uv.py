@@ -134,6 +134,7 @@ def _best(
 
 
 def _filename(wheel: dict[str, str]) -> str:
+    # PEP 751: the name may be left out where it is the last part of the URL.
     return wheel.get("name") or unquote(urlsplit(wheel["url"]).path.rpartition("/")[2])
 
 

@@ -36,6 +36,7 @@ class ForbiddenDistribution:
     reason: str
 
     def __post_init__(self) -> None:
+        # A frozen dataclass allows no plain assignment, not even here.
         object.__setattr__(self, "name", str(canonicalize_name(self.name)))
         if not self.reason:
             raise ValueError("`reason` is empty")
@@ -74,6 +75,7 @@ def hardware_of(spec: Mapping[str, Any]) -> TargetHardware:
     if not isinstance(families := table.get("families", ()), (list, tuple)):
         raise TypeError(families)  # tuple() would take a string for its letters
     hardware = TargetHardware(*identity, **(table | {"families": tuple(families)}))
+    # SpecifierSet() raises where the text is not a version range.
     for versions in (hardware.driver, hardware.compute_capability):
         SpecifierSet(versions or "")
     return hardware

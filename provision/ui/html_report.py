@@ -106,6 +106,7 @@ def _check(check: Check) -> str:
 def _numbers(check: Check) -> str:
     if not check.numbers:
         return ""
+    # HTML lets the end tags of rows and cells be left out.
     rows = "".join(
         f"<tr><td>{escape(name)}<td class=n>{amount(number)}"
         f"{f' ± {number.spread / 2:.2g}' if number.spread else ''}{_limit(number)}"

@@ -96,6 +96,7 @@ def day(at: float) -> str:
 
 def _scale(values: Sequence[float], limit: float | None) -> tuple[float, float]:
     if limit:
+        # An error of 0 has no logarithm: the axis ends six decades below the limit at the latest.
         smallest = min((value for value in values if value > 0), default=limit)
         return max(min(smallest, limit / 10) / 2, limit * 1e-6), max(*values, limit) * 2
     return min(0.0, *values), max(*values, 0.0) or 1.0
