@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from requests import Session
 
+# Both are needed for the set-up without a network: pip installs uv.txt, uv the rest; noxfile.py.
 LOCKS = ("uv.txt", "requirements.txt")
 _MACHINE = {
     "linux-64": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
@@ -103,6 +104,7 @@ def choose_wheels(
         # Any of the hashes identifies the tool; the least is the same in each run.
         return MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
 
+    # map() keeps the order of the locks, whichever request ends first.
     with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
         chosen = list(pool.map(lambda tool: one(session, tool), tools))
     wanted = [item for item in chosen if isinstance(item, WantedFile)]

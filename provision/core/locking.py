@@ -51,7 +51,7 @@ def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
                 time.sleep(_POLL)
         yield handle
     finally:
-        # Not unlocked first: LOCK_UN would also end the lock of a child that inherited it (flock(2)).
+        # No LOCK_UN first: it would also end the lock of a child that inherited it (flock(2)).
         os.close(handle)
 
 

@@ -64,6 +64,7 @@ def conda_findings(installed: list[InstalledCondaPackage], lock: Lock) -> Iterat
 
     Archives are compared by hash: two builds of one version differ, and a channel may rebuild.
     """
+    # With no layer on either side there is nothing to compare, and pydantic need not be loaded.
     if lock.conda is None and not installed:
         return
     from provision.lockfile.conda import conda_packages  # noqa: PLC0415 - slow, and most locks have no conda layer

@@ -159,7 +159,11 @@ class EggInfo(InstalledDistribution):
 
 def installed_distributions(site: Path) -> list[InstalledDistribution]:
     """Return every distribution that has a ``.dist-info`` folder, sorted by name."""
-    return sorted(map(_installed, site.glob("*.dist-info")), key=lambda d: (d.name, d.folder.name))
+    found = (
+        InstalledDistribution(*_name_and_version(folder / "METADATA"), folder)
+        for folder in site.glob("*.dist-info")
+    )
+    return sorted(found, key=lambda dist: (dist.name, dist.folder.name))
 
 
 def distributions_by_name(
@@ -212,10 +216,6 @@ def parse_version(text: str) -> Version | None:
         return Version(text)
     except InvalidVersion:
         return None
-
-
-def _installed(folder: Path) -> InstalledDistribution:
-    return InstalledDistribution(*_name_and_version(folder / "METADATA"), folder)
 
 
 def _name_and_version(metadata: Path) -> tuple[str, str]:

@@ -95,6 +95,7 @@ def verify(
         if faults := list(damage_findings(dist, site, records[dist.folder], on_disk, hashes)):
             findings += faults
             damaged.add(dist.name)
+    # `verify --repair` removes these from uv's cache before it builds again.
     versions = {dist.name: dist.version for dist in installed}
     replaced = {name for name, version in lock.versions.items() if versions.get(name) != version}
     return Verification(

@@ -29,6 +29,7 @@ def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
         return "" if not gpu.device_id else f"device id {gpu.device_id} is not in the catalog"
     if not gpu.supported:
         return f"PyTorch has no {target.accelerator.upper()} kernels for its family {gpu.family}"
+    # A chip newer than the catalog has no family: only its compute capability is judged.
     if target.families and gpu.family and gpu.family not in target.families:
         return f"its family {gpu.family} is not one of {', '.join(target.families)}"
     capability, required = gpu.compute_capability, target.compute_capability

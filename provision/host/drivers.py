@@ -91,6 +91,7 @@ def judge_version(
         return _unknown(f"{required!r} is not a version specifier", evidence)
     met = [meets(found, each, vendor, devices) for each in specifiers]
     evidence += [line for each in specifiers for line in explain(found, each, vendor, devices)]
+    # One specifier that is not met decides, even if others cannot be judged.
     if False in met:
         reason = f"driver {version} is not {required}"
         return DriverJudgement(DriverVerdict.TOO_OLD, reason, tuple(evidence))

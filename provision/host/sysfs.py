@@ -47,7 +47,8 @@ def probe(machine: Machine, host: Host) -> Host:
     gpus = []
     for entry in entries(machine.root):
         paths = [f"/dev/dri/{name}" for name in entry.drm if name.startswith("renderD")]
-        if entry.driver == "nvidia":  # has device files of its own, numbered in bus order
+        # NVIDIA's driver has device files of its own, numbered in bus order.
+        if entry.driver == "nvidia":
             paths = ["/dev/nvidiactl", f"/dev/nvidia{next(nvidia_number)}"]
         nodes = permissions.nodes(machine.root, paths, host.user, groups) if host.user else ()
         gpus.append(parse(entry, machine.devices, nodes))
@@ -129,6 +130,7 @@ def parse(entry: Entry, devices: Devices, nodes: tuple[Node, ...] = ()) -> Gpu:
     """Return an entry as a GPU, completed from the device catalog."""
     vendor = VENDORS.get(entry.vendor_id, "other")
     known = devices.find(vendor, entry.device_id)
+    # A GPU in the processor has neither a slot nor memory of its own behind a window.
     discrete = known is not None and not known.integrated
     return Gpu(
         vendor=vendor,

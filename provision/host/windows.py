@@ -90,6 +90,7 @@ def read_windows(
     """
     system = Path(os.environ.get("SYSTEMROOT", "C:\\Windows")) / "System32"
     gpus = parse(found, devices)
+    # Intel's driver installs the Level Zero loader there; its version is not in its name.
     loader = (system / "ze_loader.dll").exists()
     cuda = next((g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None)
     return Host(

@@ -87,6 +87,7 @@ def kind_of(name: str, number: Measurement) -> Kind | None:
 
 def numbers_of(check: Check) -> Iterator[tuple[str, Measurement]]:
     """Yield the numbers of a check, its duration included."""
+    # The duration of that check is the import: it would be reported twice.
     for name in [*check.numbers, *([] if "import" in check.numbers else [DURATION])]:
         if number := _number(check, name):
             yield name, number

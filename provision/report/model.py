@@ -111,6 +111,7 @@ def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
     Raises:
         ToolError: The suite's file is not a report.
     """
+    # Validated by the model but not written from it, which would drop keys that it does not know.
     read_report(path)
     document = json.loads(path.read_text(encoding="utf-8"))
     return json.dumps(document | {"stack": stack, "lock": lock}, indent=1) + "\n"

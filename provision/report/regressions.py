@@ -91,6 +91,7 @@ def changed_layers(
     before: Report, stack: dict[str, str], lock: str | None
 ) -> tuple[LayerChange, ...]:
     """Return which layers differ between a report and a machine as it is now."""
+    # 16 digits tell two locks apart, and a person has to read them.
     old = before.stack | ({"lock": before.lock[:16]} if before.lock else {})
     new = stack | ({"lock": lock[:16]} if lock else {})
     layers = [*old, *(layer for layer in new if layer not in old)]

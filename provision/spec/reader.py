@@ -8,6 +8,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from provision.core.errors import SpecError, UsageError
+from provision.core.text import plural
 from provision.spec.parts import forbidden_of, hardware_of
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _validate(path: Path, data: dict[str, Any]) -> Target:
     except ValidationError as error:
         faults = faults_of(error, Target)
         raise SpecError(
-            f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}",
+            f"{path} has {plural(len(faults), 'fault')}",
             evidence="\n".join(faults),
             remedy="correct each of them; `provision schema` prints all that is allowed",
         ) from error

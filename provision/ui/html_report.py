@@ -86,6 +86,7 @@ def _comparison(history: Sequence[Report]) -> Iterator[str]:
 
 
 def _checks(last: Report) -> str:
+    # sorted() is stable: failed checks first, otherwise in the order of the run.
     rows = sorted(last.checks, key=lambda check: check.outcome != "failed")
     return "<section><h2>Checks</h2>" + "".join(map(_check, rows)) + "</section>"
 

@@ -61,6 +61,7 @@ def plot(
     parts.append(_text(_LEFT - 4, base, _label(low), "end"))
     points = " ".join(f"{x(dot.at)},{y(dot.value)}" for dot in dots)
     parts.append(f"<polyline class=course points='{points}' />")
+    # Either each failed run is marked, or the newest one.
     marked = [(dot, "failed") for dot in dots if dot.failed] or [(dots[-1], "at")]
     parts += [
         f"<circle class={kind} cx={x(dot.at)} cy={y(dot.value)} r=3 />" for dot, kind in marked
