@@ -197,6 +197,7 @@ def _with_new_version(lock: Path, wheelhouse: Path) -> str:
     wheel = make_wheel(wheelhouse, CHANGED, "99.0", {f"{CHANGED}/__init__.py": "version = 99\n"})
     old = read_lock(lock.parent)
     changed = {CHANGED: replace(artifact(wheel), index="default")}
+    # Without the schema, which render_requirements() writes itself.
     header = {key: value for key, value in old.header.items() if key != "schema"}
     return render_requirements(header, [changed.get(a.name, a) for a in old.artifacts])
 

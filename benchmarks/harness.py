@@ -71,6 +71,7 @@ def interleave(
         warm_up: Run one round first that does not count, which fills the caches.
     """
     seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    # Round -1 is the warm-up.
     for number in range(-int(warm_up), rounds):
         for contestant in contestants:
             contestant.prepare()

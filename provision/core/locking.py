@@ -27,8 +27,8 @@ def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
 
     Yields the lock's file descriptor. A child that inherits it (``pass_fds`` of
     :func:`provision.core.process.run`) holds the lock too: if this process is
-    killed, nobody else starts before the child, which may still be writing, has ended. (Not on
-    Windows.)
+    killed, no other process gets the lock before the child, which may still be writing, has ended.
+    (Not on Windows.)
 
     Args:
         folder: The folder to work in; made if it is absent.

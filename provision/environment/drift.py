@@ -1,4 +1,4 @@
-"""Findings on what is installed against what is locked, by name and version; no file is hashed."""
+"""Compare distributions with a lock by version, and conda packages by archive; hashes no file."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def obstacles(
 ) -> Iterator[Obstacle]:
     """Yield what has to be repaired before a GPU serves a target, causes before consequences.
 
-    Without a kernel driver, for instance, there are no device files, and nobody can use them.
+    A GPU without a kernel driver, for instance, has no device files with permissions to repair.
 
     Args:
         target: The hardware that the target is for.

@@ -80,7 +80,7 @@ class Report(_Part):
     Attributes:
         schema_version: 1; ``schema`` in the file.
         suite: ``quick`` or ``full``.
-        device: What the environment's torch says about the device.
+        device: The device as the environment's torch describes it.
         started: ISO 8601, UTC.
         seconds: Duration of the whole run.
         stack: Layers of the host and their versions; see :func:`provision.host.model.host_layers`.
@@ -106,7 +106,7 @@ class Report(_Part):
 
 
 def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
-    """Return the text of a report that the suite wrote, with what only the toolkit knows.
+    """Return the text of a report that the suite wrote, with the host's layers and the lock added.
 
     Raises:
         ToolError: The suite's file is not a report.

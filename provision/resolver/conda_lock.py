@@ -132,7 +132,7 @@ def _with_own_header(target: Target, text: str) -> str:
 
 
 def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelPackage]:
-    """Return the packages that a channel, asked over the network, now resolves a target to.
+    """Return the packages to which a channel on the network resolves a target now.
 
     Raises:
         ToolError: py-rattler is not installed, the channel does not answer, its packages cannot

@@ -1,4 +1,4 @@
-"""Show what ``rollback`` and ``clean`` did."""
+"""Show the results of ``rollback`` and ``clean``."""
 
 from __future__ import annotations
 

@@ -31,5 +31,6 @@ def handle(arguments: argparse.Namespace, project: Project, console: Console) ->
         console.note(f"{target.name} is unproven: {now.record.reason}")
     if dropped := dropped_variables():
         console.step(f"not passed on: {', '.join(dropped)}")
+    # With the spec's variables, under which the checks ran as well.
     environment = clean_environment(prefix=now.folder, extra=target.variables(now.folder))
     return run_foreground(arguments.command, env=environment)
