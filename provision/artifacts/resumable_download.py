@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from requests import Response, Session
 
 _CHUNK = 1 << 16  # bytes; a broken connection loses at most one chunk
+# The session retries requests; these are for connections that break in the middle of the body.
 _ATTEMPTS = 3
 
 
@@ -54,6 +55,7 @@ def download(session: Session, url: str, folder: Path, filename: str, on_bytes: 
                 reply.raise_for_status()
                 _save(reply, part, tag, filename, on_bytes)
             break
+        # Such as 404: the next attempt would get the same answer.
         except requests.HTTPError as error:
             raise _failed(filename, error, part) from error
         except (requests.RequestException, OSError) as error:
