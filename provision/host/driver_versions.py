@@ -183,3 +183,8 @@ def _range(low: float, high: float) -> str:
 
 def _numbers(*fields: str | None) -> Parts:
     return tuple(int(field) for field in fields if field)
+
+
+def numbers_of(version: str) -> list[int]:
+    """Return the numbers in a version, by which releases compare: 1.9 is older than 1.17."""
+    return [int(part) for part in re.findall(r"\d+", version)]

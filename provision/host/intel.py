@@ -6,6 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
+from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def probe(machine: Machine, host: Host) -> Host:
 def loader_version(names: list[str]) -> str | None:
     """Return the Level Zero loader's version, "" if no file name shows it, None if it is absent."""
     found = [match for name in names if (match := _LOADER.fullmatch(name))]
-    return max((f"1.{match[1]}" if match[1] else "" for match in found), default=None)
+    versions = [f"1.{match[1]}" if match[1] else "" for match in found]
+    return max(versions, key=numbers_of, default=None)
 
 
 def compute_runtime_version(names: list[str], devices: Devices) -> str | None:

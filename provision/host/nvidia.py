@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import ProvisionError
 from provision.core.process import run
+from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def cuda_version(names: Sequence[str]) -> str | None:
     """Return the version of ``libcuda`` among library names; "" if no name shows it."""
     versions = [match[1] for name in names if (match := _CUDA.fullmatch(name))]
     if versions:
-        return max(versions)
+        return max(versions, key=numbers_of)
     return "" if "libcuda.so.1" in names else None
 
 

@@ -95,7 +95,13 @@ def _parse(path: Path) -> dict[str, Any]:
         raise SpecError(
             f"cannot read {path}", evidence=str(error), remedy="correct the file"
         ) from error
-    return {"name": path.stem} | data
+    if "name" in data:
+        raise SpecError(
+            f"{path}: name: unknown key",
+            cause="a target has the name of its file",
+            remedy="remove the key, and rename the file to rename the target",
+        )
+    return data | {"name": path.stem}
 
 
 def _validate(path: Path, data: dict[str, Any]) -> Target:
