@@ -1,7 +1,7 @@
-"""The front door: one session per verb and target, made from ``envs/*.toml``.
+"""The nox sessions: one per verb and target, made from ``envs/*.toml``, and the developers' own.
 
 ``nox -l`` lists them. Where nox is not installed, ``python3 noxfile.py …`` takes the same
-arguments: it makes itself a virtual environment with the pinned tools and goes on there.
+arguments: it makes a virtual environment with the pinned tools and runs nox from there.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ EXE = ".exe" if os.name == "nt" else ""
 
 
 def ensure_tools(*, dev: bool = False) -> None:
-    """Bring ``.tools`` to its lock; does nothing where it is there already.
+    """Install the locked tools into ``.tools``, unless they are there already.
 
     Args:
-        dev: Also what tests and lint need, which takes a while longer.
+        dev: Also those of tests and lint, which takes longer.
     """
     wanted = LOCKS / ("dev.txt" if dev else "requirements.txt")
     stamp = TOOLS / "provision.stamp"
-    # The developer's set holds the user's.
+    # dev.txt contains all of requirements.txt, so with it both requests are met.
     enough = [LOCKS / "dev.txt", wanted]
     accepted = [hashlib.sha256(lock.read_bytes()).hexdigest() for lock in enough]
     if stamp.is_file() and stamp.read_text(encoding="utf-8") in accepted:
         return
     sys.stderr.write(f"setting up the tools in {TOOLS.name} from {wanted.relative_to(HERE)} …\n")
+    # Removed first and written last, so that a set-up that was cut short is done again.
     stamp.unlink(missing_ok=True)
     if not (BIN / f"python{EXE}").exists():
         venv.create(TOOLS, with_pip=True)
     python, uv = str(BIN / f"python{EXE}"), str(BIN / f"uv{EXE}")
+    # pip installs uv alone: it is the only installer that a fresh Python has.
     pip = [python, "-I", "-m", "pip"]
     subprocess.run([*pip, "install", "-qq", "--disable-pip-version-check", "--no-deps",
                     "--require-hashes", "-r", str(LOCKS / "uv.txt")], check=True)  # fmt: skip
@@ -59,7 +61,8 @@ def ensure_tools(*, dev: bool = False) -> None:
 
 
 def uv_settings(pip: list[str]) -> dict[str, str]:
-    """Return what pip is configured to reach the network by, as uv calls it."""
+    """Return pip's network settings under the names that uv reads."""
+    # uv reads no pip configuration (https://docs.astral.sh/uv/pip/compatibility/).
     names = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY"}
     listed = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=True)
     pairs = (line.partition("=") for line in listed.stdout.splitlines())
@@ -90,6 +93,7 @@ import nox  # noqa: E402 - absent when this file is run as a script, which ends 
 
 nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["targets"]
+# Every session runs in .tools, so nox makes no environments of its own.
 nox.options.default_venv_backend = "none"
 
 
@@ -127,9 +131,9 @@ VERBS = {
     "run": "Run a command (after --) in",
 }
 for spec in sorted((HERE / "envs").glob("*.toml")):
-    wish = tomllib.loads(spec.read_text(encoding="utf-8"))
-    summary = wish.get("summary", "")
-    if "docker" in wish:
+    target = tomllib.loads(spec.read_text(encoding="utf-8"))
+    summary = target.get("summary", "")
+    if "docker" in target:
         doc = f"Build the image of {spec.stem}: {summary}"
         add(f"docker-{spec.stem}", doc, "docker", spec.stem)
     for verb, does in VERBS.items():
@@ -163,7 +167,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def budget(session: nox.Session) -> None:
-    """Accept what each verb imports, opens and starts now as what it may (tests/budget.json)."""
+    """Accept what each verb imports, opens and starts now as its budget (tests/budget.json)."""
     tool(session, "pytest", "-q", "tests/test_budget.py", PROVISION_ACCEPT_BUDGET="1")
 
 
@@ -203,7 +207,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, types, the floors of the architecture, and every spec against its schema."""
+    """Check style, types, the order of the packages, and every spec against its schema."""
     tool(session, "ruff", "format", "--check", ".")
     tool(session, "ruff", "check", ".")
     tool(session, "mypy")
@@ -227,7 +231,7 @@ def docs(session: nox.Session) -> None:
 def audit(session: nox.Session) -> None:
     """Look up the known vulnerabilities of every lock, or of the targets after --.
 
-    A package that the service does not know is a failure: it was not looked at.
+    A package that the service does not know is a failure: it was not checked.
     """
     ensure_tools(dev=True)
     for name in session.posargs or sorted(

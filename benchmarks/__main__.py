@@ -16,7 +16,7 @@ SUBJECTS = ("build", "detect", "doctor", "lock", "startup", "verify")
 
 
 def main() -> None:
-    """Measure what was asked for; the other subjects keep their results."""
+    """Measure the requested subjects; the others keep their results."""
     parser = argparse.ArgumentParser(prog="nox -s bench --", description=__doc__)
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(SUBJECTS))
     parser.add_argument("--rounds", type=int, default=7, help="1 is a quick look")

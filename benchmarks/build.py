@@ -117,18 +117,18 @@ def _changed(bench: Workbench) -> list[Row]:
 
 
 def _repaired(bench: Workbench) -> list[Row]:
-    """Compare mending one edited file; uv is told which package it is in."""
+    """Compare repairs of one edited file; uv gets the name of its package."""
     env, links, build = _offline(bench)
     prefix = bench.folder / "uv-repaired"
     call(_venv(prefix), _install(bench, prefix, *links), env=env)
     call(build, env=env)
-    mend = [*_install(bench, prefix, *links), "--reinstall-package", CHANGED]
-    supply = ["--no-smoke", "--offline", "--wheelhouse", str(bench.wheelhouse())]
-    repair = [*bench.provision("verify", TARGET, "--deep", "--repair"), *supply]
+    reinstall = [*_install(bench, prefix, *links), "--reinstall-package", CHANGED]
+    options = ["--no-smoke", "--offline", "--wheelhouse", str(bench.wheelhouse())]
+    repair = [*bench.provision("verify", TARGET, "--deep", "--repair"), *options]
     current = bench.project() / ".envs" / TARGET / "current"
     seconds = interleave(
         [
-            Contestant("uv", lambda: call(mend, env=env), lambda: _damage(prefix)),
+            Contestant("uv", lambda: call(reinstall, env=env), lambda: _damage(prefix)),
             Contestant("provision", lambda: call(repair, env=env), lambda: _damage(current)),
         ],
         bench.rounds,
@@ -154,6 +154,7 @@ def _cold(bench: Workbench) -> list[Row]:
         "pip-sync": lambda: call(venv, _pip_sync(bench, prefix, *links), env=env),
         "provision": lambda: call(build, env=env),
     }
+    # A third of the rounds, as pip needs most of a minute for each; a warm-up would warm nothing.
     seconds = interleave(
         [Contestant(name, work, empty) for name, work in contestants.items()],
         max(1, bench.rounds // 3),
@@ -184,7 +185,7 @@ def _links() -> list[str]:
 
 
 def _offline(bench: Workbench) -> tuple[dict[str, str], list[str], list[str]]:
-    """Return what makes every tool work from one folder of wheels and a cache of its own."""
+    """Return variables, uv's options and the build command for one wheelhouse and a fresh cache."""
     wheels = str(bench.wheelhouse())
     env = {"UV_CACHE_DIR": str(bench.folder / "cache"), "PIP_FIND_LINKS": wheels}
     build = [*bench.provision("build", TARGET, "--no-smoke"), "--offline", "--wheelhouse", wheels]
@@ -195,15 +196,17 @@ def _with_new_version(lock: Path, wheelhouse: Path) -> str:
     """Put a new version of a package into a wheelhouse; return the lock that names it."""
     wheel = make_wheel(wheelhouse, CHANGED, "99.0", {f"{CHANGED}/__init__.py": "version = 99\n"})
     old = read_lock(lock.parent)
-    made = {CHANGED: replace(artifact(wheel), index="default")}
+    changed = {CHANGED: replace(artifact(wheel), index="default")}
+    # Without the schema, which render_requirements() writes itself.
     header = {key: value for key, value in old.header.items() if key != "schema"}
-    return render_requirements(header, [made.get(a.name, a) for a in old.artifacts])
+    return render_requirements(header, [changed.get(a.name, a) for a in old.artifacts])
 
 
 def _damage(prefix: Path) -> None:
     """Edit one installed file without touching uv's cache, to which it is linked."""
     (path,) = prefix.glob(f"lib/python3.*/site-packages/{CHANGED}/__init__.py")
     text = path.read_bytes() + os.linesep.encode()
+    # A new file: uv hard-links from its cache, and writing in place would damage that as well.
     path.unlink()
     path.write_bytes(text)
 

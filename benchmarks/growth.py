@@ -23,7 +23,7 @@ def series(
     """Time contestants at several sizes.
 
     Args:
-        case: What the rows are called.
+        case: Name of the rows.
         unit: What the sizes count.
         sizes: Size -> contestants; the first of each is the command whose growth is measured.
         rounds: How many rounds count.

@@ -25,9 +25,9 @@ class Contestant:
     """One command to time.
 
     Attributes:
-        name: How the results call it.
-        work: What is timed.
-        prepare: What runs before each round and is not timed.
+        name: Its name in the results.
+        work: The timed function.
+        prepare: Runs before each round, not timed.
     """
 
     name: str
@@ -71,6 +71,7 @@ def interleave(
         warm_up: Run one round first that does not count, which fills the caches.
     """
     seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    # Round -1 is the warm-up.
     for number in range(-int(warm_up), rounds):
         for contestant in contestants:
             contestant.prepare()

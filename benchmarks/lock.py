@@ -35,12 +35,13 @@ def rows(bench: Workbench) -> list[Row]:
 
 
 def _committed(bench: Workbench) -> list[Row]:
-    """Compare locking every target of this repository, the conda layers included on our side."""
+    """Compare locking every target of this repository; Provision locks the conda layers as well."""
     from provision.core.project import Project  # noqa: PLC0415 - the type is needed by others
 
     project = Project(bench.project())
     mirror = read_pip_config().index_url
     env = {"UV_DEFAULT_INDEX": mirror} if mirror else {}
+    # The local indexes must not be asked through a proxy.
     env["NO_PROXY"] = "127.0.0.1"
     with contextlib.ExitStack() as stack:
         commands = []

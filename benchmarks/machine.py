@@ -1,4 +1,4 @@
-"""What of a machine decides these figures, without its identity."""
+"""The properties of a machine that decide these figures, without its identity."""
 
 from __future__ import annotations
 

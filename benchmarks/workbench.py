@@ -1,4 +1,4 @@
-"""What the subjects share: a copy of this project, its programs, and a folder of every wheel."""
+"""Shared by all subjects: a copy of this project, its programs, and a folder of every wheel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UV = uv.uv_program()
 
 
 class Quiet:
-    """A listener that prints nothing."""
+    """Progress that is not shown."""
 
     def step(self, text: str) -> None:
         """Ignore a step."""

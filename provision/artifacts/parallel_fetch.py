@@ -139,6 +139,7 @@ def _copy(source: Path, path: Path) -> None:
     if source == path:
         return
     part = path.parent / PARTIAL / path.name
+    # In two steps: a copy that is cut short must not have the final name.
     try:
         part.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, part)
@@ -158,6 +159,7 @@ def _download(session: Session, item: WantedFile, folder: Path, progress: Progre
         part = download(session, url, folder / PARTIAL, item.filename, _ignore)
     except ToolError as error:
         return _reason(error)
+    # Hashed as a whole after the transfer, because a resumed file was not seen from its start.
     if (digest := sha256_file(part)) != item.sha256:
         part.unlink()
         return f"the server has another file of this name, sha256 {digest}"

@@ -17,6 +17,7 @@ from provision.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Later ones win. pip reads [global] and its command's section; these two commands fetch wheels.
 _SECTIONS = ("global", "download", "install")
 
 
@@ -61,6 +62,7 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
     The file inside a virtual environment is left out: the toolkit's own is not its user's. See
     https://pip.pypa.io/en/stable/topics/configuration/.
     """
+    # pip documents this value as the way to load no configuration file at all.
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return []
     home = Path(env.get("USERPROFILE" if sys.platform == "win32" else "HOME") or Path.home())
@@ -79,6 +81,7 @@ def config_files(env: Mapping[str, str]) -> list[Path]:
 def _settings(path: Path) -> dict[str, str]:
     import configparser  # noqa: PLC0415 - slow to import, and config_files() needs none
 
+    # Raw, as in pip: a % in a password is not an interpolation.
     parser = configparser.RawConfigParser()
     try:
         with path.open(encoding="utf-8") as stream:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from requests import Response, Session
 
 _CHUNK = 1 << 16  # bytes; a broken connection loses at most one chunk
+# The session retries requests; these are for connections that break in the middle of the body.
 _ATTEMPTS = 3
 
 
@@ -55,7 +56,12 @@ def download(session: Session, url: str, folder: Path, filename: str, on_bytes: 
                 _save(reply, part, tag, filename, on_bytes)
             break
         except requests.HTTPError as error:
-            raise _failed(filename, error, part) from error
+            # 416: the part is already whole, because an earlier process died before its rename.
+            # A server cannot confirm that, so the file is downloaded again.
+            if error.response.status_code != 416 or attempt == _ATTEMPTS:
+                # Such as 404: the next attempt would get the same answer.
+                raise _failed(filename, error, part) from error
+            tag.unlink(missing_ok=True)
         except (requests.RequestException, OSError) as error:
             if attempt == _ATTEMPTS:
                 raise _failed(filename, error, part) from error

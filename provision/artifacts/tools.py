@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from requests import Session
 
+# Both are needed for the set-up without a network: pip installs uv.txt, uv the rest; noxfile.py.
 LOCKS = ("uv.txt", "requirements.txt")
 _MACHINE = {
     "linux-64": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
@@ -52,6 +53,7 @@ def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """
     found: dict[tuple[str, str], Tool] = {}
     for name in LOCKS:
+        # A requirement and its hashes are one logical line, continued by backslashes.
         text = (folder / name).read_text(encoding="utf-8").replace("\\\n", " ")
         for line in text.splitlines():
             if line[:1] not in {"", "#", " "} and (tool := _tool(line, platform, python)):
@@ -99,8 +101,10 @@ def choose_wheels(
         return found or missing(tool, f"its index has no wheel for {platform}")
 
     def missing(tool: Tool, why: str) -> MissingFile:
+        # Any of the hashes identifies the tool; the least is the same in each run.
         return MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
 
+    # map() keeps the order of the locks, whichever request ends first.
     with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
         chosen = list(pool.map(lambda tool: one(session, tool), tools))
     wanted = [item for item in chosen if isinstance(item, WantedFile)]

@@ -66,6 +66,7 @@ def _unpacked(path: Path) -> int:
     if path.suffix != ".whl":
         return int(path.stat().st_size * _UNPACKED)
     try:
+        # A wheel's table of contents has the exact sizes; a conda package has to be decompressed.
         with zipfile.ZipFile(path) as archive:
             return sum(entry.file_size for entry in archive.infolist())
     except (OSError, zipfile.BadZipFile):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What the catalog knows of one device id.
+    """The catalog's entry of one device id.
 
     Attributes:
         name: Marketing name, or the chip's name.
@@ -123,6 +123,7 @@ def read_devices(catalog: Path) -> Devices:
 def _intel(table: dict[str, Any]) -> dict[str, Device]:
     return {
         device: Device(
+            # Devices without a marketing name get that of their family.
             name=f"Intel {family['name'] if name == 'unnamed' else name}",
             family=key,
             supported=family["supported"],

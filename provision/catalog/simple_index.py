@@ -51,7 +51,7 @@ def list_wheels(session: Session, url: str, name: str) -> list[DistributionPacka
         raise ToolError(
             f"{url} lists no {name}",
             evidence=str(error),
-            cause="it was removed, or never was there",
+            cause="it was removed, or was never listed",
         ) from error
     except (
         requests.RequestException,

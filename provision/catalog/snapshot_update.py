@@ -70,7 +70,7 @@ class SnapshotUpdate(Generic[File]):
         self._reuploads: list[Reupload] = []
 
     def record(self, filename: str, now: File | Reupload) -> None:
-        """Take in the current entry of a file."""
+        """Add the current entry of a file, or refuse it."""
         before = self.files.get(filename)
         if isinstance(now, Reupload):
             self._reuploads.append(now)

@@ -46,6 +46,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     console = Console(program_name())
     project = find_project(arguments.project or Path.cwd())
     outcome = arguments.handle(arguments, project, console)
+    # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):
         return int(outcome)
     if arguments.json:
@@ -64,6 +65,7 @@ def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
 
 def verb_names() -> list[str]:
     """Return the name of every verb, sorted: of each module in ``verbs``."""
+    # Not __init__.py. A directory listing, since importing every verb would be slow.
     return sorted(path.stem for path in _VERBS.glob("[a-z]*.py"))
 
 

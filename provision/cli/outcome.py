@@ -1,4 +1,4 @@
-"""What the handler of a verb returns: its result, and how a person sees it."""
+"""The return value of a verb's handler: its result, and the function that prints it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Result = TypeVar("Result")
 
 
 class Outcome(Generic[Result]):
-    """The result of a verb, tied to the view of its type.
+    """The result of a verb and the function that prints it.
 
-    The tie is an argument, so the type checker holds it: a result whose type the view does not
-    take is an error of ``nox -s lint``, and a result without a view cannot be returned at all.
+    Both are arguments of one constructor, so that ``nox -s lint`` reports a function that does not
+    take this type of result, and no result can be returned without one.
 
     Attributes:
         result: Data; ``--json`` prints it.
@@ -26,6 +26,7 @@ class Outcome(Generic[Result]):
         code: The exit code.
     """
 
+    # Not a dataclass, whose import takes longer than a build with nothing to do.
     __slots__ = ("code", "result", "show")
 
     def __init__(

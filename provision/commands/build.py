@@ -182,6 +182,7 @@ def populate_prefix(
         ToolError: As :func:`build`; the folder is left as it is.
     """
     from provision.core.process import environment_python
+    from provision.doctor.locked import refuse_built
     from provision.environment.long_paths import check_path_lengths
     from provision.installer.install import check_space, install_pip_layer, plan_install
 
@@ -192,6 +193,7 @@ def populate_prefix(
     install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
     check_path_lengths(folder, progress)
     verification = _verify(folder, request, progress)
+    refuse_built(folder, request.target)
     report = _run_checks(folder, request, run, progress)
     if report and not report.proves:
         return BuildResult(request.target.name, None, plan, verification, report)

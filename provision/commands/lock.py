@@ -101,15 +101,25 @@ def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> L
     old = _previous(folder)
     before = old.artifacts if old else ()
     pip, conda = resolver.resolve(target, before)
-    path = folder / PIP_LAYER
+    new = parse_lock(folder, pip, conda)
+    _check(target, new, resolver.folder)
+    path, after = folder / PIP_LAYER, new.artifacts
     # By bytes, not by digest: a new resolver or header changes the file and not the packages.
     same = old and path.read_bytes() == pip.encode() and old.conda == conda
     if write and not same:
         _write(folder, pip, conda)
-    after = parse_lock(folder, pip, conda).artifacts
     return LockResult(
         target.name, len(after), tuple(diff_artifacts(before, after)), differs=not same
     )
+
+
+def _check(target: Target, new: Lock, catalog: Path) -> None:
+    # Imported here: `lock --check`, and a build with nothing to do, need neither.
+    from provision.catalog.snapshot import load_index  # noqa: PLC0415
+    from provision.doctor.locked import refuse_lock  # noqa: PLC0415
+
+    wheels = [wheel for index in target.pip.index for wheel in load_index(catalog, index).files]
+    refuse_lock(target, new, {wheel.filename: wheel.requires_dist or () for wheel in wheels})
 
 
 def _previous(folder: Path) -> Lock | None:

@@ -15,8 +15,7 @@ from provision.catalog.devices import read_devices
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment, describe_exit, environment_python
-from provision.report.model import complete_report, read_report
-from provision.report.regressions import comparable
+from provision.report.model import comparable, complete_report, read_report
 
 if TYPE_CHECKING:
     from provision.core.process import Run

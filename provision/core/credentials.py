@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
 # A user name alone counts: many services take an access token in its place.
+# Greedy, up to the last @ before a slash: a password may hold one that is not percent-encoded.
 _USERINFO = re.compile(r"(?<=://)[^/\s'\"<>]+@")
-# anaconda.org and its kind: https://host/t/<token>/channel
+# The form of anaconda.org: https://host/t/<token>/channel. A $VARIABLE in its place is no secret.
 _IN_PATH = r"/t/(?!\$)[^/\s'\"<>]+"
 _URL_PATH = re.compile(rf"(://[^\s'\"<>]*?){_IN_PATH}")
 

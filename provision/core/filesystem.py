@@ -46,13 +46,14 @@ def write_atomic(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
+            # newline: locks and images are compared by their bytes, on Windows too.
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
             Path(name).chmod(0o644)  # mkstemp makes it private, but other users run environments
             Path(name).replace(path)
-        except BaseException:
+        except BaseException:  # Ctrl-C, too, must leave no temporary file
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
@@ -134,7 +135,8 @@ def is_link(path: Path) -> bool:
     if path.is_symlink():
         return True
     try:
-        # Path.is_junction() needs Python 3.12.
+        # Path.is_junction() needs Python 3.12. Any reparse point counts, so that no removal follows
+        # one to a folder that is not ours.
         return bool(getattr(os.lstat(path), "st_reparse_tag", 0))
     except OSError:
         return False
@@ -154,6 +156,7 @@ def remove_link(link: Path) -> None:
     """Remove a link made by :func:`swap_link`, if it is there; what it points to stays."""
     if sys.platform == "win32":
         _pointer(link).unlink(missing_ok=True)
+    # A junction is removed as a folder is, and its target stays.
     if is_link(link):
         link.rmdir() if sys.platform == "win32" else link.unlink()
 

@@ -71,6 +71,7 @@ def _wait_for_parent() -> None:
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
+        # sys.exit() would end this thread only.
         os._exit(1)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+# Polled, because msvcrt.LK_LOCK gives up after ten attempts, one per second.
 _POLL = 0.1  # seconds between two attempts to take the lock
 
 
@@ -26,8 +27,8 @@ def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
 
     Yields the lock's file descriptor. A child that inherits it (``pass_fds`` of
     :func:`provision.core.process.run`) holds the lock too: if this process is
-    killed, nobody else starts before the child, which may still be writing, has ended. (Not on
-    Windows.)
+    killed, no other process gets the lock before the child, which may still be writing, has ended.
+    (Not on Windows.)
 
     Args:
         folder: The folder to work in; made if it is absent.
@@ -50,6 +51,7 @@ def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
                 time.sleep(_POLL)
         yield handle
     finally:
+        # No LOCK_UN first: it would also end the lock of a child that inherited it (flock(2)).
         os.close(handle)
 
 

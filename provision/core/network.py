@@ -1,4 +1,4 @@
-"""HTTP sessions and file sizes, for what neither uv nor pypi-simple requests for us."""
+"""HTTP sessions and file sizes, for requests that neither uv nor pypi-simple makes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ def session() -> Session:
     from urllib3 import Retry  # noqa: PLC0415
 
     made = requests.Session()
+    # raise_on_status: the caller reports the last response, which MaxRetryError would hide.
     retry = Retry(total=_RETRIES, backoff_factor=0.3, status_forcelist=(429, 502, 503, 504),
                   raise_on_status=False)  # fmt: skip
     for scheme in ("https://", "http://"):
+        # By default a pool keeps 10 connections and discards those beyond.
         made.mount(scheme, HTTPAdapter(max_retries=retry, pool_maxsize=PARALLEL_REQUESTS))
+    # requests itself reads REQUESTS_CA_BUNDLE; these two are what uv and pip read.
     if bundle := os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT"):
         made.verify = bundle
     return made

@@ -188,7 +188,7 @@ def kill_group(process: subprocess.Popen[str]) -> None:
     else:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    process.communicate()  # reap it, and close its pipes
 
 
 def clean_environment(

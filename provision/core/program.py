@@ -1,4 +1,4 @@
-"""How this command can be called again, for messages that name the next command."""
+"""The name by which this command can be called again, for messages that name the next command."""
 
 from __future__ import annotations
 

@@ -51,6 +51,8 @@ def find_project(start: Path) -> Project:
     Raises:
         UsageError: Neither holds specs.
     """
+    # The toolkit is installed in editable mode, so its package lies in the clone. The clone comes
+    # last: a project elsewhere can be used with its toolkit.
     checkout = Path(__file__).resolve().parents[2]
     for folder in (start, *start.parents, checkout):
         if (folder / "envs" / "catalog").is_dir():

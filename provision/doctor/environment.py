@@ -129,7 +129,7 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
         windows=windows,
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
         broken=_broken(prefix),
-        markers=_markers(version, installed, windows=windows),
+        markers=markers_of(version, installed, windows=windows),
         distributions=installed,
         torch=_torch(site),
         pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
@@ -141,7 +141,7 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     )
 
 
-def _markers(
+def markers_of(
     version: str, installed: Mapping[str, tuple[InstalledDistribution, ...]], *, windows: bool
 ) -> dict[str, str]:
     """Return the values of environment markers, with the platform from the wheels' tags."""

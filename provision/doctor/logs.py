@@ -30,6 +30,12 @@ _OWN_FAULT = "not-environment"
 _OPEN_END = re.compile(
     r"^(?!.*out of memory).*\b((gpu|device|driver)s?|cuda|xpu|sycl)\b|\bAborted\b", re.IGNORECASE
 )
+# A program that says so about an error goes on, whatever the error was.
+_HANDLED = re.compile(
+    r"\b(retrying|retries|trying again|attempt \d+|fall(s|ing) back|fell back|recover(ed|ing)"
+    r"|skipp(ed|ing)|(?<!Exception )ignor(ed|ing)|resum(ed|ing)|reduc(es|ed|ing) (the )?batch)\b",
+    re.IGNORECASE,
+)
 _WARNED = re.compile(r"\b[A-Z]\w+Warning: |\b(WARN|WARNING|INFO|DEBUG)\b")
 
 
@@ -47,9 +53,13 @@ class LogRule:
         smoke: Whether it applies to the evidence of smoke checks only. Their programs are known to
             be right and small, so what a log shows of a user's program (out of memory, tensors of
             two devices) shows a fault of the machine there.
+        ambiguous: Whether a user's program can be the cause as well: a note in a log, and an error
+            in the evidence of a smoke check.
+        transient: Whether it can pass: a note where the program reports that it tries again.
         level: Level of the finding; that of the code if None.
         cause: Replaces the text of the code; ``{name}`` is replaced by a group of the match.
         remedy: Likewise.
+        reference: Replaces the address of the code; "" gives none.
     """
 
     code: str
@@ -59,9 +69,12 @@ class LogRule:
     anywhere: bool = False
     test: str | None = None
     smoke: bool = False
+    ambiguous: bool = False
+    transient: bool = False
     level: str | None = None
     cause: str | None = None
     remedy: str | None = None
+    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +123,26 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
 
     # If no rule matches the last failure or the lines just above it, the failure is the program's
     # own, and the program survived what matched earlier: those findings become notes.
+    # A note explains nothing: beside one, what was survived earlier stays survived.
+    causes = [found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE]
     explained = failure.wrapped or any(
-        not before(rule, hit) or hit[0] in failure.near for rule, hit in matched
+        not before(rule, hit) or hit[0] in failure.near for rule, hit in causes
     )
     unknown = failure.ended is not None and not explained
     named = any(hit[0] == failure.ended for _, hit in matched)
-    doubtful = _unexplained(failure, matched, lines)
+    doubtful = _unexplained(failure, causes, lines)
     findings = []
     for rule, hit in matched:
         only_warned = lines[hit[0]].number in warned and not rule.anywhere
-        weak = only_warned or _level(rule) is Level.WARNING
+        level = _level(rule, smoke=smoke)
+        weak = only_warned or level is Level.WARNING
         survived = hit[0] < failure.worked and not rule.anywhere
-        note = unknown or survived or (doubtful and weak)
-        findings.append((before(rule, hit), _finding(rule, hit, lines, note=note)))
+        if rule.transient and not survived:
+            # What was only warned of in a log without any failure was survived as well.
+            survived = _handled(hit, lines) or (only_warned and failure.ended is None)
+        if unknown or survived or (doubtful and weak):
+            level = Level.NOTE
+        findings.append((before(rule, hit), _finding(rule, hit, lines, level)))
     accused = any(finding.bad or finding.code == _OWN_FAULT for _, finding in findings)
     if failure.ended is not None and not accused and not named:
         findings.insert(0, (False, _own_fault(lines[failure.ended])))
@@ -145,15 +165,15 @@ def _matched(search: Search, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
 
 
 def _unexplained(
-    failure: Failure, matched: Sequence[tuple[LogRule, Hit]], lines: Sequence[Line]
+    failure: Failure, causes: Sequence[tuple[LogRule, Hit]], lines: Sequence[Line]
 ) -> bool:
-    """Whether the last line names no device, and no rule matches it or a line after it.
+    """Whether the last line names no device, and no cause matches it or a line after it.
 
     A weak match, such as a warning or an integrated GPU in a list, does not explain such a failure.
     """
     if failure.ended is None or _OPEN_END.search(lines[failure.ended].text):
         return False
-    return all(hit[0] < failure.ended for _, hit in matched)
+    return all(hit[0] < failure.ended for _, hit in causes)
 
 
 def _fires(rule: LogRule, search: Search) -> Hit | None:
@@ -168,15 +188,21 @@ def _fires(rule: LogRule, search: Search) -> Hit | None:
     return max(hits, key=lambda hit: hit[0])
 
 
-def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], *, note: bool) -> Finding:
+def _handled(hit: Hit, lines: Sequence[Line]) -> bool:
+    """Whether the program reports, in the same line or the next, that it deals with the error."""
+    return any(_HANDLED.search(line.text) for line in lines[hit[0] : hit[0] + 2])
+
+
+def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level) -> Finding:
     text = finding_texts()[rule.code]
     groups = {name: value or "" for name, value in hit[1].groupdict().items()}
     remedy = (rule.remedy or text.remedy).format_map(_Blank(groups))
-    if text.reference:
-        remedy += f" (see {text.reference})"
+    reference = text.reference if rule.reference is None else rule.reference
+    if reference:
+        remedy += f" (see {reference})"
     return Finding(
         code=rule.code,
-        level=Level.NOTE if note else _level(rule),
+        level=level,
         symptom=text.symptom,
         cause=(rule.cause or text.cause).format_map(_Blank(groups)),
         remedy=remedy,
@@ -184,7 +210,9 @@ def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], *, note: bool) -> F
     )
 
 
-def _level(rule: LogRule) -> Level:
+def _level(rule: LogRule, *, smoke: bool) -> Level:
+    if rule.ambiguous:
+        return Level.ERROR if smoke else Level.NOTE
     return Level(rule.level or finding_texts()[rule.code].level)
 
 

@@ -90,6 +90,7 @@ def _relative(path: str, site: str) -> str:
 def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:
     if entry["path_type"] in {"softlink", "directory"}:
         return RecordEntry(path, "", "")  # has to exist; the target of a link has its own entry
+    # Installers that write the prefix into a file record both hashes; the one on disk counts here.
     digest = entry.get("sha256_in_prefix") or entry.get("sha256") or ""
     # The recorded size is that of the archive; writing the prefix into a file changes it.
     length = "" if entry.get("prefix_placeholder") else str(entry.get("size_in_bytes", ""))
@@ -97,11 +98,13 @@ def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:
 
 
 def _hash(digest: str) -> str:
+    # In the form of RECORD, so that one comparison serves wheels and conda packages.
     encoded = base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
     return f"sha256={encoded}" if digest else ""
 
 
 def conda_dist_infos(packages: Iterable[InstalledCondaPackage]) -> set[str]:
     """Return the names of the ``.dist-info`` folders that conda packages installed."""
+    # Two parts, folder and file: only those that are directly in site-packages.
     paths = (entry.path.split("/") for package in packages for entry in package.entries)
     return {parts[0] for parts in paths if len(parts) == 2 and parts[0].endswith(".dist-info")}

@@ -1,4 +1,4 @@
-"""Findings on what is installed against what is locked, by name and version; no file is hashed."""
+"""Compare distributions with a lock by version, and conda packages by archive; hashes no file."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def conda_findings(installed: list[InstalledCondaPackage], lock: Lock) -> Iterat
 
     Archives are compared by hash: two builds of one version differ, and a channel may rebuild.
     """
+    # With no layer on either side there is nothing to compare, and pydantic need not be loaded.
     if lock.conda is None and not installed:
         return
     from provision.lockfile.conda import conda_packages  # noqa: PLC0415 - slow, and most locks have no conda layer

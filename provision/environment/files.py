@@ -47,6 +47,7 @@ def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
 
 
 def _walk(top: Path) -> Iterator[tuple[str, int]]:
+    # scandir() instead of rglob(): the kind and, on Windows, the size come with the listing.
     folders = [(extended(top), "")]
     while folders:
         folder, base = folders.pop()
@@ -69,6 +70,7 @@ def hash_files(
         for line in record:
             if line.path in on_disk:
                 sizes[line.path] = on_disk[line.path]
+            # Scripts, headers and shared data are outside the listed folders.
             elif line.path.startswith("../") and (site / line.path).is_file():
                 sizes[line.path] = (site / line.path).stat().st_size
     return sha256_below(site, sizes)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
-# Bounds for a METADATA file that is none, such as a large binary file of that name.
+# Limits, in case that a large binary file has the name METADATA.
 _MOST_HEADERS = 10_000
 _LONGEST_HEADER = 1 << 16
 # The part of a module's file name that names its Python; stable-ABI modules (.abi3.so) have none.
@@ -36,23 +36,26 @@ class InstalledDistribution:
         name: Normalised; empty where the metadata cannot be read.
         version: As written in the metadata, with the local part.
         folder: The ``.dist-info`` folder.
+        index: Catalog index that it comes from; "" if unknown, since installers do not record it.
     """
 
     name: str
     version: str
     folder: Path
+    index: str = ""
 
     def files(self) -> list[RecordEntry] | None:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
             with (self.folder / "RECORD").open(encoding="utf-8", newline="") as stream:
+                # Padded and cut: a damaged line may have fewer fields than three, or more.
                 return [RecordEntry(*(*row, "", "")[:3]) for row in csv.reader(stream) if row]
         except (OSError, UnicodeDecodeError, csv.Error):
             return None
 
     @property
     def installer(self) -> str:
-        """The tool that installed it, by its own statement."""
+        """The tool that installed it, as its INSTALLER file says."""
         return read_text(self.folder / "INSTALLER").strip() or "an unknown tool"
 
     @cached_property
@@ -63,6 +66,7 @@ class InstalledDistribution:
     @cached_property
     def requires_python(self) -> str:
         """Its ``Requires-Python``, or ""."""
+        # reversed: of a repeated field the first one counts.
         return dict(reversed(self._headers)).get("Requires-Python", "")
 
     @cached_property
@@ -96,11 +100,11 @@ class InstalledDistribution:
 
     @property
     def parsed(self) -> Version | None:
-        """The version in comparable form; None if it is no valid version."""
+        """The version in comparable form; None if it is not valid."""
         return parse_version(self.version)
 
     def is_before(self, version: str) -> bool:
-        """Whether it is older than a version; False if either is no valid version."""
+        """Whether it is older than a version; False if either is not valid."""
         other = parse_version(version)
         return bool(self.parsed and other and self.parsed < other)
 
@@ -112,7 +116,7 @@ class InstalledDistribution:
     @property
     def minor(self) -> str:
         """The first two numbers of the version, such as ``2.9``."""
-        return ".".join(self.version.split(".")[:2])
+        return ".".join(self.version.partition("+")[0].split(".")[:2])
 
     @cached_property
     def _headers(self) -> tuple[tuple[str, str], ...]:
@@ -157,7 +161,11 @@ class EggInfo(InstalledDistribution):
 
 def installed_distributions(site: Path) -> list[InstalledDistribution]:
     """Return every distribution that has a ``.dist-info`` folder, sorted by name."""
-    return sorted(map(_installed, site.glob("*.dist-info")), key=lambda d: (d.name, d.folder.name))
+    found = (
+        InstalledDistribution(*_name_and_version(folder / "METADATA"), folder)
+        for folder in site.glob("*.dist-info")
+    )
+    return sorted(found, key=lambda dist: (dist.name, dist.folder.name))
 
 
 def distributions_by_name(
@@ -190,11 +198,12 @@ def distributions_in(folders: Iterable[str]) -> dict[str, str]:
 
 def distribution_name(folder: str) -> str:
     """Return the normalised name in the name of a ``.dist-info`` folder: ``a_b-1.0`` is ``a-b``."""
+    # packaging's canonicalize_name (PEP 503), without its import: folders are only listed here.
     return re.sub(r"[-_.]+", "-", folder.partition("-")[0]).lower()
 
 
 def name_of(requirement: str) -> str:
-    """Return the normalised name in a requirement; empty if it is no requirement."""
+    """Return the normalised name in a requirement; empty if it is not one."""
     from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
 
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
@@ -202,17 +211,13 @@ def name_of(requirement: str) -> str:
 
 
 def parse_version(text: str) -> Version | None:
-    """Return a version in comparable form, or None if it is no valid version."""
+    """Return a version in comparable form, or None if it is not valid."""
     from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - not needed for names
 
     try:
         return Version(text)
     except InvalidVersion:
         return None
-
-
-def _installed(folder: Path) -> InstalledDistribution:
-    return InstalledDistribution(*_name_and_version(folder / "METADATA"), folder)
 
 
 def _name_and_version(metadata: Path) -> tuple[str, str]:

@@ -79,4 +79,5 @@ def is_limited() -> bool:
         with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _KEY) as key:
             return not winreg.QueryValueEx(key, "LongPathsEnabled")[0]
     except OSError:
+        # Windows before 10 1607 has no such value, and always the limit.
         return True

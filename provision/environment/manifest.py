@@ -108,5 +108,6 @@ def current_generation(environments: Path) -> Generation | None:
 
 def unfinished_generations(environments: Path) -> list[Path]:
     """Return the folders of builds that ended before they wrote a record."""
+    # Other folders beside the generations, such as the reports, have no tag.
     tagged = filter(is_tagged, sorted(environments.iterdir()))
     return [folder for folder in tagged if not (folder / RECORD).is_file()]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a comparison of an environment with its lock found.
+    """The result of comparing an environment with its lock.
 
     Attributes:
         findings: None if the two are equal.
@@ -73,7 +73,7 @@ def verify(
     site = site_packages(prefix)
     if site is None:
         raise ToolError(
-            f"{prefix} is no Python environment", remedy=f"build {lock.folder.name} again"
+            f"{prefix} is not a Python environment", remedy=f"build {lock.folder.name} again"
         )
     conda = installed_conda_packages(prefix, site)
     # A conda package of a Python library has a .dist-info as well; conda-meta answers for it.
@@ -95,6 +95,7 @@ def verify(
         if faults := list(damage_findings(dist, site, records[dist.folder], on_disk, hashes)):
             findings += faults
             damaged.add(dist.name)
+    # `verify --repair` removes these from uv's cache before it builds again.
     versions = {dist.name: dist.version for dist in installed}
     replaced = {name for name, version in lock.versions.items() if versions.get(name) != version}
     return Verification(

@@ -34,7 +34,7 @@ class RecordEntry(NamedTuple):
         algorithm, _, value = self.hash.partition("=")
         if algorithm != "sha256":
             return None
-        try:  # RECORD leaves base64's padding out, says the packaging specification
+        try:  # RECORD leaves out the padding (PEP 376, PEP 427)
             return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()
         except (binascii.Error, ValueError):
             return None

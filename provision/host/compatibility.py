@@ -25,12 +25,13 @@ class Obstacle(NamedTuple):
 def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
     """Return why no repair makes a GPU serve a target, or ""."""
     if gpu.family is None and gpu.compute_capability is None and not gpu.supported:
-        # Behind WSL there is no device id: the model is unknown, which is an obstacle, no reason.
+        # Behind WSL there is no device id: the model is unknown, which is an obstacle only.
         return "" if not gpu.device_id else f"device id {gpu.device_id} is not in the catalog"
     if not gpu.supported:
         return f"PyTorch has no {target.accelerator.upper()} kernels for its family {gpu.family}"
+    # A chip newer than the catalog has no family: only its compute capability is judged.
     if target.families and gpu.family and gpu.family not in target.families:
-        return f"its family {gpu.family} is none of {', '.join(target.families)}"
+        return f"its family {gpu.family} is not one of {', '.join(target.families)}"
     capability, required = gpu.compute_capability, target.compute_capability
     if required and capability and not satisfies(capability, required):
         return f"compute capability {capability} is not {required}"
@@ -42,7 +43,7 @@ def obstacles(
 ) -> Iterator[Obstacle]:
     """Yield what has to be repaired before a GPU serves a target, causes before consequences.
 
-    Without a kernel driver, for instance, there are no device files, and nobody can use them.
+    A GPU without a kernel driver, for instance, has no device files with permissions to repair.
 
     Args:
         target: The hardware that the target is for.

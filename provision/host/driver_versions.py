@@ -82,17 +82,18 @@ def parse(text: str, vendor: str) -> DriverVersion | None:
 def meets(
     found: DriverVersion, specifier: Specifier, vendor: str, devices: Devices | None
 ) -> bool | None:
-    """Whether a version meets one specifier, None if nothing known decides."""
+    """Whether a version meets one specifier, None if that cannot be decided."""
     floor = parse(specifier.version.removesuffix(".*"), vendor)
     # A release alone stands for many builds.
     if floor is None or found.scheme == "release":
         return None
+    # These compare digits, which no build number can stand for.
     if specifier.operator in ("~=", "===") or specifier.version.endswith(".*"):
         return _contains(specifier, found, floor)
     low, high = _bounds(found, floor, devices)
     least, most = _bounds(floor, found, devices)
     if found.scheme == "build" and floor.scheme == "windows":
-        low = high = low[:1]  # the pairs tell nothing of hotfixes
+        low = high = low[:1]  # the pairs have no hotfixes
     if len(low) < len(most):
         high = (*high, math.inf)  # 580.65 may be 580.65.06, and 33578 may be 33578+51
     return _compare(specifier.operator, (low, high), (least, most))
@@ -130,6 +131,7 @@ def _compare(operator: str, found: tuple[Parts, Parts], floor: tuple[Parts, Part
     if operator == ">":
         return True if low > most else False if high <= least else None
     if operator in ("<", "<="):
+        # x < y is the opposite of x >= y, also where neither can be decided.
         inverse = _compare(">=" if operator == "<" else ">", found, floor)
         return None if inverse is None else not inverse
     apart = high < least or low > most
@@ -143,6 +145,7 @@ def _bounds(
     version: DriverVersion, other: DriverVersion, devices: Devices | None
 ) -> tuple[Parts, Parts]:
     """Return the least and the greatest value that a version can have beside another one."""
+    # Without the catalog a release cannot become a build, but two releases order packages as well.
     if devices is None and version.release and other.release and version.scheme != other.scheme:
         return version.release, version.release
     if version.scheme in ("build", other.scheme):
@@ -180,3 +183,8 @@ def _range(low: float, high: float) -> str:
 
 def _numbers(*fields: str | None) -> Parts:
     return tuple(int(field) for field in fields if field)
+
+
+def numbers_of(version: str) -> list[int]:
+    """Return the numbers in a version, by which releases compare: 1.9 is older than 1.17."""
+    return [int(part) for part in re.findall(r"\d+", version)]

@@ -25,7 +25,7 @@ class DriverVerdict(StrEnum):
     NEW_ENOUGH = "new-enough"
     TOO_OLD = "too-old"
     UNKNOWN = "unknown"
-    """The version is not visible, or nothing known decides; this is no fault of the driver."""
+    """The version is not visible or not comparable; this is not a fault of the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +83,20 @@ def judge_version(
     evidence = [f"driver {version or 'of unknown version'}", f"required {required}"]
     found = parse(version.strip(), vendor) if version else None
     if found is None:
-        reason = f"{version} is no driver version of a known format"
+        reason = f"{version} is not a driver version of a known format"
         return _unknown(reason if version else "the driver's version is not visible", evidence)
     try:
         specifiers = list(SpecifierSet(required))
     except InvalidSpecifier:
-        return _unknown(f"{required!r} is no version specifier", evidence)
+        return _unknown(f"{required!r} is not a version specifier", evidence)
     met = [meets(found, each, vendor, devices) for each in specifiers]
     evidence += [line for each in specifiers for line in explain(found, each, vendor, devices)]
+    # One specifier that is not met decides, even if others cannot be judged.
     if False in met:
         reason = f"driver {version} is not {required}"
         return DriverJudgement(DriverVerdict.TOO_OLD, reason, tuple(evidence))
     if None in met:
-        return _unknown(f"nothing known decides whether driver {version} is {required}", evidence)
+        return _unknown(f"it cannot be decided whether driver {version} is {required}", evidence)
     reason = f"driver {version} is {required}"
     return DriverJudgement(DriverVerdict.NEW_ENOUGH, reason, tuple(evidence))
 
@@ -154,7 +155,7 @@ def driver_remedy(gpu: Gpu, host: Host, required: str) -> str:
 
 
 def satisfies(capability: str, required: str) -> bool:
-    """Whether a compute capability lies in a range; one that is no version does not."""
+    """Whether a compute capability lies in a range; an invalid one does not."""
     try:
         return SpecifierSet(required).contains(Version(capability), prereleases=True)
     except InvalidVersion:

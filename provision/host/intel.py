@@ -6,6 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
+from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _LOADER = re.compile(r"libze_loader\.so\.1(?:\.(\d+(?:\.\d+)*))?")
 # libze_intel_gpu.so.1.<minor>.<build>, after NEO_VERSION_BUILD in level_zero/CMakeLists.txt.
 _DRIVER = re.compile(r"libze_intel_gpu\.so\.1(?:\.\d+\.(\d{5,}).*)?")
+# Where WSL mounts the driver store of Windows.
 _DRIVER_STORE = "usr/lib/wsl/drivers"
 _INF_VERSION = re.compile(r"DriverVer\s*=\s*[\d/]+\s*,\s*([\d.]+)", re.IGNORECASE)
 
@@ -37,7 +39,8 @@ def probe(machine: Machine, host: Host) -> Host:
 def loader_version(names: list[str]) -> str | None:
     """Return the Level Zero loader's version, "" if no file name shows it, None if it is absent."""
     found = [match for name in names if (match := _LOADER.fullmatch(name))]
-    return max((f"1.{match[1]}" if match[1] else "" for match in found), default=None)
+    versions = [f"1.{match[1]}" if match[1] else "" for match in found]
+    return max(versions, key=numbers_of, default=None)
 
 
 def compute_runtime_version(names: list[str], devices: Devices) -> str | None:
@@ -64,8 +67,9 @@ def behind_wsl(root: Root) -> list[Gpu]:
     """
     found = []
     for name in root.names(_DRIVER_STORE):
-        if name.startswith("iigd"):
+        if name.startswith("iigd"):  # iigd_dch.inf_amd64_…, the graphics driver
             inf = root.text(f"{_DRIVER_STORE}/{name}/{name.partition('.inf')[0]}.inf")
+            # The file is UTF-16; read as UTF-8, it has a NUL beside each ASCII character.
             version = _INF_VERSION.search(inf.replace("\0", ""))
             driver = Driver("dxg", version[1] if version else None)
             found.append(Gpu("intel", "", "Intel GPU behind WSL", f"wsl:{name}", driver=driver))

@@ -1,4 +1,4 @@
-"""What a probe reads: the files of a machine, its environment variables and the device catalog."""
+"""The input of a probe: a machine's files and environment variables, and the device catalog."""
 
 from __future__ import annotations
 

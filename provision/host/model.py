@@ -149,6 +149,7 @@ def host_layers(host: Host) -> dict[str, str]:
     for gpu in host.gpus:
         found[f"GPU {gpu.address}"] = gpu.name
         if gpu.driver:
+            # i915 and xe have no version of their own: they change with the kernel.
             found[f"driver {gpu.driver.name}"] = gpu.driver.version or host.kernel
     runtimes = {
         "Level Zero loader": host.runtimes.level_zero,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import ProvisionError
 from provision.core.process import run
+from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def probe(machine: Machine, host: Host) -> Host:
     module = next((g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None)
     library = cuda_version(machine.libraries)
     remarks = host.remarks
+    # libcuda refuses to work with a kernel module of another version.
     if module and library and module != library:
         versions = f"NVIDIA's kernel module is {module} but its library {library}"
         remarks += (f"{versions}: an update waits for a restart",)
@@ -56,6 +58,7 @@ def _cards(root: Root, host: Host) -> list[Card]:
         return []
     if not root.live:
         return probe_proc(root)
+    # The best first: /proc has neither memory nor compute capability. NVML needs no process.
     return probe_nvml() or parse_tool(probe_tool(run)) or probe_proc(root)
 
 
@@ -129,6 +132,7 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
 
     In WSL, and in some containers, only NVIDIA's library sees the GPUs.
     """
+    # By address: NVML guarantees no order of its indexes (nvmlDeviceGetHandleByIndex).
     by_address = {card.address: card for card in cards}
     merged = [
         _completed(gpu, by_address.pop(gpu.address)) if gpu.address in by_address else gpu
@@ -154,6 +158,7 @@ def _without_bus(card: Card) -> Gpu:
         device_id="",
         name=card.name,
         address=card.address,
+        # Without a device id the catalog cannot be asked; the capability decides, if it is known.
         supported=card.compute_capability is not None,
         integrated=False,
         compute_capability=card.compute_capability,
@@ -166,7 +171,7 @@ def cuda_version(names: Sequence[str]) -> str | None:
     """Return the version of ``libcuda`` among library names; "" if no name shows it."""
     versions = [match[1] for name in names if (match := _CUDA.fullmatch(name))]
     if versions:
-        return max(versions)
+        return max(versions, key=numbers_of)
     return "" if "libcuda.so.1" in names else None
 
 

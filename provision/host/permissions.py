@@ -26,6 +26,7 @@ def this_user(groups: dict[int, str]) -> User:
     """Return the user of this process."""
     if sys.platform == "win32":
         return User(os.environ.get("USERNAME", ""), 0)  # Windows has no permissions on device files
+    # getgroups() need not contain the effective group (POSIX).
     gids = tuple(sorted({os.getegid(), *os.getgroups()}))
     name = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.geteuid())
     return User(name, os.geteuid(), gids, tuple(groups.get(gid, str(gid)) for gid in gids))

@@ -57,6 +57,7 @@ def read_host(
     environ = os.environ if environ is None else environ
     variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(_VARIABLES)}
     machine = Machine(Root(root), devices, environ, user)
+    # A recorded Linux machine can be read on Windows, too.
     if sys.platform == "win32" and machine.root.live:
         return windows.read_windows(windows.probe(), devices, variables, platform.version())
     host = Host(

@@ -40,6 +40,7 @@ class Root:
     def target(self, path: str) -> str:
         """Return the last component of the target of a symbolic link."""
         try:
+            # The name is enough, and a recorded tree lacks the target.
             return Path(os.readlink(self.path / path)).name  # noqa: PTH115 - may dangle
         except (OSError, ValueError):
             return ""

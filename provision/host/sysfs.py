@@ -47,7 +47,8 @@ def probe(machine: Machine, host: Host) -> Host:
     gpus = []
     for entry in entries(machine.root):
         paths = [f"/dev/dri/{name}" for name in entry.drm if name.startswith("renderD")]
-        if entry.driver == "nvidia":  # has device files of its own, numbered in bus order
+        # NVIDIA's driver has device files of its own, numbered in bus order.
+        if entry.driver == "nvidia":
             paths = ["/dev/nvidiactl", f"/dev/nvidia{next(nvidia_number)}"]
         nodes = permissions.nodes(machine.root, paths, host.user, groups) if host.user else ()
         gpus.append(parse(entry, machine.devices, nodes))
@@ -100,6 +101,7 @@ def _port(root: Root, folder: str) -> str:
 
 def link(root: Root, folder: str) -> Link | None:
     """Return the PCI Express link of a device's folder, or None if it has none."""
+    # Some kernels append "PCIe" to "16.0 GT/s".
     speed = root.text(f"{folder}/current_link_speed").removesuffix(" PCIe")
     width = _number(root.text(f"{folder}/current_link_width"))
     if not width or not speed or speed == "Unknown":
@@ -116,6 +118,7 @@ def bars(resource: str) -> tuple[int, ...]:
     (https://docs.kernel.org/PCI/sysfs-pci.html).
     """
     sizes = []
+    # Six BARs; the expansion ROM and a bridge's windows follow.
     for line in resource.splitlines()[:6]:
         numbers = [_number(word, 16) for word in line.split()]
         if len(numbers) == 3 and numbers[1] > numbers[0]:
@@ -127,6 +130,7 @@ def parse(entry: Entry, devices: Devices, nodes: tuple[Node, ...] = ()) -> Gpu:
     """Return an entry as a GPU, completed from the device catalog."""
     vendor = VENDORS.get(entry.vendor_id, "other")
     known = devices.find(vendor, entry.device_id)
+    # A GPU in the processor has neither a slot nor memory of its own behind a window.
     discrete = known is not None and not known.integrated
     return Gpu(
         vendor=vendor,

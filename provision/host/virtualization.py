@@ -44,6 +44,7 @@ def is_wsl(root: Root) -> bool:
 
 def _is_virtual(root: Root) -> bool:
     dmi = f"{root.text('sys/class/dmi/id/sys_vendor')} {root.text('sys/class/dmi/id/product_name')}"
+    # The first processor is enough: with hundreds of them the file is megabytes long.
     flags = re.search(r"^flags\s*:(.*)$", root.text("proc/cpuinfo", 8192), re.MULTILINE)
     return bool(
         _MACHINES.search(dmi)

@@ -47,6 +47,7 @@ def malformed(selector: str) -> str | None:
 def _hidden_intel(ordered: Sequence[Gpu], variables: Mapping[str, str]) -> dict[str, str]:
     remaining, gone = list(ordered), {}
     if mask := variables.get("ZE_AFFINITY_MASK"):
+        # 0.1 is the second tile of device 0, which is then not hidden as a whole.
         wanted = {word.split(".")[0].strip() for word in mask.split(",")}
         remaining = [gpu for number, gpu in enumerate(ordered) if str(number) in wanted]
         gone = _missing(ordered, remaining, f"ZE_AFFINITY_MASK={mask}")
@@ -81,6 +82,7 @@ def _matches(term: str, index: int) -> bool:
 def _hidden_nvidia(host: Host) -> dict[str, str]:
     cards = [gpu for gpu in host.gpus if gpu.vendor == "nvidia"]
     value = host.variables.get("NVIDIA_VISIBLE_DEVICES")
+    # Only NVIDIA's container runtime reads this variable.
     if host.surroundings and value is not None and value.strip().lower() in _NONE:
         return {gpu.address: f"NVIDIA_VISIBLE_DEVICES={value}" for gpu in cards}
     visible = host.variables.get("CUDA_VISIBLE_DEVICES")
@@ -89,15 +91,12 @@ def _hidden_nvidia(host: Host) -> dict[str, str]:
     why = f"CUDA_VISIBLE_DEVICES={visible}"
     numbers = _cuda_numbers(visible)
     alike = len({gpu.device_id for gpu in cards}) < 2
-    if numbers is None or (numbers and not alike and not _by_bus(host)):
+    by_bus = host.variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if numbers is None or (numbers and not alike and not by_bus):
         # By UUID, or numbered by speed (CUDA's default order for unlike GPUs): neither is known
         # here, and a wrong "hidden" would be worse than none.
         return {}
     return {gpu.address: why for i, gpu in enumerate(cards) if i not in numbers}
-
-
-def _by_bus(host: Host) -> bool:
-    return host.variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
 
 
 def _cuda_numbers(visible: str) -> set[int] | None:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from provision.catalog.devices import Devices
 
-# The registry values that are read of a display device; a recorded tree holds the same.
+# The registry values that are read of a display device; a recorded tree holds the same. The older
+# HardwareInformation.MemorySize has 32 bits, too few for 4 GiB and more.
 VALUES = ("DriverDesc", "DriverVersion", "ProviderName", "HardwareInformation.qwMemorySize")
 _DISPLAY = "{4d36e968-e325-11ce-bfc1-08002be10318}"  # GUID_DEVCLASS_DISPLAY
 _INSTANCE = re.compile(r"PCI\\VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4}).*\\(.+)", re.IGNORECASE)
@@ -43,9 +44,11 @@ if sys.platform == "win32":
         buffer = ctypes.create_unicode_buffer(max(length.value, 1))
         if api.CM_Get_Device_ID_ListW(arguments[0], buffer, length, arguments[1]):
             return []
+        # Not buffer.value, which ends at the first NUL: the list is separated by them.
         return [name for name in "".join(buffer).split("\0") if name]
 
     def _values(instance: str) -> dict[str, str | int]:
+        # The device's key names the key of its driver, which has the values.
         system = r"SYSTEM\CurrentControlSet"
         try:
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, rf"{system}\Enum\{instance}") as key:
@@ -87,6 +90,7 @@ def read_windows(
     """
     system = Path(os.environ.get("SYSTEMROOT", "C:\\Windows")) / "System32"
     gpus = parse(found, devices)
+    # Intel's driver installs the Level Zero loader there; its version is not in its name.
     loader = (system / "ze_loader.dll").exists()
     cuda = next((g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None)
     return Host(

@@ -25,6 +25,7 @@ _WORKER = Path(__file__).with_name("conda_worker.py")
 
 def python_version(prefix: Path) -> str:
     """Return the version of a prefix's conda package ``python``, or "" if there is none."""
+    # python-3.11.9-h955ad1f_0.json, but not python-dateutil-2.9.0-….json.
     names = (path.stem.split("-") for path in (prefix / FOLDER).glob("python-*.json"))
     return next((parts[1] for parts in names if len(parts) == 3), "")
 
@@ -70,6 +71,7 @@ def make_prefix(
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
         plan = Path(name, "plan.json")
         plan.write_text(json.dumps(_plan(prefix, packages, archives, name)), encoding="utf-8")
+        # -I: neither PYTHONPATH nor the user's site-packages can replace rattler.
         run([sys.executable, "-I", _WORKER, plan]).require(
             f"could not install the conda layer into {prefix}",
             remedy="every archive had the right hash: check the disk and its free space",

@@ -28,6 +28,7 @@ _COPIES = "allow-hard-links = false\nallow-symbolic-links = false\n"
 
 def main(plan: dict[str, Any]) -> None:
     """Install every package of a plan into its prefix, which is new."""
+    # execute_link_scripts: they are code of packages, which would run with the user's rights.
     cache = PackageCache.new_layered([Path(plan["cache"])], validation_mode=ValidationMode.full())
     asyncio.run(
         install(

@@ -35,6 +35,7 @@ def interpreter(version: str) -> str:
     Otherwise return the bare version; uv searches the machine for it, and downloads one if there
     is none. The base Python is preferred because the search runs every Python that it finds.
     """
+    # Not sys.executable, which belongs to the toolkit's own virtual environment.
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         base = Path(sys.base_prefix)
         windows = base / "python.exe"
@@ -46,6 +47,8 @@ def interpreter(version: str) -> str:
 
 def venv_argv(uv: str, prefix: Path, python: str) -> list[str]:
     """Return the command that makes an empty environment in a folder that exists."""
+    # --allow-existing: the folder has a tag already. --no-project: a pyproject.toml above it could
+    # require another Python.
     return [uv, "venv", "--no-config", "--no-project", "--allow-existing",
             "--python", python, str(prefix)]  # fmt: skip
 
@@ -135,6 +138,7 @@ def clean_cache(names: Sequence[str], run: Run) -> None:
     Raises:
         ToolError: The cache cannot be written, or another uv process keeps it locked.
     """
+    # uv waits for as long as another uv process holds the cache's lock, hence the time-out.
     run([uv_program(), "cache", "clean", "--no-config", *names], timeout=300).require(
         "could not clean uv's cache", remedy="end other uv processes and try again"
     )

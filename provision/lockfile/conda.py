@@ -35,6 +35,8 @@ class Hashes(Table):
 class CondaPackage(Table):
     """One locked package; the build string is only in the file name of its archive."""
 
+    # All keys that conda-lock writes, also those that nothing reads: a Table refuses unknown ones.
+
     name: str
     version: str
     manager: Literal["conda"]

@@ -39,21 +39,20 @@ def sbom(target: Target, lock: Lock) -> str:
     )
     components = {artifact.name: _component(artifact) for artifact in lock.artifacts}
     native = [_native(package) for package in conda_packages(lock)]
+    cutoff = dt.datetime.combine(target.pip.cutoff, dt.time(), dt.UTC)
     bom = Bom(
         components=[*components.values(), *native],
         serial_number=uuid.uuid5(_NAMESPACE, f"{target.name} {lock.digest}"),
-        metadata=BomMetaData(component=root, timestamp=_midnight(target.pip.cutoff)),
+        metadata=BomMetaData(component=root, timestamp=cutoff),
     )
     for artifact in lock.artifacts:
         for name in artifact.via:
+            # `the spec` is not a component: the target itself depends on what it requires.
             bom.register_dependency(components.get(name, root), [components[artifact.name]])
     bom.register_dependency(root, native)
+    # Written by cyclonedx as one line; indented, a diff shows which component changed.
     document: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
     return json.dumps(document, indent=2) + "\n"
-
-
-def _midnight(day: dt.date) -> dt.datetime:
-    return dt.datetime.combine(day, dt.time(), dt.UTC)
 
 
 def _component(artifact: Artifact) -> Component:

@@ -26,10 +26,12 @@ def wheel_platforms(platform: str) -> list[str]:
     if platform == "win-64":
         return ["win_amd64"]
     tags: list[str] = []
+    # Down to glibc 2.5 of manylinux1 (PEP 513), the oldest that a manylinux tag names.
     for minor in range(_GLIBC, 4, -1):
         tags.append(f"manylinux_2_{minor}_x86_64")
         if minor in _ALIASES:
             tags.append(f"{_ALIASES[minor]}_x86_64")
+    # The default index refuses this tag, but Intel's index has such wheels, IPEX among them.
     return [*tags, "linux_x86_64"]
 
 
@@ -51,6 +53,7 @@ def best_wheel(filenames: Iterable[str], platform: str, python: str) -> str | No
     for filename in filenames:
         _, _, build, wheel_tags = parse_wheel_filename(filename)
         if fitting := [rank[tag] for tag in wheel_tags if tag in rank]:
+            # The name decides last, so that the order of an index cannot.
             key = (-min(fitting), build, filename)
             best = max(best, (key, filename)) if best else (key, filename)
     return best[1] if best else None

@@ -23,7 +23,7 @@ class Kind(NamedTuple):
 
     Attributes:
         code: Of the finding.
-        verb: What the symptom says.
+        verb: Of the symptom: `fell` or `grew`.
         better: 1 where more is better, -1 where less is.
         tolerance: The ratio that is always accepted.
         least: The difference that is always accepted, in the unit of the number.
@@ -53,7 +53,7 @@ DEVICES = Kind("fewer-devices", "fell", 1, 1.0, exact=True)
 
 
 class Run(NamedTuple):
-    """A report with what all its numbers share."""
+    """A report with what all its numbers have in common."""
 
     report: Report
     layers: object
@@ -87,6 +87,7 @@ def kind_of(name: str, number: Measurement) -> Kind | None:
 
 def numbers_of(check: Check) -> Iterator[tuple[str, Measurement]]:
     """Yield the numbers of a check, its duration included."""
+    # The duration of that check is the import: it would be reported twice.
     for name in [*check.numbers, *([] if "import" in check.numbers else [DURATION])]:
         if number := _number(check, name):
             yield name, number

@@ -1,4 +1,4 @@
-"""What was measured: the report of one smoke run."""
+"""The report of one smoke run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from provision.core.errors import ToolError
 from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -93,7 +94,7 @@ class Report(_Part):
     Attributes:
         schema_version: 1; ``schema`` in the file.
         suite: ``quick`` or ``full``.
-        device: What the environment's torch says about the (first) device.
+        device: The (first) device as the environment's torch describes it.
         devices: The same of every device that was checked. Results of a further device have its
             number in their ids: ``device.matmul@1``.
         started: ISO 8601, UTC.
@@ -152,11 +153,12 @@ class Report(_Part):
 
 
 def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
-    """Return the text of a report that the suite wrote, with what only the toolkit knows.
+    """Return the text of a report that the suite wrote, with the host's layers and the lock added.
 
     Raises:
-        ToolError: The suite's file is no report.
+        ToolError: The suite's file is not a report.
     """
+    # Validated by the model but not written from it, which would drop keys that it does not know.
     read_report(path)
     document = json.loads(path.read_text(encoding="utf-8"))
     return json.dumps(document | {"stack": stack, "lock": lock}, indent=1) + "\n"
@@ -178,3 +180,19 @@ def read_report(path: Path) -> Report:
             evidence="\n".join(faults),
             cause="the suite ended before it could write one",
         ) from error
+
+
+def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
+    """Return the reports whose results can be held against another report.
+
+    Same target and same device. A report that could not name its device is comparable with any: a
+    driver that broke is what comparison is for. Host layers and locks may differ: they are what is
+    judged. Results and errors count across both suites; times and rates within the same suite only
+    (:func:`provision.report.measures.series`), because load and heat of the longer one move them.
+    """
+    name = after.device.get("name")
+    return [
+        report
+        for report in reports
+        if report.target == after.target and (not name or report.device.get("name") in {None, name})
+    ]

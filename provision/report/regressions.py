@@ -1,4 +1,4 @@
-"""What changed since earlier reports: on the host first, then in what each check says."""
+"""Compare a report with earlier ones: the layers of the host, then the result of each check."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from provision.core.findings import Finding, Level, worst_first
-from provision.report.measures import kind_of, numbers_of, run_of, series
-from provision.report.trend import judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +28,7 @@ _AGAIN = "run the checks again on an idle host"
 
 @dataclass(frozen=True, slots=True)
 class LayerChange:
-    """A layer of the host, or the lock, that is another than it was; None where it is absent."""
+    """A layer of the host, or the lock, before and after it changed; None where it is absent."""
 
     layer: str
     before: str | None
@@ -42,10 +40,10 @@ class LayerChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A report beside the earlier ones that are comparable.
+    """The comparison of a report with the earlier ones of its target and device.
 
     Attributes:
-        target: Whose.
+        target: Name of the target.
         since: When the report was measured that ``moves`` refers to, ISO 8601: the last one of
             the same suite in which nothing failed that passes now, else the last one.
         moves: What changed on the host since then.
@@ -69,7 +67,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class SmokeResult:
-    """A run of the checks, beside the earlier ones where there are any."""
+    """The report of a run, and its comparison with earlier ones; None for the first run."""
 
     report: Report
     comparison: Comparison | None
@@ -77,7 +75,7 @@ class SmokeResult:
 
 @dataclass(frozen=True, slots=True)
 class SmokeSkipped:
-    """Nothing was run, because nothing changed since the last report."""
+    """The verdict of the last report, which holds because nothing changed since."""
 
     target: str
     since: str
@@ -89,26 +87,11 @@ class _Result(NamedTuple):
     check: Check
 
 
-def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
-    """Return the reports whose results can be held against another report.
-
-    Same target and same device. A report that could not name its device is comparable with any: a
-    driver that broke is what comparison is for. Host layers and locks may differ: they are what is
-    judged. Results and errors count across both suites; times and rates within the same suite only
-    (:func:`provision.report.measures.series`), because load and heat of the longer one move them.
-    """
-    name = after.device.get("name")
-    return [
-        report
-        for report in reports
-        if report.target == after.target and (not name or report.device.get("name") in {None, name})
-    ]
-
-
 def changed_layers(
     before: Report, stack: dict[str, str], lock: str | None
 ) -> tuple[LayerChange, ...]:
     """Return which layers differ between a report and a machine as it is now."""
+    # 16 digits tell two locks apart, and a person has to read them.
     old = before.stack | ({"lock": before.lock[:16]} if before.lock else {})
     new = stack | ({"lock": lock[:16]} if lock else {})
     layers = [*old, *(layer for layer in new if layer not in old)]
@@ -127,8 +110,8 @@ def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
         after: The report to be judged.
     """
     same = [report for report in earlier if report.suite == after.suite]
-    red = {check.id for check in after.failed}
-    no_worse = (old for old in reversed(same) if {check.id for check in old.failed} <= red)
+    failing = {check.id for check in after.failed}
+    no_worse = (old for old in reversed(same) if {check.id for check in old.failed} <= failing)
     standard = next(no_worse, earlier[-1])
     found = list(_Comparer(earlier, after).findings())
     known = {check.id for report in earlier for check in _ran(report)}
@@ -150,8 +133,12 @@ def _ran(report: Report) -> list[Check]:
 
 class _Comparer:
     def __init__(self, earlier: Sequence[Report], after: Report) -> None:
+        # Imported here and in _worse(): most callers compare host layers only, without statistics.
+        from provision.report.measures import run_of  # noqa: PLC0415
+
         self._earlier = earlier
         self._after = after
+        self._now = run_of(after)
         self._past: dict[str, list[_Result]] = {}
         for run in map(run_of, earlier):
             for check in _ran(run.report):
@@ -211,7 +198,10 @@ class _Comparer:
         passed = [old for old in past if old.check.outcome == "passed"]
         if not passed:
             return
-        results = [*passed, _Result(run_of(self._after), check)]
+        from provision.report.measures import kind_of, numbers_of, series  # noqa: PLC0415
+        from provision.report.trend import judge  # noqa: PLC0415
+
+        results = [*passed, _Result(self._now, check)]
         for name, number in numbers_of(check):
             kind = kind_of(name, number)
             if kind is None:

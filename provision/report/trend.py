@@ -72,7 +72,7 @@ class Point(NamedTuple):
 
 
 class Fall(NamedTuple):
-    """How far a point lies below the level.
+    """The distance of a point below the level.
 
     Attributes:
         level: Score of the standard.
@@ -160,11 +160,12 @@ class _History:
     longest: int = 0
 
     def take(self, index: int, new: Point) -> Fall | None:
-        """Judge a point by those before it, then add it to them."""
+        """Judge a point by the earlier ones, then add it to them."""
         if not self.scores:
             self._accept(new)
             return None
         level = upper_quartile(self.scores)
+        # Both have to fall: see ``fall`` in the docstring of this module.
         depth = min(level - new.score, upper_quartile(self.uppers) - new.upper)
         plain = max(self.tolerance, _SIGMAS * self._noise(new))
         self.rounds += new.rounds
@@ -173,6 +174,7 @@ class _History:
             self._recover(new)
             self._accept(new)
             return None
+        # Kept apart until the next recovery, which shows whether it was a dip.
         self.fallen.append((index, depth, new.layers))
         reach = max(plain, _DIP_MARGIN * max(self.dips, default=0.0))
         lasting = len(self.fallen) > 2 * self.longest + 2
@@ -191,6 +193,7 @@ class _History:
         insort(self.errors, new.error)
 
     def _recover(self, new: Point) -> None:
+        # A fall under other layers ended because a layer changed, and says nothing about noise.
         dips = [depth for _, depth, layers in self.fallen if layers == new.layers]
         self.dips += dips
         self.longest = max(self.longest, len(dips))

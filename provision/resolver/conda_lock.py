@@ -41,6 +41,7 @@ _ENGINES = ("conda-lock", "py-rattler")
 _LOCK = "conda-lock.yml"
 # The virtual packages of the oldest supported machine of each platform. Without them conda-lock
 # takes its defaults, which have a CUDA 11.4 and would let a CPU target depend on it.
+# __glibc is that of the wheels, in provision.lockfile.tags.
 _VIRTUAL = {
     "linux-64": {"__unix": "0", "__linux": "5.10", "__glibc": "2.28", "__archspec": "1 x86_64"},
     "win-64": {"__win": "0", "__archspec": "1 x86_64"},
@@ -131,7 +132,7 @@ def _with_own_header(target: Target, text: str) -> str:
 
 
 def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelPackage]:
-    """Return the packages that a channel, asked over the network, now resolves a target to.
+    """Return the packages to which a channel on the network resolves a target now.
 
     Raises:
         ToolError: py-rattler is not installed, the channel does not answer, its packages cannot
@@ -140,6 +141,7 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
     if not target.conda:
         return []
     env = {"CONDA_SUBDIR": target.platform}
+    # The shim recognises the channel of virtual packages by its folder's name.
     with tempfile.TemporaryDirectory(prefix=VIRTUAL) as temporary:
         _write_virtual(Path(temporary), target.platform)
         channels = ["--channel", channel_url, "--channel", Path(temporary).as_uri()]
@@ -216,6 +218,7 @@ def _solver_message(done: Completed) -> str:
     for line in (done.stdout + done.stderr).splitlines():
         _, found, rest = line.partition('{"error"')
         if found:
+            # raw_decode: conda-lock may go on with other output on the same line.
             with contextlib.suppress(ValueError, KeyError):
                 return str(json.JSONDecoder().raw_decode(found + rest)[0]["message"]).strip()
     return ""

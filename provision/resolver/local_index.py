@@ -103,8 +103,6 @@ def _file(wheels: Sequence[Wheel], leaf: str) -> Response:
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore errors: a resolver closes connections in the middle of a response."""
 
@@ -124,6 +122,7 @@ def serve(
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
+        # With HTTP/1.0, the default, each page would take a connection of its own.
         protocol_version = "HTTP/1.1"
         # Headers and body are two writes; Nagle's algorithm would delay the second by 40 ms.
         disable_nagle_algorithm = True
@@ -142,6 +141,7 @@ def serve(
             """Log nothing: standard error belongs to the console."""
 
     with _Server(("127.0.0.1", 0), Handler) as server:
+        # shutdown() waits for the poll interval, which is half a second by default.
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             root = f"http://127.0.0.1:{server.server_port}/{digest[:16]}"

@@ -14,7 +14,7 @@ from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
 from provision.resolver import local_index
-from provision.resolver.uv import PINS, REQUIREMENTS, loopback_environment, parse_pins
+from provision.resolver.uv import PINS, REQUIREMENTS, loopback_environment, midnight, parse_pins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,15 +42,17 @@ def compile_argv(target: Target, index_url: str, *, constrained: bool) -> list[s
         constrained: Whether ``pins.txt`` gives the versions, instead of the cut-off.
     """
     # pip can apply a cut-off only where the index lists upload times; given versions need none.
-    limit = ["--constraint", PINS] if constrained else ["--uploaded-prior-to", _cutoff(target)]
+    limit = (
+        ["--constraint", PINS]
+        if constrained
+        else ["--uploaded-prior-to", midnight(target.pip.cutoff)]
+    )
+    # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
+    # pins. --annotation-style line: the form that parse_pins() reads.
     return [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
             "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
             "--no-emit-options", "--index-url", index_url, *limit, "--output-file", "out.txt",
             REQUIREMENTS]  # fmt: skip
-
-
-def _cutoff(target: Target) -> str:
-    return f"{target.pip.cutoff.isoformat()}T00:00:00Z"
 
 
 def pins(
@@ -102,11 +104,13 @@ def pins(
             f"pip-tools finds no solution for {target.name}",
             evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
         )
+    # pip-compile writes the pins of a dry run to its log, on standard error.
     return parse_pins(done.stdout + done.stderr)
 
 
 def _environment() -> dict[str, str]:
     env = clean_environment(extra=loopback_environment(os.environ))
+    # The user's pip settings have no part here: the local index redirects to their mirror.
     settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1"}
     if "SSL_CERT_FILE" in env:
         settings["PIP_CERT"] = env["SSL_CERT_FILE"]

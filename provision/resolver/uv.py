@@ -74,15 +74,16 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
             "--python", sys.executable, "--no-python-downloads",
             "--python-platform", UV_NAMES[target.platform], "--python-version", target.python,
             "--only-binary", ":all:", "--index-strategy", "first-index",
-            "--exclude-newer", _moment(target.pip.cutoff)]  # fmt: skip
+            "--exclude-newer", midnight(target.pip.cutoff)]  # fmt: skip
     for index, url in indexes.items():
         argv += ["--index", f"{index}={url}"]
     for name, day in target.pip.cutoffs.items():
-        argv += ["--exclude-newer-package", f"{name}={_moment(day)}"]
+        argv += ["--exclude-newer-package", f"{name}={midnight(day)}"]
     return argv
 
 
-def _moment(day: dt.date) -> str:
+def midnight(day: dt.date) -> str:
+    """Return the first moment of a day, UTC, as uv and pip read it."""
     # Not a bare date: uv reads that as the end of the day in the local time zone.
     return f"{day.isoformat()}T00:00:00Z"
 
@@ -134,6 +135,7 @@ def _best(
 
 
 def _filename(wheel: dict[str, str]) -> str:
+    # PEP 751: the name may be left out where it is the last part of the URL.
     return wheel.get("name") or unquote(urlsplit(wheel["url"]).path.rpartition("/")[2])
 
 

@@ -33,6 +33,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def _requirement(text: str) -> str:
+    # A direct reference would bypass the assigned index, the cut-off and the catalog's hash.
     if parse_requirement(text).url:
         raise ValueError(f"{text!r} names a URL; list the file in a catalog index instead")
     return text
@@ -54,6 +55,7 @@ def _channel(text: str) -> str:
     return text
 
 
+# Validated, but kept as text: it reaches the resolvers and the digest as the author wrote it.
 Requirements = tuple[Annotated[str, AfterValidator(_requirement)], ...]
 Specifier = Annotated[str, AfterValidator(_specifier)]
 Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(text)))]
@@ -111,6 +113,7 @@ class Pip(Table):
 
     @model_validator(mode="after")
     def _one_index_each(self) -> Pip:
+        # With two, the order of the indexes would decide: uv takes a name from the first with it.
         seen: dict[str, str] = {}
         for index, names in self.index.items():
             for name in names:
@@ -190,6 +193,7 @@ class Target(Table):
 
     def variables(self, prefix: Path) -> dict[str, str]:
         """Return the variables that the spec sets, for an environment at ``prefix``."""
+        # Not str.format(), which fails on any other brace in a value.
         return {
             key: value.replace("{prefix}", str(prefix)) for key, value in self.environment.items()
         }

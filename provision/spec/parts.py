@@ -1,8 +1,8 @@
 """Parts of a spec that some verbs read alone: the hardware and the forbidden distributions.
 
 They are plain dataclasses, because importing pydantic takes longer than the whole of ``detect``.
-On an invalid part the functions raise whatever Python raises; :mod:`provision.spec.reader` then
-validates the whole file for a message that names each fault.
+On an invalid part the functions raise ValueError, KeyError, TypeError or AttributeError;
+:mod:`provision.spec.reader` then validates the whole file for a message that names each fault.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class ForbiddenDistribution:
     reason: str
 
     def __post_init__(self) -> None:
+        # A frozen dataclass allows no plain assignment, not even here.
         object.__setattr__(self, "name", str(canonicalize_name(self.name)))
         if not self.reason:
             raise ValueError("`reason` is empty")
@@ -74,6 +75,7 @@ def hardware_of(spec: Mapping[str, Any]) -> TargetHardware:
     if not isinstance(families := table.get("families", ()), (list, tuple)):
         raise TypeError(families)  # tuple() would take a string for its letters
     hardware = TargetHardware(*identity, **(table | {"families": tuple(families)}))
+    # SpecifierSet() raises where the text is not a version range.
     for versions in (hardware.driver, hardware.compute_capability):
         SpecifierSet(versions or "")
     return hardware

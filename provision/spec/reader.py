@@ -8,6 +8,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from provision.core.errors import SpecError, UsageError
+from provision.core.text import plural
 from provision.spec.parts import forbidden_of, hardware_of
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
     from provision.spec.parts import ForbiddenDistribution, TargetHardware
 
+# It also names folders, nox sessions and images.
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 Part = TypeVar("Part")
 
@@ -41,7 +43,7 @@ def load_target(folder: Path, name: str) -> Target:
 
 
 def read_hardware(folder: Path) -> list[TargetHardware]:
-    """Read the hardware of all targets, sorted by name; a fault in another part is no hindrance.
+    """Read the hardware of all targets, sorted by name; faults in other parts are ignored.
 
     Raises:
         SpecError: The hardware of a spec is not valid; all faults of the file are listed.
@@ -50,7 +52,7 @@ def read_hardware(folder: Path) -> list[TargetHardware]:
 
 
 def read_forbidden(folder: Path, target: str) -> tuple[ForbiddenDistribution, ...]:
-    """Read the forbidden distributions of one target; a fault in another part is no hindrance.
+    """Read the forbidden distributions of one target; faults in other parts are ignored.
 
     Raises:
         UsageError: There is no such target.
@@ -93,7 +95,13 @@ def _parse(path: Path) -> dict[str, Any]:
         raise SpecError(
             f"cannot read {path}", evidence=str(error), remedy="correct the file"
         ) from error
-    return {"name": path.stem} | data
+    if "name" in data:
+        raise SpecError(
+            f"{path}: name: unknown key",
+            cause="a target has the name of its file",
+            remedy="remove the key, and rename the file to rename the target",
+        )
+    return data | {"name": path.stem}
 
 
 def _validate(path: Path, data: dict[str, Any]) -> Target:
@@ -108,12 +116,13 @@ def _validate(path: Path, data: dict[str, Any]) -> Target:
             remedy="use lower-case words joined by '-', such as cuda-linux.toml",
         )
     try:
-        # TOML's arrays are JSON's: strict mode takes them for tuples only when they come as JSON.
+        # Strict mode accepts an array for a tuple, and a date as text, only when they come as JSON.
+        # default: TOML's dates become text.
         return Target.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
         faults = faults_of(error, Target)
         raise SpecError(
-            f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}",
+            f"{path} has {plural(len(faults), 'fault')}",
             evidence="\n".join(faults),
             remedy="correct each of them; `provision schema` prints all that is allowed",
         ) from error

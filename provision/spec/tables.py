@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Table(BaseModel):
     """A table of a file that a person or a tool wrote: frozen, unknown keys refused."""
 
-    # Built at first use: building the validators of all models would slow down every verb.
+    # extra: a misspelt key would be ignored without a word. strict: "3" is not the number 3.
+    # defer_build: building the validators of all models would slow down every verb.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
@@ -28,7 +29,7 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """
     entries = error.errors(include_url=False)
     places = [entry["loc"] for entry in entries]
-    # pydantic reports a container with invalid items as too short, too: a consequence, no fault.
+    # pydantic also reports a container with invalid items as too short, which is a consequence.
     return [
         _fault(entry, model)
         for entry in entries

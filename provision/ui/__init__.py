@@ -1,1 +1,1 @@
-"""What a person sees: the console, a view per result of a verb, and the HTML page of reports."""
+"""Output for people: the console, a view per result of a verb, and the HTML page of reports."""

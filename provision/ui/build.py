@@ -21,19 +21,19 @@ def show_build(result: BuildResult, console: Console) -> None:
         console.line(f"{result.target}: the checks failed, nothing was changed", "bold red")
         console.line("`--no-smoke` builds it without them, so that it can be examined")
         return
-    made = result.generation.record
+    record = result.generation.record
     if result.plan is None and result.report is None:
-        console.line(up_to_date_line(result.target, made.proof, made.built), "green")
+        console.line(up_to_date_line(result.target, record.proof, record.built), "green")
     else:
         console.line(
-            f"{result.target} is ready: {len(made.distributions)} packages, {made.files} files, "
-            f"{size(made.size)}, every file as locked"
+            f"{result.target} is ready: {len(record.distributions)} packages, "
+            f"{record.files} files, {size(record.size)}, every file as locked"
             + (f", {verdict(result.report)}" if result.report else ""),
             "bold green",
         )
-    if made.proof == "unproven":
-        console.note(f"unproven: {made.reason}")
-    elif made.proof == "skipped":
+    if record.proof == "unproven":
+        console.note(f"unproven: {record.reason}")
+    elif record.proof == "skipped":
         check = f"{console.program} smoke {result.target}"
         console.note(f"not proven: the checks were left out; `{check}`")
     show_next_steps(result.target, result.generation.folder, console)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def show_bundle(result: Bundle, console: Console) -> None:
-    """Print what is missing, or what to do with the folder."""
+    """Print the missing files, or the next command."""
     for item in result.missing:
         console.line(f"missing: {item}", "bold red")
     words = f"{plural(result.files, 'file')}, {size(result.size)} in {result.folder}"

@@ -45,6 +45,7 @@ class Console:
     def _rich(self) -> RichConsole:
         from rich.console import Console as RichConsole  # noqa: PLC0415 - slow to import
 
+        # Paths and [brackets] are plain text, never to be coloured, wrapped or taken as markup.
         return RichConsole(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
     def line(self, text: str = "", style: str | None = None) -> None:
@@ -129,9 +130,10 @@ def print_json(verb: str, result: object) -> None:
 
 
 def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
-    """Return a result as JSON knows it: dataclasses, models and named tuples become objects."""
+    """Return a result in JSON's types: dataclasses, models and named tuples become objects."""
     if isinstance(value, ProvisionError):
         return {name: getattr(value, name) for name in ("what", "evidence", "cause", "remedy")}
+    # By attribute: importing pydantic or dataclasses takes longer than a build with nothing to do.
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if fields := getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", None):

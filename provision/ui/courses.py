@@ -25,7 +25,7 @@ class Course(NamedTuple):
 
 
 def courses_of(runs: Sequence[Report]) -> list[Course]:
-    """Return the rates, times and errors of some runs; counts hardly move."""
+    """Return the rates, times and errors of some runs; counts hardly change."""
     found: dict[tuple[str, str, str], Course] = {}
     for report in runs:
         at = seconds(report.started)

@@ -1,4 +1,4 @@
-"""Show what ``rollback`` and ``clean`` did."""
+"""Show the results of ``rollback`` and ``clean``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def show_rollback(result: RolledBack, console: Console) -> None:
     """Print the generation that is current now."""
-    made = result.now.record
+    record = result.now.record
     console.line(f"{result.target}: {result.before} -> {result.now.folder.name}", "green")
-    console.line(f"in use now: built {made.built}, Python {made.python}, {made.proof}")
+    console.line(f"in use now: built {record.built}, Python {record.python}, {record.proof}")
 
 
 def show_cleaned(result: Cleaned, console: Console) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from provision.report.regressions import comparable, compare_reports
+from provision.report.model import comparable
+from provision.report.regressions import compare_reports
 from provision.ui.courses import amount, courses_of, figures, layer_changes
 from provision.ui.html_style import STYLE
 from provision.ui.plot import bar, seconds
@@ -85,6 +86,7 @@ def _comparison(history: Sequence[Report]) -> Iterator[str]:
 
 
 def _checks(last: Report) -> str:
+    # sorted() is stable: failed checks first, otherwise in the order of the run.
     rows = sorted(last.checks, key=lambda check: check.outcome != "failed")
     return "<section><h2>Checks</h2>" + "".join(map(_check, rows)) + "</section>"
 
@@ -105,6 +107,7 @@ def _check(check: Check) -> str:
 def _numbers(check: Check) -> str:
     if not check.numbers:
         return ""
+    # HTML lets the end tags of rows and cells be left out.
     rows = "".join(
         f"<tr><td>{escape(name)}<td class=n>{amount(number)}"
         f"{f' ± {number.spread / 2:.2g}' if number.spread else ''}{_limit(number)}"

@@ -1,5 +1,6 @@
 """The style sheet of the HTML page: light, dark, a phone's width, and paper."""
 
+# On paper every folded part is shown: `details::details-content`, where the browser knows it.
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #566170; --line: #d9dee5;
   --good: #137a3f; --bad: #b3261e; --warn: #8a5a00; --paper: #fff; --tint: #f5f7f9;

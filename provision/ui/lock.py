@@ -1,4 +1,4 @@
-"""Show what the forms of ``lock`` return."""
+"""Show the results of ``lock`` and its options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def show_lock(result: LockResult, console: Console) -> None:
 
 
 def show_confirmation(result: Confirmation, console: Console) -> None:
-    """Print what the second resolver would install instead."""
+    """Print whether the second resolver accepts the lock, and the differences."""
     if result.differences:
         console.line(f"{result.target}: pip-tools would install something else", "bold red")
         _changes(result.differences, console)

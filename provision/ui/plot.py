@@ -61,6 +61,7 @@ def plot(
     parts.append(_text(_LEFT - 4, base, _label(low), "end"))
     points = " ".join(f"{x(dot.at)},{y(dot.value)}" for dot in dots)
     parts.append(f"<polyline class=course points='{points}' />")
+    # Either each failed run is marked, or the newest one.
     marked = [(dot, "failed") for dot in dots if dot.failed] or [(dots[-1], "at")]
     parts += [
         f"<circle class={kind} cx={x(dot.at)} cy={y(dot.value)} r=3 />" for dot, kind in marked
@@ -96,6 +97,7 @@ def day(at: float) -> str:
 
 def _scale(values: Sequence[float], limit: float | None) -> tuple[float, float]:
     if limit:
+        # An error of 0 has no logarithm: the axis ends six decades below the limit at the latest.
         smallest = min((value for value in values if value > 0), default=limit)
         return max(min(smallest, limit / 10) / 2, limit * 1e-6), max(*values, limit) * 2
     return min(0.0, *values), max(*values, 0.0) or 1.0

@@ -18,7 +18,7 @@ def show_refresh(result: RefreshResult, console: Console) -> None:
         console.note(f"{name} is not listed any more; the catalog keeps it")
     for changed in result.reuploads:
         console.line(
-            f"refused: {changed.filename} has other content than the catalog knows", "bold red"
+            f"refused: {changed.filename} differs from the file in the catalog", "bold red"
         )
         console.line(f"  known sha256 {changed.known}, offered {changed.offered}")
     for error in result.errors:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def show_verification(result: Verification, console: Console) -> None:
-    """Print the findings, or what was compared."""
+    """Print the findings, or the extent of the comparison."""
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:

@@ -16,7 +16,7 @@ import pytest
 from provision.core.errors import ToolError
 from provision.lockfile.pip import read_lock
 from tests.lab import Lab, Silent
-from tests.small import TARGET, Index
+from tests.small import TARGET, Index, make_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +39,22 @@ def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:
     size = sum(wheel.stat().st_size for wheel in lab.wheels)
     assert (built.plan.packages, built.plan.local, built.plan.fetch) == (2, 0, size)
     assert any("to download" in step for step in lab.listener.steps)
+
+
+def test_packages_that_do_not_work_together_never_become_current(lab: Lab) -> None:
+    lab.build()
+    before = lab.left()
+    torch = {"torch.py": "", "torch/version.py": "__version__ = '2.13.0+cpu'\n"}
+    built = [
+        make_wheel(lab.index.root / "default", "torch", "2.13.0+cpu", torch),
+        lab.wheel("torchvision", "0.27.1+cpu"),
+    ]
+    lab.relock(*lab.wheels, *built)
+    with pytest.raises(ToolError, match="do not work together") as error:
+        lab.build()
+    assert "torchvision 0.27.1+cpu is for torch 2.12.*" in error.value.evidence
+    assert lab.left() == before
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
 
 
 def test_each_package_is_asked_of_its_own_index_only(lab: Lab) -> None:

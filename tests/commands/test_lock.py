@@ -49,6 +49,7 @@ DEFAULT = (
     wheel("numpy-2.0-cp311-cp311-win_amd64.whl"),
     wheel("helper-1.0-py3-none-any.whl", "colorama; sys_platform == 'win32'", "numpy"),
     wheel("colorama-0.4-py3-none-any.whl"),
+    wheel("torchvision-0.15.1-py3-none-any.whl", "torch"),
     wheel("picky-1.0-py3-none-any.whl", "numpy<2"),
 )
 VENDOR = (
@@ -118,6 +119,19 @@ def test_windows_is_locked_for_windows(project: Project, sources: PipConfig) -> 
     artifacts = {a.name: a for a in read_lock(project.lock("thing")).artifacts}
     assert artifacts["colorama"].via == ("helper",)
     assert artifacts["torch"].filename == "torch-2.0+xpu-cp311-cp311-win_amd64.whl"
+
+
+@pytest.mark.machine
+def test_a_companion_of_another_index_is_refused_and_nothing_is_written(
+    project: Project, sources: PipConfig
+) -> None:
+    make(target(), project, sources)
+    before = (project.lock("thing") / PIP_LAYER).read_bytes()
+    with pytest.raises(SpecError, match="do not work together") as error:
+        make(target("torch", "torchvision"), project, sources)
+    assert "torchvision 0.15.1 is for torch of the index 'default'" in error.value.evidence
+    assert '`vendor = ["torch", "torchvision"]`' in error.value.remedy
+    assert (project.lock("thing") / PIP_LAYER).read_bytes() == before
 
 
 @pytest.mark.machine

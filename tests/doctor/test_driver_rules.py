@@ -33,7 +33,7 @@ def linux(gpu: Gpu, runtime: str | None = None) -> Host:
     ("runtime", "words"),
     [
         ("", "the driver's version is not visible"),
-        ("17013219", "17013219 is no driver version of a known format"),
+        ("17013219", "17013219 is not a driver version of a known format"),
     ],
 )
 def test_a_driver_that_cannot_be_compared_is_a_note(env: Env, runtime: str, words: str) -> None:

@@ -26,11 +26,18 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 CASES = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))
 LOGS, EVIDENCE = CASES["log"], CASES["evidence"]
+DEVICES = tomllib.loads((HERE / "device_errors.toml").read_text(encoding="utf-8"))
+LINES = tomllib.loads((HERE / "lines.toml").read_text(encoding="utf-8"))
 # Real output of provoked failures, with neutral paths.
 RUNS = json.loads((HERE / "runs.json").read_text(encoding="utf-8"))
 # The log of r59 equals that of r09: its cause, PYTHONPATH, is visible in the environment only.
 NOT_IN_THE_LOG = {"r59_setpath_mixed"}
-EVERYTHING = [case["text"] for case in LOGS + EVIDENCE] + [run["log"] for run in RUNS]
+EVERYTHING = [
+    *(case["text"] for case in LOGS + EVIDENCE + DEVICES["decoy"]),
+    *(case.get("line", case["text"]) for case in DEVICES["error"]),
+    *(run["log"] for run in RUNS),
+    *(line for lines in LINES.values() for line in lines),
+]
 
 
 @pytest.mark.parametrize("log", LOGS, ids=[f"{i}-{log['code']}" for i, log in enumerate(LOGS)])
@@ -57,7 +64,25 @@ def test_provoked_failures(run: dict[str, str]) -> None:
 def test_every_code_has_a_rule_and_a_case() -> None:
     in_environments = {"driver-unknown", "half-installed", "stale-kernel-cache"}
     assert {rule.code for rule in log_rules()} == set(finding_texts()) - in_environments
-    assert {case["code"] for case in LOGS + EVIDENCE} | in_environments >= set(finding_texts())
+    cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"]}
+    assert cases | in_environments >= set(finding_texts())
+
+
+def test_every_pattern_is_matched_by_a_case() -> None:
+    search = Search([line for text in EVERYTHING for line in normalize_log(sample(text))])
+    patterns = [
+        (rule.code, p) for rule in log_rules() for p in (*rule.any, *rule.also, *rule.unless)
+    ]
+    assert [pattern for pattern in patterns if not search.find(pattern[1])] == []
+
+
+@pytest.mark.parametrize("code", LINES)
+def test_each_line_is_matched_by_a_rule_of_its_code(code: str) -> None:
+    rules = [rule for rule in log_rules() if rule.code == code]
+    patterns = [p for rule in rules for p in (*rule.any, *rule.also, *rule.unless)]
+    for line in LINES[code]:
+        search = Search(normalize_log(sample(line)))
+        assert any(search.find(pattern) for pattern in patterns), line
 
 
 @pytest.mark.parametrize("case", EVIDENCE, ids=[case["code"] for case in EVIDENCE])

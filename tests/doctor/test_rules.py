@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import inspect
 import json
 import os
+import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +15,7 @@ import pytest
 
 from provision.core.errors import UsageError
 from provision.core.findings import Level
-from provision.doctor import diagnose_environment, diagnose_machine
+from provision.doctor import diagnose_environment, diagnose_machine, rules
 from provision.doctor.rules import ENVIRONMENT_RULES
 from provision.host.model import Driver, Gpu, Host, Node, Runtimes
 from provision.lockfile.pip import read_lock
@@ -527,6 +530,21 @@ def test_found(code: str, name: str, dirty: Callable[[Env], None], env: Env) -> 
     for finding in found:
         assert finding.evidence
         assert finding.remedy
+
+
+def test_every_rule_class_is_applied() -> None:
+    modules = [
+        importlib.import_module(f"{rules.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(rules.__path__)
+    ]
+    written = {
+        kind
+        for module in modules
+        for _, kind in inspect.getmembers(module, inspect.isclass)
+        if kind.__module__ == module.__name__ and {"code", "check"} <= vars(kind).keys()
+    }
+    assert len(written) > 20
+    assert written == {type(rule) for rule in ENVIRONMENT_RULES}
 
 
 def test_every_code_of_the_rules_has_a_case() -> None:

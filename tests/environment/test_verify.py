@@ -173,5 +173,5 @@ def test_the_tree_digest_follows_the_content(prefix: Path) -> None:
 
 def test_no_environment_is_an_error(tmp_path: Path, prefix: Path) -> None:
     locked = read_lock(prefix.parent / "project" / "lockfiles" / "tiny")
-    with pytest.raises(ToolError, match="no Python environment"):
+    with pytest.raises(ToolError, match="is not a Python environment"):
         verify(tmp_path / "nothing", locked, (), deep=False)

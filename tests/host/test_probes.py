@@ -105,9 +105,11 @@ def test_library_versions(devices: Devices) -> None:
     assert intel.loader_version(names) == "1.17.44"
     assert intel.compute_runtime_version(names, devices) == "24.22.29735"
     assert intel.loader_version(["libze_loader.so.1"]) == ""
+    assert intel.loader_version(["libze_loader.so.1.9.4", "libze_loader.so.1.17.44"]) == "1.17.44"
     assert intel.loader_version([]) is None
     assert intel.compute_runtime_version(["libze_intel_gpu.so.1"], devices) == ""
     assert nvidia.cuda_version(["libcuda.so.1", "libcuda.so.580.95.05"]) == "580.95.05"
+    assert nvidia.cuda_version(["libcuda.so.580.9", "libcuda.so.580.95.05"]) == "580.95.05"
 
 
 def test_nvidia_smi_output() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from provision.core.findings import Finding, Level
-from provision.report.model import Report
-from provision.report.regressions import changed_layers, comparable, compare_reports
+from provision.report.model import Report, comparable
+from provision.report.regressions import changed_layers, compare_reports
 
 IDS = ("device.matmul", "throughput.training")
 STACK = {"kernel": "6.1", "driver xe": "6.1", "compute-runtime": "25.18"}

@@ -138,3 +138,8 @@ def test_the_schema_accepts_what_the_model_accepts() -> None:
         validator.validate(data)
     with pytest.raises(jsonschema.ValidationError):
         validator.validate({"summary": "x", "unknown": 1})
+
+
+def test_the_name_is_the_file_s_and_no_key(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="a-target.toml: name: unknown key"):
+        load_spec(write(tmp_path, f'name = "another"\n{GOOD}'))

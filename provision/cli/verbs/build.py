@@ -74,7 +74,7 @@ def _build_auto(
     show_detection(found, console)
     arguments.target = choose_target(found)
     outcome = _build(arguments, project, console, fingerprint(project, arguments.target))
-    # The detection says so too, but has scrolled away by now.
+    # Repeated, because the output of the build has pushed the detection off the screen.
     for fit in found.better:
-        console.note(f"{fit.target} would serve you better; {fit.remedy}, then build again")
+        console.note(f"{fit.target} fits this machine better; {fit.remedy}, then build again")
     return outcome

@@ -34,7 +34,7 @@ def handle(arguments: argparse.Namespace, project: Project, console: Console) ->
     from provision.ui.bundle import show_bundle
 
     target = load_target(project.specs, arguments.target)
-    made = bundle(
+    result = bundle(
         project,
         target,
         require_fresh_lock(project, target),
@@ -42,4 +42,4 @@ def handle(arguments: argparse.Namespace, project: Project, console: Console) ->
         folder=arguments.output.absolute(),
         progress=console,
     )
-    return Outcome(made, show_bundle, findings_if(made.missing))
+    return Outcome(result, show_bundle, findings_if(result.missing))

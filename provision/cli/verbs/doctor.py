@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what is diagnosed."""
+    """Add the subjects of a diagnosis."""
     subjects = parser.add_mutually_exclusive_group()
     subjects.add_argument(
         "--python", metavar="PATH", help="an interpreter, its folder, or a command such as python3"

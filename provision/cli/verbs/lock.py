@@ -100,4 +100,5 @@ def _lock(
     results = lock(targets, project, resolver, write=write)
     differs = not write and any(result.differs for result in results)
     codes = [int(result.error.exit_code) for result in results if result.error]
+    # Exit codes rise with severity, so the worst target decides.
     return Outcome(results, each(show_lock), max([*codes, findings_if(differs)]))

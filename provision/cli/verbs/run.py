@@ -30,6 +30,7 @@ def handle(arguments: argparse.Namespace, project: Project, console: Console) ->
     if now.record.proof == "unproven":
         console.note(f"{target.name} is unproven: {now.record.reason}")
     if dropped := dropped_variables():
-        console.step(f"left behind: {', '.join(dropped)}")
+        console.step(f"not passed on: {', '.join(dropped)}")
+    # With the spec's variables, under which the checks ran as well.
     environment = clean_environment(prefix=now.folder, extra=target.variables(now.folder))
     return run_foreground(arguments.command, env=environment)

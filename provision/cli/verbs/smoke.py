@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the target, the suite, and what it runs in."""
+    """Add the target, the suite, and the environment to check."""
     parser.add_argument("target")
     suites = parser.add_mutually_exclusive_group()
     suites.add_argument("--quick", action="store_true", help="what gates a build; the default")

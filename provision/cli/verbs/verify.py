@@ -1,4 +1,4 @@
-"""is what is installed what is locked?"""
+"""compare an environment with its lock."""
 
 from __future__ import annotations
 

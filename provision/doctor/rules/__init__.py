@@ -68,6 +68,10 @@ _MODULES = (
 ENVIRONMENT_RULES: tuple[EnvironmentRule, ...] = tuple(
     rule for module in _MODULES for rule in module.RULES
 )
+# Rules on packages that do not work together, whatever the machine: a lock is judged by them too.
+PACKAGE_RULES: tuple[EnvironmentRule, ...] = tuple(
+    rule for module in (intel, companions, triton, transformers) for rule in module.RULES
+)
 MACHINE_RULES: tuple[EnvironmentRule, ...] = (*machine.RULES, *drivers.RULES)
 
 

@@ -42,7 +42,11 @@ class Companions:
         wrong = [
             f"{dist.name} {dist.version} is for torch {wanted}"
             for dist in companions
-            if (wanted := _goes_with(dist, torch) or _of_cuda(dist, torch, context))
+            if (
+                wanted := _goes_with(dist, torch)
+                or _of_cuda(dist, torch, context)
+                or _of_other_index(dist, torch)
+            )
         ]
         if wrong:
             yield Finding(
@@ -60,13 +64,23 @@ def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str
     pins = pinned(dist, "torch", extras=False)
     if pins and not any(_same(pin, torch.version) for pin in pins):
         return sorted(pins)[0]
-    if not pins and (wanted := _release_of(dist)) and wanted != torch.minor:
+    wanted = "" if pins or _takes_newer(dist, torch) else _release_of(dist)
+    if wanted not in ("", torch.minor):
         return f"{wanted}.*"
     of_one_build = dist.name != "xformers"  # whose CUDA may have another minor version than torch's
     builds = _BUILD.fullmatch(dist.local), _BUILD.fullmatch(torch.local)
     if of_one_build and all(builds) and dist.local != torch.local:
         return f"{torch.version.partition('+')[0]}+{dist.local}"
     return ""
+
+
+def _takes_newer(dist: InstalledDistribution, torch: InstalledDistribution) -> bool:
+    """Whether a companion works with every torch from its own release on: torchaudio since 2.11.
+
+    Source: https://github.com/pytorch/audio/pull/4212.
+    """
+    stable = dist.name == "torchaudio" and dist.parsed and not dist.is_before("2.11")
+    return bool(stable and torch.parsed and not torch.is_before(dist.minor))
 
 
 def _of_cuda(
@@ -78,10 +92,22 @@ def _of_cuda(
     """
     if not _is_on_linux(context) or dist.local or torch.local not in ("cpu", "xpu"):
         return ""
-    # torchaudio since 2.9 has one build for all accelerators.
-    compiled = dist.name == "torchvision" or (dist.name == "torchaudio" and dist.is_before("2.9"))
     pins = pinned(dist, "torch", extras=False)  # a build from source has none
-    return f"{sorted(pins)[0]} with CUDA" if compiled and pins else ""
+    return f"{sorted(pins)[0]} with CUDA" if _is_compiled(dist) and pins else ""
+
+
+def _of_other_index(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
+    """Return which torch a locked companion was built with, or "" if it is the locked one.
+
+    Each index has the companions that were built with its own torch. Only a lock knows the index.
+    """
+    differ = dist.index != torch.index and _is_compiled(dist)
+    return f"of the index {dist.index!r}, not of {torch.index!r}" if differ else ""
+
+
+def _is_compiled(dist: InstalledDistribution) -> bool:
+    """Whether a companion has a build per accelerator; torchaudio since 2.9 has one for all."""
+    return dist.name in _NUMBERED or (dist.name == "torchaudio" and dist.is_before("2.9"))
 
 
 def _release_of(dist: InstalledDistribution) -> str:

@@ -59,8 +59,8 @@ def test_capability_of_a_newer_card_decides_where_it_is_known(
     ("shown", "note"),
     [
         (None, "its driver's version is not visible"),
-        ("17013219", "17013219 is no driver version of a known format"),
-        ("1.6.33578", "nothing known decides whether driver 1.6.33578 is >=24.52"),
+        ("17013219", "17013219 is not a driver version of a known format"),
+        ("1.6.33578", "it cannot be decided whether driver 1.6.33578 is >=24.52"),
     ],
 )
 def test_driver_that_cannot_be_compared_is_a_note(

@@ -1,0 +1,198 @@
+"""Judgement of packages that are used together: of a lock, and of what was built from it.
+
+A resolver checks declared requirements only. Builds of one release for other accelerators, and what
+a compiled package was built against, are in no requirement, and fail when the program imports them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision.catalog.devices import Devices
+from provision.core.errors import SpecError, ToolError
+from provision.doctor.context import DoctorContext
+from provision.doctor.environment import Environment, Torch, markers_of, read_environment
+from provision.doctor.rules import PACKAGE_RULES, apply_rules
+from provision.environment.installed import InstalledDistribution
+from provision.host.model import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from provision.core.findings import Finding
+    from provision.lockfile.pip import Artifact, Lock
+    from provision.spec.model import Target
+
+_COMPANIONS = ("torchvision", "torchaudio", "torchtext")
+# What to change in the spec: a lock is not mended by installing something.
+_REMEDIES = {
+    "ipex-llm-with-separate-ipex": "remove intel-extension-for-pytorch from the requirements in "
+    "{spec}: ipex-llm[xpu] requires the IPEX that it was built with",
+    "ipex-in-cuda-env": "remove what requires intel-extension-for-pytorch from {spec}",
+    "ipex-torch-version-mismatch": "require the IPEX of this torch in {spec}, "
+    "`intel-extension-for-pytorch=={torch}.*`, or remove it: stock PyTorch supports XPU",
+    "triton-missing-or-incompatible": "require only torch's own triton in {spec}, from the index "
+    "of torch",
+}
+_NO_DEVICES = Devices({}, (), (), {}, {}, {})
+
+
+@dataclass(frozen=True)
+class LockedDistribution(InstalledDistribution):
+    """A locked wheel, as the distribution that it will be.
+
+    Attributes:
+        filename: Name of the wheel.
+        required: Its ``Requires-Dist`` lines, where the catalog has them.
+    """
+
+    filename: str = ""
+    required: tuple[str, ...] = ()
+
+    @cached_property
+    def requires(self) -> tuple[str, ...]:
+        """Its ``Requires-Dist`` lines; none if they are unknown."""
+        return self.required
+
+    @cached_property
+    def tags(self) -> tuple[str, ...]:
+        """The tag of the wheel's name."""
+        return ("-".join(self.filename.removesuffix(".whl").split("-")[-3:]),)
+
+    @cached_property
+    def origin(self) -> str:
+        """The name of the wheel."""
+        return self.filename
+
+
+def refuse_lock(target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a lock whose packages do not work together; see :func:`diagnose_lock`.
+
+    Raises:
+        SpecError: They do not; it has the line to write into the spec.
+    """
+    if found := diagnose_lock(target, lock, requires):
+        raise SpecError(
+            f"the packages locked for {target.name} do not work together",
+            evidence=_of_a_lock(_evidence(found)),
+            cause=_of_a_lock(found[0].cause),
+            remedy=_remedy(found[0], target, lock),
+        )
+
+
+def refuse_built(prefix: Path, target: Target) -> None:
+    """Refuse a built environment whose packages do not work together.
+
+    Raises:
+        ToolError: They do not.
+    """
+    if found := diagnose_built(prefix, target):
+        raise ToolError(
+            f"the packages that were built for {target.name} do not work together",
+            evidence=_evidence(found),
+            cause=found[0].cause,
+            remedy=f"correct envs/{target.name}.toml, then `provision lock {target.name}`",
+        )
+
+
+def diagnose_lock(
+    target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
+) -> list[Finding]:
+    """Return why locked packages will not work together, worst first; notes are left out.
+
+    Args:
+        target: The target.
+        lock: Its lock.
+        requires: ``Requires-Dist`` lines by the name of the wheel, of any wheels.
+    """
+    found = {a.name: (_distribution(a, requires.get(a.filename, ())),) for a in lock.artifacts}
+    python, windows = lock.header["python"], lock.header["platform"].startswith("win")
+    env = Environment(
+        lock.folder,
+        lock.folder,
+        python=python,
+        windows=windows,
+        markers=markers_of(python, found, windows=windows),
+        distributions=found,
+        torch=_torch(lock),
+    )
+    return _bad(env, target)
+
+
+def diagnose_built(prefix: Path, target: Target) -> list[Finding]:
+    """Return why the packages of a built environment do not work together, worst first.
+
+    Args:
+        prefix: Folder of the environment.
+        target: The target that it was built for.
+    """
+    return _bad(read_environment(prefix), target)
+
+
+def _bad(env: Environment, target: Target) -> list[Finding]:
+    # What works together does not depend on the machine that locks or builds: it is left out.
+    context = DoctorContext(env, Host(target.platform, ""), _NO_DEVICES, target=target)
+    return [finding for finding in apply_rules(context, PACKAGE_RULES) if finding.bad]
+
+
+def _distribution(artifact: Artifact, required: tuple[str, ...]) -> LockedDistribution:
+    return LockedDistribution(
+        artifact.name,
+        artifact.version,
+        Path(),
+        artifact.index,
+        artifact.filename,
+        required,
+    )
+
+
+def _torch(lock: Lock) -> Torch | None:
+    """Return the build of the locked torch, from its local version and its CUDA libraries."""
+    version = lock.versions.get("torch")
+    if version is None:
+        return None
+    local = version.partition("+")[2]
+    # The default index has CUDA builds without a local version; they require these libraries.
+    bare = not local and any(name.startswith("nvidia-cuda-runtime") for name in lock.versions)
+    cuda = local.removeprefix("cu") if local.startswith("cu") else "unknown" if bare else None
+    return Torch(version, cuda, local if local == "xpu" else None, None)
+
+
+def _evidence(found: Sequence[Finding]) -> str:
+    return "\n".join(f"{f.code}: {f.symptom}: {', '.join(f.evidence)}" for f in found)
+
+
+def _of_a_lock(text: str) -> str:
+    return re.sub(r"\b(is|was|were) installed\b", r"\1 locked", text)
+
+
+def _remedy(finding: Finding, target: Target, lock: Lock) -> str:
+    spec, version = f"envs/{target.name}.toml", lock.versions.get("torch", "")
+    torch = ".".join(version.partition("+")[0].split(".")[:2])
+    if finding.code == "torch-companion-mismatch":
+        return _one_index(target, lock, spec) or _one_release(torch, spec)
+    if finding.code not in _REMEDIES:
+        return finding.remedy
+    return _REMEDIES[finding.code].format(spec=spec, torch=torch)
+
+
+def _one_index(target: Target, lock: Lock, spec: str) -> str:
+    """Return the line that assigns torch and its companions to one index; "" if they are."""
+    index_of = target.pip.index_of
+    locked = [name for name in ("torch", *_COMPANIONS) if name in lock.versions]
+    vendors = [index for index in map(index_of, locked) if index != "default"]
+    if len({*map(index_of, locked)}) < 2:
+        return ""
+    index = vendors[0]  # torch's own, unless torch comes from the default index
+    names = ", ".join(f'"{name}"' for name in dict.fromkeys([*target.pip.index[index], *locked]))
+    return f"assign them to one index: write `{index} = [{names}]` into [pip.index] of {spec}"
+
+
+def _one_release(minor: str, spec: str) -> str:
+    # torchvision's numbers are 15 above torch's; see rules/companions.py.
+    vision = f": `torchvision==0.{int(minor[2:]) + 15}.*`" if minor[2:].isdigit() else ""
+    return f"require companions in {spec} that were built for torch {minor}{vision}"
