@@ -80,8 +80,18 @@ def junit(document: dict[str, Any]) -> str:
     """Return the report as JUnit XML, for build servers."""
     checks = document["checks"]
     bad = sum(entry["outcome"] == "failed" for entry in checks)
-    counts = {"tests": str(len(checks)), "failures": str(bad)}
+    missing = [entry["owed"] for entry in document["not_run"]]
+    counts = {
+        "tests": str(len(checks) + len(missing)),
+        "failures": str(bad),
+        "errors": str(missing.count(True)),
+        "skipped": str(missing.count(False)),
+    }
     suite = ET.Element("testsuite", {"name": f"smoke {document['target']}", **counts})
+    for entry in document["not_run"]:
+        area, _, name = entry["id"].partition(".")
+        case = ET.SubElement(suite, "testcase", classname=area, name=name, time="0")
+        ET.SubElement(case, "error" if entry["owed"] else "skipped", message=entry["reason"])
     for entry in checks:
         area, _, name = entry["id"].partition(".")
         seconds = str(entry["seconds"])

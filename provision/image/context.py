@@ -127,7 +127,7 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
         copy_drivers(drivers, request.context / "system" / "drivers", cache, request, progress)
     _copy_toolkit(request, tools)
     _copy_suite(request)
-    _copy_runner(request, tools)
+    copy_runner(tools, request.context / "root" / _HOME / "runner")
 
 
 def dockerfile(request: ImageRequest) -> str:
@@ -276,14 +276,13 @@ def _copy_suite(request: ImageRequest) -> None:
     write_atomic(request.context / "root" / SBOM, sbom.sbom(request.target, request.lock))
 
 
-def _copy_runner(request: ImageRequest, tools: Path) -> None:
-    """Copy the pytest of the checks, with what it needs and their licences, beside them."""
-    home = request.context / "root" / _HOME / "runner"
+def copy_runner(packages: Path, home: Path) -> None:
+    """Copy the pytest of the checks, with what it needs and their licences, into a new folder."""
     home.mkdir()
+    bare = shutil.ignore_patterns("__pycache__")
     for name in _RUNNER:
-        for source in (*tools.glob(name), *tools.glob(f"{name}-*.dist-info")):
+        for source in (*packages.glob(name), *packages.glob(f"{name}-*.dist-info")):
             if source.is_dir():
-                bare = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(source, home / source.name, ignore=bare)
             else:
                 shutil.copy2(source, home)

@@ -10,6 +10,7 @@ import pytest
 
 from provision.commands.smoke import runner_folder
 from provision.core.process import clean_environment, run
+from provision.image.context import copy_runner
 from tests.smoke.conftest import SUITE, linked_environment
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ def test_without_a_pytest_nothing_is_green(bare: Path, sound: Path, tmp_path: Pa
 def test_with_the_suites_own_it_is_checked_like_any_other(
     bare: Path, sound: Path, tmp_path: Path
 ) -> None:
-    done, report = check(bare, sound, tmp_path, "--runner", runner_folder())
+    """As in an image: with the part of the toolkit's packages that is copied there."""
+    copy_runner(runner_folder(), tmp_path / "runner")
+    done, report = check(bare, sound, tmp_path, "--runner", tmp_path / "runner")
     assert done.returncode == 0, done.stdout
     assert len(report["checks"]) > 20
     assert not [entry for entry in report["not_run"] if entry["owed"]]
