@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from provision.commands import lock, smoke
 from provision.core.errors import ProvisionError
@@ -12,9 +12,15 @@ from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.spec.reader import load_spec, target_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from provision.core.project import Project
+    from provision.environment.manifest import Record
     from provision.report.model import Report
     from provision.spec.model import Target
+
+T = TypeVar("T")
+UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +61,27 @@ def target_statuses(project: Project) -> ProjectStatus:
 
 
 def _row(project: Project, target: Target) -> TargetStatus:
+    record = _readable(lambda: _record(project, target))
+    report = _readable(lambda: smoke.last_report(project, target.name))
+    built = record if isinstance(record, str) else record.proof if record else "no"
     return TargetStatus(
         name=target.name,
         platform=target.platform,
         status=target.status,
         lock=_lock(project, target),
-        built=_built(project, target),
-        proof=_proof(project, target),
-        smoke=_smoke(project, target),
+        built=built,
+        proof=_proof(record, report) or built,
+        smoke=_smoke(report),
         summary=target.summary,
     )
+
+
+def _readable(read: Callable[[], T]) -> T | str:
+    """Return what is read, or ``unreadable``: one broken file must not hide all other targets."""
+    try:
+        return read()
+    except ProvisionError:
+        return UNREADABLE
 
 
 def _lock(project: Project, target: Target) -> str:
@@ -77,45 +94,31 @@ def _lock(project: Project, target: Target) -> str:
         return "unreadable"
 
 
-def _built(project: Project, target: Target) -> str:
-    try:
-        generation = current_generation(project.environments(target.name))
-    except ProvisionError:
-        return "unreadable"
-    return generation.record.proof if generation else "no"
+def _record(project: Project, target: Target) -> Record | None:
+    generation = current_generation(project.environments(target.name))
+    return generation.record if generation else None
 
 
-def _proof(project: Project, target: Target) -> str:
-    built = _built(project, target)
-    try:
-        generation = current_generation(project.environments(target.name))
-        report = smoke.last_report(project, target.name)
-    except ProvisionError:
-        return built
-    if generation is None or report is None or report.lock != generation.record.lock:
-        return built
-    return proof_of(built, report)
-
-
-def proof_of(built: str, report: Report) -> str:
-    """Return a generation's proof with the counts of the last report of its lock."""
+def _proof(record: Record | str | None, report: Report | str | None) -> str:
+    """Return the proof of a record with the counts of the last report, if that is of its lock."""
+    if not record or isinstance(record, str) or not report or isinstance(report, str):
+        return ""
+    if report.lock != record.lock:
+        return ""
     counts = report.counts
     if not report.proves:
         ends = [f"{counts[end]} {end.replace('_', ' ')}" for end in ("failed", "not_run")
                 if counts[end]]  # fmt: skip
         return f"unproven: {', '.join(ends)} of {counts['owed']}"
-    if built != "proven":
-        return built
-    done = counts["passed"] + counts["warned"]
-    return f"proven ({done} of {counts['owed']})"
+    if record.proof != "proven":
+        return ""
+    return f"proven ({counts['passed'] + counts['warned']} of {counts['owed']})"
 
 
-def _smoke(project: Project, target: Target) -> str:
-    try:
-        report = smoke.last_report(project, target.name)
-    except ProvisionError:
-        return "unreadable"
+def _smoke(report: Report | str | None) -> str:
     if report is None:
         return "none"
-    verdict = f"{len(report.failed)} failed" if not report.proves else "passed"
+    if isinstance(report, str):
+        return report
+    verdict = "passed" if report.proves else f"{len(report.failed)} failed"
     return f"{verdict} {report.started[:10]}"
