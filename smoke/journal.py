@@ -9,6 +9,7 @@ Events, by their key:
 ``device``  the facts that a device reports, with its number.
 ``start``   a check begins: its id, title and what it stands for.
 ``step``    the next operation of the running check.
+``alive``   the running check waits for a process that it started.
 ``result``  a check has ended: one entry of the report.
 ``owed``      the headlines of all checks that a worker is to run, with those that have ended.
 ``not_owed``  the other checks that it has collected, each with the reason.

@@ -24,7 +24,7 @@ if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True
 
-from smoke import child_process, report  # noqa: E402
+from smoke import child_process, patience, report  # noqa: E402
 from smoke import expect as expectation  # noqa: E402 - the path comes first
 from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
@@ -34,7 +34,6 @@ WORKER = HERE / "worker.py"
 # Exit codes of pytest: all passed, some failed, no check left. The last is no error by itself: a
 # worker that died can have had the last one. What is owed and was not run is looked up afterwards.
 ENDED_WELL = (0, 1, 5)
-TICK = 0.05  # seconds between two looks at the worker; short next to any check, cheap to do
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -49,7 +48,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "--only", action="append", default=[], metavar="ID", help="run this check; can be repeated"
     )
     parser.add_argument(
-        "--limit", type=float, default=120.0, help="seconds of silence until a check counts as hung"
+        "--limit",
+        type=float,
+        default=120.0,
+        help="seconds of silence until a check counts as hung, unless it computes",
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
     parser.add_argument(
@@ -122,6 +124,7 @@ class Run:
         self._limit: float = options.limit
         self._every: bool = options.device == "all"
         self._first = 0 if self._every else int(options.device)
+        self._silent = 0.0
         self._printed = 0
         self._argv = [
             *(sys.executable, "-I", "-u", str(worker)),
@@ -155,7 +158,7 @@ class Run:
             if running is None:
                 return self._broken(code)
             finding = (
-                child_process.hung(self._limit, step=running.step)
+                child_process.hung(self._silent, step=running.step)
                 if code is None
                 else child_process.died(code, self._output(), step=running.step)
             )
@@ -180,16 +183,18 @@ class Run:
 
     def _watch(self, child: subprocess.Popen[bytes]) -> int | None:
         # The limit is on silence: a slow check that journals its steps is not hung.
-        size, changed = -1, time.monotonic()
+        size, patient = -1, patience.Patience(child, self._limit)
         while True:
             try:
-                return child.wait(TICK)
+                return child.wait(patience.TICK)
             except subprocess.TimeoutExpired:
                 pass
             if (now := self.journal.size()) != size:
-                size, changed = now, time.monotonic()
+                size = now
+                patient.restart()
                 self._print_results()
-            elif time.monotonic() - changed > self._limit:
+            elif patient.exhausted:
+                self._silent = patient.silent
                 return None
 
     def _print_results(self) -> None:

@@ -57,6 +57,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     os.environ["SMOKE_DEVICE"] = str(options.device)  # read by smoke.device, in children as well
     expect, journal = expectation.read(options.expect), Journal(options.journal)
+    child_process.alive = lambda: journal.write(alive=True)
     files = check_files() if import_stack(expect, journal) else [WITHOUT_TORCH]
     only = tuple(options.only)
     if only == (IMPORT["id"],):
