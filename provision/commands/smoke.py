@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provision.catalog.devices import read_devices
+from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment, describe_exit, environment_python
 from provision.report.model import comparable, complete_report, read_report
 
 if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
     from provision.core.process import Run
     from provision.core.project import Project
+    from provision.host.model import Host
     from provision.lockfile.pip import Lock
     from provision.report.model import Report
     from provision.spec.model import Target
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 REPORTS = "reports"
 # Seconds for each device; generous, a hang is what it is for. Only the suite knows how many devices
 # there are.
-_TIMEOUT = {"quick": 300.0, "full": 1800.0}
+# Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
+# first use, a healthy device takes most of this.
+_TIMEOUT = {"quick": 1800.0, "full": 3600.0}
 _MOST_DEVICES = 8
 _VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some failed
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
@@ -81,13 +86,16 @@ def from_interpreter(python: Path, run: Run) -> Subject:
     return Subject(python.absolute().parent.parent, python.absolute(), versions, None)
 
 
-def expectation(target: Target, versions: dict[str, str], catalog: Path) -> dict[str, Any]:
+def expectation(
+    target: Target, versions: dict[str, str], catalog: Path, host: Host | None = None
+) -> dict[str, Any]:
     """Return the content of ``expect.json``: what the suite has to find.
 
     Args:
         target: The spec.
         versions: Every distribution that must be installed, by normalised name.
         catalog: Folder of the catalog; its device list is read for Intel GPUs only.
+        host: The machine that the suite will run on, whose driver is judged; None if it is unknown.
 
     Raises:
         SpecError: The catalog's device list cannot be read.
@@ -108,6 +116,7 @@ def expectation(target: Target, versions: dict[str, str], catalog: Path) -> dict
         "rotary": list(target.smoke.rotary),
         "speedup_over_cpu": target.smoke.speedup_over_cpu,
         "environment": target.environment,
+        "driver_judgement": _judge_driver(target, read_devices(catalog), host) if host else None,
     }
 
 
@@ -129,6 +138,22 @@ def runner_folder() -> Path:
     assert found is not None  # noqa: S101 - pyproject.toml names it
     assert found.origin is not None  # noqa: S101 - it is a package with a file
     return Path(found.origin).parents[1]
+
+
+def _judge_driver(target: Target, devices: Devices, host: Host) -> dict[str, Any] | None:
+    """Return the judgement that the check ``device.driver`` reports; None without a requirement."""
+    from provision.host.drivers import smoke_expectation  # noqa: PLC0415 - only where one is judged
+
+    hardware = target.hardware
+    if target.accelerator == "cpu" or hardware.driver is None:
+        return None
+    return smoke_expectation(
+        host,
+        devices,
+        accelerator=target.accelerator,
+        required=hardware.driver,
+        families=hardware.families,
+    )
 
 
 def smoke(
@@ -163,7 +188,8 @@ def smoke(
     device = device or ("all" if full else "0")
     with tempfile.TemporaryDirectory(prefix="provision-smoke-") as folder:
         expect, written, xml = (Path(folder, n) for n in ("expect.json", "report.json", "j.xml"))
-        expected = expectation(target, subject.versions, project.catalog)
+        host = this_host(project) if target.hardware.driver else None
+        expected = expectation(target, subject.versions, project.catalog, host)
         expect.write_text(json.dumps(expected), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
         argv += [str(written), *(["--full"] if full else []), "--junit", str(xml)]

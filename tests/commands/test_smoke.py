@@ -15,6 +15,7 @@ from provision.cli import main
 from provision.commands import smoke
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
+from provision.host.model import Driver, Gpu, Host
 from provision.spec.reader import load_target
 from smoke.expect import read as read_expectation
 from tests.small import CATALOG, TARGET
@@ -266,6 +267,38 @@ def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(tmp_path: Path
     assert "Data Center GPU Max 1550" in expected["intel_devices"]["pvc"]["names"]
     assert "0bd5" in expected["intel_devices"]["pvc"]["ids"]
     assert set(expected["families"]) <= set(read_expectation(path).intel_devices)
+
+
+@pytest.mark.parametrize(
+    ("target", "driver", "verdict"),
+    [
+        ("cuda-linux", Driver("nvidia", "580.95.05"), "new-enough"),
+        ("cuda-linux", Driver("nvidia", "570.86.15"), "too-old"),
+        ("cuda-linux", Driver("nvidia"), "unknown"),  # a container without NVML
+        ("arc-windows", Driver("Intel Corporation", "32.0.101.8826"), "new-enough"),
+        ("arc-windows", Driver("Intel Corporation", "32.0.101.6044"), "too-old"),
+        ("ipex-llm-windows", Driver("Intel Corporation", "31.0.101.5186"), "new-enough"),
+        ("arc-linux", Driver("xe"), "unknown"),  # no compute-runtime to be seen
+    ],
+)
+def test_the_driver_is_judged_where_the_suite_will_run(
+    tmp_path: Path, target: str, driver: Driver, verdict: str
+) -> None:
+    vendor, family = ("nvidia", None) if target.startswith("cuda") else ("intel", "dg2")
+    gpu = Gpu(vendor, "56a0", "a GPU", "0000:03:00.0", family=family, driver=driver)
+    host = Host("win-64" if target.endswith("windows") else "linux-64", "", gpus=(gpu,))
+    expected = smoke.expectation(load_target(CATALOG.parent, target), {}, CATALOG, host)
+    path = tmp_path / "expect.json"
+    path.write_text(json.dumps(expected))
+    found = read_expectation(path).driver_judgement
+    assert found
+    assert found["verdict"] == verdict
+
+
+def test_no_driver_is_judged_for_another_machine_or_without_a_requirement() -> None:
+    cuda, cpu = (load_target(CATALOG.parent, name) for name in ("cuda-linux", "cpu-linux"))
+    assert smoke.expectation(cuda, {}, CATALOG)["driver_judgement"] is None
+    assert smoke.expectation(cpu, {}, CATALOG, Host("linux-64", ""))["driver_judgement"] is None
 
 
 def test_the_page_is_made_from_the_history(lab: Lab, tmp_path: Path) -> None:

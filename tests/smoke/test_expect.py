@@ -30,6 +30,9 @@ GOOD: dict[str, Any] = {
 }
 
 
+JUDGED = {"verdict": "too-old", "reason": "driver 1 is not >=2", "evidence": ["driver 1"]}
+
+
 def read(folder: Path, data: object) -> expect.Expect:
     path = folder / "expect.json"
     path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
@@ -66,6 +69,10 @@ def test_a_good_one_is_read(tmp_path: Path) -> None:
         ("speedup_over_cpu", 0),
         ("speedup_over_cpu", True),
         ("environment", {"A": 1}),
+        ("driver_judgement", "new-enough"),
+        ("driver_judgement", {"verdict": "new-enough"}),
+        ("driver_judgement", JUDGED | {"verdict": "older"}),
+        ("driver_judgement", JUDGED | {"evidence": "driver 1"}),
     ],
 )
 def test_a_wrong_value_is_named(tmp_path: Path, key: str, value: object) -> None:
@@ -84,6 +91,11 @@ def test_all_faults_are_told_together(tmp_path: Path) -> None:
         "python",
         "driver",
     ]
+
+
+def test_the_judgement_of_the_driver_is_optional(tmp_path: Path) -> None:
+    assert read(tmp_path, GOOD).driver_judgement is None
+    assert read(tmp_path, GOOD | {"driver_judgement": JUDGED}).driver_judgement == JUDGED
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}', "{"])
