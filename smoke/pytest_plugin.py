@@ -158,6 +158,7 @@ class Suite:
         try:
             test_family(device, self._expect)
         except CheckFailed as verdict:
+            # Of an unknown one nobody can say that it is not meant.
             return verdict.finding.symptom if verdict.finding.level == "error" else ""
         return ""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from smoke import child_process, reference, training
+from smoke import capabilities, child_process, reference, training
 from smoke.checks import check, on_gpu
 from smoke.finding import CheckFailed, fail
 
@@ -168,6 +168,7 @@ def has_scaler(expect: Expect) -> str:
     "resume.scaler",
     stands_for="after a resume the loss scale is reset, and the first steps are lost",
     when=has_scaler,
+    needs=(capabilities.float64,),  # GradScaler.unscale_ computes 1 / scale in float64
     full=True,
 )
 def test_scaler(device: torch.device, numbers: Numbers) -> None:

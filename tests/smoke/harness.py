@@ -80,7 +80,16 @@ SLOW = frozenset(
 )
 # The pretend accelerator has no autocast and no compiler, and is not what torch would select.
 NOT_ON_PRETEND = ("identity", "selection", "autocast", "compile", "collective", "noise")
-PRETEND = {"accelerator": "xpu", "families": ["dg2"], "driver": ">=1.6.33578"}
+PRETEND = {
+    "accelerator": "xpu",
+    "families": ["dg2"],
+    "driver": ">=1.6.33578",
+    "driver_judgement": {
+        "verdict": "new-enough",
+        "reason": "driver 1.6.33578 is >=1.6.33578",
+        "evidence": ["driver 1.6.33578", "required >=1.6.33578"],
+    },
+}
 
 
 def main(argv: list[str]) -> int:
