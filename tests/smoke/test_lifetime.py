@@ -21,15 +21,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.machine
+# A virtual environment's python.exe of Windows is a launcher with a job of its own, which ends more
+# than the interpreter alone would, as it lies in a conda prefix.
+PYTHONS = [sys._base_executable, *([sys.executable] if sys.platform == "win32" else [])]
 RELATIVE = Path(__file__).with_name("relative.py")
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has jobs only")
+NOT_MACOS = pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no signal of a pipe")
 SECONDS = 60.0  # until a process counts as not started, or as not ended
 
 
 class Family:
     """The processes that a test started, each at the other end of a connection."""
 
-    def __init__(self, server: socket.socket) -> None:
+    def __init__(self, server: socket.socket, python: str) -> None:
         self._server = server
+        self.python = python
         self.port = str(server.getsockname()[1])
         self.pids: dict[str, int] = {}
         self._connections: dict[str, socket.socket] = {}
@@ -68,11 +74,16 @@ class Family:
             connection.close()
 
 
+@pytest.fixture(params=PYTHONS, ids=["interpreter", "launcher"][: len(PYTHONS)])
+def python(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def family() -> Iterator[Family]:
+def family(python: str) -> Iterator[Family]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(SECONDS)
-        found = Family(server)
+        found = Family(server, python)
         yield found
         found.close()
 
@@ -87,7 +98,7 @@ def worker(family: Family) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def argv(family: Family, *names: str) -> list[str]:
-    return [sys.executable, "-I", str(RELATIVE), family.port, *names]
+    return [family.python, "-I", str(RELATIVE), family.port, *names]
 
 
 @pytest.mark.parametrize(
@@ -95,12 +106,8 @@ def argv(family: Family, *names: str) -> list[str]:
     [
         ("worker", ("rank", "stranger")),
         ("late", ()),
-        pytest.param(
-            *("stuck", ("stranger",)),
-            marks=pytest.mark.skipif(
-                sys.platform == "darwin", reason="macOS cannot end a process from outside"
-            ),
-        ),
+        pytest.param("portable", ("rank", "stranger"), marks=POSIX),
+        pytest.param("stuck", ("stranger",), marks=NOT_MACOS),
     ],
 )
 def test_a_worker_ends_with_its_supervisor(
@@ -137,10 +144,10 @@ def test_no_read_of_standard_input_can_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 7])
-def test_who_owned_descendants_keeps_its_own_exit_code(code: int) -> None:
+def test_who_owned_descendants_keeps_its_own_exit_code(python: str, code: int) -> None:
     program = (
-        f"import sys; sys.path.append({str(RELATIVE.parents[2])!r})\n"
+        f"import sys; sys.path.insert(0, {str(RELATIVE.parents[2])!r})\n"
         "from smoke import lifetime; lifetime.own_descendants()\n"
         f"sys.exit({code})"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == code
+    assert subprocess.run([python, "-c", program], check=False).returncode == code
