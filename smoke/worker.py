@@ -25,8 +25,8 @@ if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True  # not into this folder; see bytecode_written()
 
-from smoke import child_process, import_order  # noqa: E402
 from smoke import expect as expectation  # noqa: E402 - the path comes first
+from smoke import import_order, lifetime  # noqa: E402
 from smoke.finding import explain  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
 
@@ -68,7 +68,7 @@ def check_files(folder: Path) -> list[Path]:
 
 def main(argv: list[str]) -> int:
     """Run checks, or with ``--call`` one function in this fresh process."""
-    child_process.end_with_parent()
+    lifetime.end_with_parent()
     if argv[:1] == ["--call"]:
         return _call(argv[1], Path(argv[2]))
     parser = argparse.ArgumentParser()
