@@ -9,12 +9,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from smoke import patience
+from smoke import lifetime, patience
 from smoke.finding import Finding
 
 # Exit codes of processes that Windows ended; the texts are those of ntstatus.h.
@@ -71,35 +70,33 @@ def hung(seconds: float, *, step: str | None = None) -> Finding:
 def start(argv: list[str], output: IO[bytes], *, leader: bool = False) -> subprocess.Popen[bytes]:
     """Start a child whose two streams go to one file; a leader gets its own process group.
 
-    Nothing is written to its standard input, a pipe that the system closes when this process
-    ends in any way, `kill -9` included: that is the signal that `end_with_parent` waits for.
+    It ends when this process ends in any way, `kill -9` included; on POSIX if it asks for that by
+    `lifetime.end_with_parent`.
     """
-    return subprocess.Popen(
-        argv,
-        stdin=subprocess.PIPE,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=leader and os.name == "posix",
-    )
-
-
-def end_with_parent() -> None:
-    """Exit this process when its parent has ended, so that no orphan keeps the device busy."""
-
-    def wait() -> None:
-        os.read(0, 1)
-        os._exit(1)  # sys.exit would end this thread only
-
-    threading.Thread(target=wait, daemon=True).start()
+    lifetime.own_descendants()
+    pipe = lifetime.open_pipe()
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,  # no read of it can ever wait
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=leader and os.name == "posix",
+            pass_fds=pipe,
+            env={**os.environ, lifetime.PIPE: "".join(map(str, pipe))},
+        )
+    finally:
+        for end in pipe:
+            os.close(end)  # the child has its own
 
 
 def stop_group(leader: subprocess.Popen[bytes]) -> None:
-    """Kill a child; on POSIX the whole process group, with what it started and left behind."""
+    """Kill a child with all that it started: its process group, or on Windows its job."""
     if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader.pid, signal.SIGKILL)
     else:
-        leader.kill()
+        leader.kill()  # this closes the job that it joined by `lifetime.own_descendants`
     leader.wait()
 
 
@@ -133,7 +130,8 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
         timeout: Seconds until the process is killed, unless it computes; see `patience`.
         arguments: Keyword arguments, JSON values.
     """
-    with tempfile.TemporaryDirectory(prefix="smoke-") as name:
+    # On Windows a killed process may hold its log open for a moment longer.
+    with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
         # The same main script again: a wrapper of the worker, as the tests have, wraps these too.

@@ -25,7 +25,7 @@ if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True  # not into this folder; see bytecode_written()
 
-from smoke import child_process, import_order, runner  # noqa: E402 - the path comes first
+from smoke import child_process, import_order, lifetime, runner  # noqa: E402 - the path comes first
 from smoke import expect as expectation  # noqa: E402
 from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.checks import IMPORT  # noqa: E402
@@ -43,7 +43,7 @@ NO_PYTEST = (
 
 def main(argv: list[str]) -> int:
     """Run checks, or with ``--call`` one function in this fresh process."""
-    child_process.end_with_parent()
+    lifetime.end_with_parent()
     if argv[:1] == ["--call"]:
         return _call(argv[1], Path(argv[2]))
     parser = argparse.ArgumentParser()

@@ -138,7 +138,8 @@ def run(
             words,
             env=dict(clean_environment() if env is None else env),
             cwd=cwd,
-            stdin=subprocess.PIPE,
+            # A child's child may read its standard input, so without text it gets the null device.
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if to_terminal and sys.stderr.isatty() else subprocess.PIPE,
             text=True,

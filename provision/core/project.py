@@ -51,6 +51,7 @@ def find_project(start: Path) -> Project:
     Raises:
         UsageError: Neither holds specs.
     """
+    start = start.absolute()  # programs that get its paths run in other folders
     # The toolkit is installed in editable mode, so its package lies in the clone. The clone comes
     # last: a project elsewhere can be used with its toolkit.
     checkout = Path(__file__).resolve().parents[2]

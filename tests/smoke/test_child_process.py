@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from provision.commands.smoke import with_causes
 from smoke import child_process, report
 from smoke.journal import Journal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CHECK = {"id": "device.ready", "title": "It works.", "stands_for": "it did not"}
 
@@ -72,63 +71,3 @@ def test_half_a_line_is_left_for_later(tmp_path: Path) -> None:
     with journal.path.open("a") as stream:
         stream.write('{"step": "ha')
     assert [event.get("torch") for event in journal.events()] == ["2.13"]
-
-
-@pytest.mark.machine
-@pytest.mark.skipif(os.name != "posix", reason="process groups are POSIX's")
-def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
-    root = str(child_process.__file__).rpartition("/smoke/")[0]
-    child = (
-        f"import sys, time; sys.path.append({root!r})\n"
-        "from smoke.child_process import end_with_parent\n"
-        "end_with_parent(); print('up', flush=True); time.sleep(60)"
-    )
-    parent = (
-        f"import sys, time; sys.path.append({root!r})\n"
-        "from smoke.child_process import start\n"
-        f"with open({str(tmp_path / 'log')!r}, 'wb') as log:\n"
-        f"    child = start([sys.executable, '-c', {child!r}], log, leader=True)\n"
-        "    print(child.pid, flush=True); time.sleep(60)"
-    )
-    log = tmp_path / "pid"
-    with log.open("wb") as stream:
-        started = child_process.start([sys.executable, "-c", parent], stream)
-    try:
-        pid = int(_wait_for(log))
-        _wait_for(tmp_path / "log")
-    finally:
-        started.kill()
-        started.wait()
-        started.stdin.close()  # type: ignore[union-attr]
-    assert _gone(pid)
-
-
-def _wait_for(path: Path) -> str:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if path.exists() and (text := path.read_text().strip()):
-            return text
-        time.sleep(0.05)
-    pytest.fail(f"nothing was written to {path.name}")
-
-
-def _gone(pid: int) -> bool:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        if _is_zombie(pid):
-            return True
-        time.sleep(0.05)
-    os.kill(pid, signal.SIGKILL)
-    return False
-
-
-def _is_zombie(pid: int) -> bool:
-    """An orphan that nobody reaps, as in a container without an init, has ended all the same."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True

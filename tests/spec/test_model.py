@@ -141,5 +141,5 @@ def test_the_schema_accepts_what_the_model_accepts() -> None:
 
 
 def test_the_name_is_the_file_s_and_no_key(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="a-target.toml: name: unknown key"):
+    with pytest.raises(SpecError, match=r"a-target\.toml: name: unknown key"):
         load_spec(write(tmp_path, f'name = "another"\n{GOOD}'))
