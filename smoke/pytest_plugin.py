@@ -95,8 +95,8 @@ class Suite:
 
     def _outcome(self, identifier: str) -> dict[str, Any] | None:
         """Return the finding of an earlier check that failed."""
-        results = {result["id"]: result for result in self._journal.results()}
-        return results.get(identifier, {}).get("finding")
+        failed = [each for each in self._journal.results() if each["outcome"] == "failed"]
+        return {result["id"]: result["finding"] for result in failed}.get(identifier)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
         """Journal which checks are owed, and keep those of them that have not ended yet."""
@@ -166,7 +166,8 @@ class Suite:
         from smoke import device
 
         if capability not in self._lacking:
-            self._journal.write(step=f"probe {capability.__name__}")
+            name = getattr(capability, "__name__", repr(capability))
+            self._journal.write(step=f"probe {name}")
             try:
                 self._lacking[capability] = capability(device.of(self._expect.accelerator))
             except Exception:  # noqa: BLE001 - a broken probe excuses nothing: the check runs

@@ -21,12 +21,13 @@ def compose(
     journal: Journal,
     *,
     full: bool,
+    first: int,
     python: str,
     started: str,
     seconds: float,
     not_run: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return the report of a finished run."""
+    """Return the report of a finished run; ``first`` is the number of its first device."""
     found = devices(journal)
     return {
         "schema": SCHEMA,
@@ -34,7 +35,7 @@ def compose(
         "target": expect.target,
         "python": python,
         "torch": journal.last("torch"),
-        "device": found[0] if found else {},
+        "device": next((facts for facts in found if facts["index"] == first), {}),
         "started": started,
         "seconds": seconds,
         "checks": journal.results(),

@@ -56,10 +56,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
     parser.add_argument(
         "--device",
-        default="0",
         type=_device,
         metavar="N",
-        help="number of the device, as torch counts, or `all`",
+        help="number of the device, as torch counts, or `all`: the default of --full",
     )
     parser.add_argument(
         "--runner",
@@ -92,6 +91,7 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
             expect,
             run.journal,
             full=options.full,
+            first=run.devices[0],
             python=platform.python_version(),
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
             seconds=round(time.monotonic() - clock, 2),
@@ -122,8 +122,9 @@ class Run:
         self.journal = Journal(folder / "journal.jsonl")
         self._log = folder / "worker.log"
         self._limit: float = options.limit
-        self._every: bool = options.device == "all"
-        self._first = 0 if self._every else int(options.device)
+        device = options.device or ("all" if options.full else "0")
+        self._every = device == "all"
+        self._first = 0 if self._every else int(device)
         self._silent = 0.0
         self._printed = 0
         self._argv = [

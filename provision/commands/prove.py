@@ -56,7 +56,7 @@ def unchanged(request: SmokeRequest) -> SmokeSkipped | None:
     last = smoke.last_report(request.project, request.target.name)
     if last is None or changed_layers(last, request.layers, lock.digest):
         return None
-    return SmokeSkipped(request.target.name, last.started, len(last.failed))
+    return SmokeSkipped(request.target.name, last.started, len(last.failed) + len(last.missing))
 
 
 def prove(request: SmokeRequest, run: Run) -> SmokeResult:

@@ -46,6 +46,7 @@ def _both_devices_are_in(report: dict[str, Any], fault: Fault) -> None:
         assert "xe-lp" in each["reason"]
     works = [int("@" in name) for name, outcome in ready.items() if outcome == "passed"]
     assert [device["index"] for device in report["devices"]] == sorted(works)
+    assert report["device"] == (report["devices"][0] if 0 in works else {})
     broken = [each["finding"] for each in report["checks"] if each["finding"]]
     if fault.check == "device.ready@1" and fault.code == "op-fails":
         assert "on device 1" in broken[0]["evidence"]

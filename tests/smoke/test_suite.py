@@ -69,13 +69,15 @@ def _junit_says_the_same(path: Path, report: dict[str, Any]) -> None:
 
 def test_the_quick_suite_leaves_the_long_checks_out(suite: Suite) -> None:
     # A fault that ends the checks early keeps this short: without its device nothing else runs.
-    done, report = suite(accelerator="cuda")
+    # And a lock without accelerate does not leave the checks that need it out in silence.
+    done, report = suite(accelerator="cuda", packages={})
     assert done.returncode == 1
     assert report["suite"] == "quick"
     found = {check["id"]: check["finding"] for check in report["checks"]}
     assert "memory.leak" not in found
     reasons = {entry["id"]: entry["reason"] for entry in report["not_run"]}
     assert reasons["memory.leak"] == "only in the full suite"
+    assert reasons["offload.tied"] == "needs accelerate, which is not locked"
     assert set(found) | set(reasons) == check_ids()
     bad = {name: finding for name, finding in found.items() if finding}
     wrong = {name for name, finding in bad.items() if finding["code"] != "blocked"}
