@@ -1,7 +1,7 @@
 """The smoke suite: checks of a built environment, run by its own Python.
 
-It needs the standard library, pytest and torch, and imports nothing of the toolkit: the two
-exchange files only (``expect.json`` in, ``report.json`` out).
+It needs the standard library and torch, and brings its pytest along (`runner`). It imports nothing
+of the toolkit: the two exchange files only (``expect.json`` in, ``report.json`` out).
 
 Processes: ``run.py`` (the supervisor) starts ``worker.py``, which imports torch and runs the
 checks with pytest; they share a journal file. A check that needs a fresh process uses

@@ -1,45 +1,99 @@
-"""The parts of a check: its pytest mark, its measurements, and the limits on them."""
+"""The parts of a check: what it needs, its measurements, and the limits on them.
+
+Check files import no pytest: the children of the worker import them too, and get no pytest.
+"""
 
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import pytest
 
 from smoke.finding import fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import torch
+
     from smoke.expect import Expect
     from smoke.journal import Journal
 
+    # Each returns "" for yes, otherwise the reason why not, which the report shows.
+    When = Callable[[Expect], str]
+    Capability = Callable[[torch.device], str]
+
 # All other checks on the device are reported as blocked when this one fails.
 DEVICE = "device.ready"
+# The one check that is no test function: torch can end the process while it is imported, so the
+# worker does and journals this before pytest, whose collection imports torch.
+IMPORT = {
+    "id": "identity.import",
+    "title": "torch and the modules that extend it can be imported.",
+    "stands_for": "sd-scripts dies while it imports intel_extension_for_pytorch",
+}
 
 
-def always(_expect: Expect) -> bool:
+@dataclass(frozen=True)
+class Check:
+    """What the suite knows of a check; for the attributes see `check`."""
+
+    identifier: str
+    stands_for: str
+    when: When
+    needs: tuple[Capability, ...]
+    full: bool
+    advisory: bool
+
+
+def always(_expect: Expect) -> str:
     """Apply to every target."""
-    return True
+    return ""
+
+
+def on_gpu(expect: Expect) -> str:
+    """Apply to targets with a device besides the CPU."""
+    return "" if expect.on_gpu else "only for targets with a GPU"
+
+
+def needs_package(name: str) -> When:
+    """Apply to targets that lock a distribution of this normalised name."""
+
+    def when(expect: Expect) -> str:
+        return "" if expect.locks(name) else f"needs {name}, which is not locked"
+
+    return when
 
 
 def check(
     identifier: str,
     *,
     stands_for: str,
-    when: Callable[[Expect], bool] = always,
+    when: When = always,
+    needs: Sequence[Capability] = (),
     full: bool = False,
-) -> pytest.MarkDecorator:
+    advisory: bool = False,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Mark a function as a smoke check; its docstring says what it proves.
 
     Args:
         identifier: Stable id, ``area.name``: reports are compared by it.
         stands_for: The failure in the field that this check would have caught.
-        when: Whether it applies to a target. A check that applies passes or fails; none is skipped.
+        when: Why a target does not owe it, "" where it does. An owed check that neither passes nor
+            fails breaks the run; none is skipped.
+        needs: Capabilities of the device that it takes: each returns why the device lacks it, ""
+            where it is present. They are probed on the device, once in a run.
         full: Whether it belongs to the full suite only.
+        advisory: Whether its failure is a warning, which stops neither a build nor a proof.
     """
-    return pytest.mark.check(identifier, stands_for=stands_for, when=when, full=full)
+
+    def mark(function: Callable[..., None]) -> Callable[..., None]:
+        function.check = Check(  # type: ignore[attr-defined]
+            identifier, stands_for, when, tuple(needs), full, advisory
+        )
+        return function
+
+    return mark
 
 
 class Numbers:

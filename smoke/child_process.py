@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from smoke import lifetime
+from smoke import lifetime, patience
 from smoke.finding import Finding
 
 # Exit codes of processes that Windows ended; the texts are those of ntstatus.h.
@@ -100,6 +100,10 @@ def stop_group(leader: subprocess.Popen[bytes]) -> None:
     leader.wait()
 
 
+def alive() -> None:
+    """Report that a child is being waited for; the worker puts its journal in this place."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """The result of a function that was called in a fresh process.
@@ -123,7 +127,7 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
 
     Args:
         function: ``module:name``.
-        timeout: Seconds until the process is killed.
+        timeout: Seconds until the process is killed, unless it computes; see `patience`.
         arguments: Keyword arguments, JSON values.
     """
     # On Windows a killed process may hold its log open for a moment longer.
@@ -135,12 +139,11 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
         argv = [sys.executable, "-I", "-u", main, "--call", function, name]
         with (folder / "output.log").open("wb") as output:
             process = start(argv, output)
-            try:
-                code = process.wait(timeout)
-            except subprocess.TimeoutExpired:
+            code, seconds = patience.wait(process, timeout, alive)
+            if code is None:
                 process.kill()
                 process.wait()
-                return Answer(None, hung(timeout, step=function), _log(folder))
+                return Answer(None, hung(seconds, step=function), _log(folder))
         log, answer = _log(folder), folder / "answer.json"
         if code != 0 or not answer.exists():
             return Answer(None, died(code, log, step=function), log)

@@ -1,11 +1,11 @@
 """Reader of ``expect.json``: what the toolkit expects of the environment.
 
-The file is one JSON object: ``schema`` (the number `SCHEMA`) and every key of `RULES`. Types are
-there, meanings in `Expect`. ``forbid`` is a list of ``{"name", "reason"}``. Unknown and missing
-keys are refused, and all faults are reported together.
+The file is one JSON object: ``schema`` (the number `SCHEMA`), every key of `RULES`, and those of
+`OPTIONAL` that apply. Types are there, meanings in `Expect`. ``forbid`` is a list of ``{"name",
+"reason"}``. Unknown and missing keys are refused, and all faults are reported together.
 
 Schema 2 added ``intel_devices``, so that device names and ids have one source, the toolkit's
-catalog.
+catalog. Schema 3 added ``requirements``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-SCHEMA = 2
+SCHEMA = 3
 ACCELERATORS = ("cpu", "cuda", "xpu")
 ROTARY = ("half", "interleaved", "ipex-llm")
+VERDICTS = ("new-enough", "too-old", "unknown")
 
 
 class BadExpect(Exception):  # noqa: N818
@@ -41,6 +42,7 @@ class Expect:
         accelerator: ``cpu``, ``cuda`` or ``xpu``.
         python: ``major.minor`` of the interpreter.
         packages: Every locked distribution, normalised name to version.
+        requirements: Distributions that the spec names, normalised: its users import them.
         forbid: Distributions that must not be installed: name to reason.
         driver: Minimum driver version, as ``>=version``, or None.
         families: Hardware families that the target is for; empty means any.
@@ -51,12 +53,16 @@ class Expect:
         rotary: Kinds of rotary embedding to check: see `ROTARY`.
         speedup_over_cpu: Minimum ratio of training speed, device to CPU, or None.
         environment: Environment variables that the target sets.
+        driver_judgement: The toolkit's judgement of this machine's driver against ``driver``:
+            ``{"verdict": one of `VERDICTS`, "reason": text, "evidence": [text, ...]}``. None where
+            the toolkit did not see the machine, as in an image.
     """
 
     target: str
     accelerator: str
     python: str
     packages: Mapping[str, str]
+    requirements: tuple[str, ...]
     forbid: Mapping[str, str]
     driver: str | None
     families: tuple[str, ...]
@@ -65,6 +71,7 @@ class Expect:
     rotary: tuple[str, ...]
     speedup_over_cpu: float | None
     environment: Mapping[str, str]
+    driver_judgement: Mapping[str, Any] | None = None
 
     def locks(self, name: str) -> bool:
         """Return whether the lock holds a distribution of this normalised name."""
@@ -125,11 +132,22 @@ def _factor(value: object) -> bool:
     return value is None or (number and value > 0)  # type: ignore[operator]
 
 
+def _judgement(value: object) -> bool:
+    return value is None or (
+        isinstance(value, dict)
+        and set(value) == {"verdict", "reason", "evidence"}
+        and value["verdict"] in VERDICTS
+        and _text(value["reason"])
+        and _texts(value["evidence"])
+    )
+
+
 RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "target": (_text, "a name"),
     "accelerator": (lambda value: value in ACCELERATORS, f"one of {', '.join(ACCELERATORS)}"),
     "python": (_text, "major.minor, for instance 3.11"),
     "packages": (_table, "a table of name = version"),
+    "requirements": (_texts, "a list of names"),
     "forbid": (_reasons, "a list of {name, reason}"),
     "driver": (_floor, "null or '>=version'"),
     "families": (_texts, "a list of names"),
@@ -142,6 +160,9 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "speedup_over_cpu": (_factor, "null or a number above 0"),
     "environment": (_table, "a table of name = text"),
 }
+OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "driver_judgement": (_judgement, "null or a table of verdict, reason and evidence"),
+}
 
 
 def _faults(data: object) -> list[str]:
@@ -149,11 +170,12 @@ def _faults(data: object) -> list[str]:
         return ["not a JSON object"]
     if data.get("schema") != SCHEMA:
         return [f"schema: {data.get('schema')!r}, this suite reads {SCHEMA}"]
-    unknown = [f"{key}: unknown key" for key in sorted(set(data) - set(RULES) - {"schema"})]
+    rules = RULES | OPTIONAL
+    unknown = [f"{key}: unknown key" for key in sorted(set(data) - set(rules) - {"schema"})]
     missing = [f"{key}: missing" for key in RULES if key not in data]
     wrong = [
         f"{key}: {data[key]!r:.80} is not {words}"
-        for key, (holds, words) in RULES.items()
+        for key, (holds, words) in rules.items()
         if key in data and not holds(data[key])
     ]
     return unknown + missing + wrong
@@ -171,8 +193,8 @@ def read(path: Path) -> Expect:
         raise BadExpect(path, [str(error)]) from error
     if faults := _faults(data):
         raise BadExpect(path, faults)
-    values = {field.name: data[field.name] for field in fields(Expect)}
+    values = {field.name: data[field.name] for field in fields(Expect) if field.name in data}
     values["forbid"] = {item["name"]: item["reason"] for item in data["forbid"]}
-    for key in ("families", "fused_ops", "rotary"):
+    for key in ("requirements", "families", "fused_ops", "rotary"):
         values[key] = tuple(data[key])
     return Expect(**values)

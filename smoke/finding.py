@@ -46,15 +46,21 @@ class CheckFailed(Exception):  # noqa: N818 - it is an outcome, not an error of 
 
 
 def fail(
-    code: str, symptom: str, *, cause: str, remedy: str, evidence: Iterable[object]
+    code: str,
+    symptom: str,
+    *,
+    cause: str,
+    remedy: str,
+    evidence: Iterable[object],
+    level: str = "error",
 ) -> NoReturn:
-    """End the running check with a finding.
+    """End the running check with a finding; one of level ``warning`` stops nothing.
 
     Raises:
         CheckFailed: Always.
     """
     facts = tuple(str(fact) for fact in evidence)
-    raise CheckFailed(Finding(code, symptom, cause, remedy, facts))
+    raise CheckFailed(Finding(code, symptom, cause, remedy, facts, level))
 
 
 def explain(error: BaseException, *, code: str = "op-fails") -> Finding:

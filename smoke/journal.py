@@ -5,10 +5,15 @@ adds the result of a check whose worker died. A fresh worker skips the checks th
 Events, by their key:
 
 ``torch``   version of torch, as imported.
-``device``  the facts that the device reports.
+``count``   how many devices there are.
+``device``  the facts that a device reports, with its number.
 ``start``   a check begins: its id, title and what it stands for.
 ``step``    the next operation of the running check.
+``alive``   the running check waits for a process that it started.
 ``result``  a check has ended: one entry of the report.
+``owed``      the headlines of all checks that a worker is to run, with those that have ended.
+``not_owed``  the other checks that it has collected, each with the reason.
+``excused``   a check whose device lacks what it needs, with the reason: it has ended.
 ``broken``  why the suite itself can't go on.
 """
 
@@ -56,6 +61,11 @@ class Journal:
         """Return the results so far, in the order in which the checks ended."""
         return [event["result"] for event in self.events() if "result" in event]
 
+    def ended(self) -> set[str]:
+        """Return the ids of the checks that need no worker any more."""
+        excused = [entry for event in self.events() for entry in event.get("excused", ())]
+        return {entry["id"] for entry in (*self.results(), *excused)}
+
     def last(self, key: str) -> Any:  # noqa: ANN401 - events hold plain JSON of any shape
         """Return the value of the last event with this key, or None."""
         return next((event[key] for event in reversed(self.events()) if key in event), None)
@@ -64,7 +74,7 @@ class Journal:
         """Return the check that has started and not ended, or None."""
         step = None
         for event in reversed(self.events()):
-            if "result" in event:
+            if "result" in event or "excused" in event:
                 return None
             if "start" in event:
                 return Running(event["start"], time.time() - event["at"], step)

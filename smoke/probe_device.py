@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from smoke.checks import Numbers
 
 NODES = {"cuda": "/dev/nvidia[0-9]*", "xpu": "/dev/dri/renderD*"}
+WSL = "/dev/dxg"  # the one door to every GPU there; WSL has no driver for a GPU of its own
+
+
+# By the maker: the driver is Windows', and only Intel has a part of it inside of WSL.
+IN_WSL = {
+    "cuda": "update NVIDIA's driver in Windows, then `wsl --update` and `wsl --shutdown`",
+    "xpu": "update Intel's driver in Windows, then `wsl --update` and `wsl --shutdown`; "
+    "install libze1 and libze-intel-gpu1 in WSL",
+}
 
 
 def probe_device(accelerator: str, numbers: Numbers) -> torch.device:
@@ -73,7 +82,7 @@ def _reason(
 ) -> tuple[str, str, str]:
     """Return code, cause and remedy for a device that torch does not find."""
     # CUDA's runtime reports an insufficient driver where there is none, too.
-    if "too old" in message or ("driver version is insufficient" in message and driver):
+    if "too old" in message or ("driver version is insufficient" in message and (driver or nodes)):
         return "driver-too-old", "the driver is older than this build needs", "upgrade the driver"
     closed = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
     if closed and len(closed) == len(nodes):
@@ -82,7 +91,14 @@ def _reason(
             f"this user may not open {closed[0]}",
             "add the user to the group that owns it (render or video), then log in again",
         )
-    if accelerator == "cuda" and driver is None:
+    if not nodes and os.path.exists(WSL):  # noqa: PTH110
+        return (
+            "driver-missing",
+            f"WSL offers its GPU by {WSL}, and no library of this system found a device there",
+            IN_WSL[accelerator],
+        )
+    # Containers can hide NVML, and with it the version, from a driver that is loaded.
+    if accelerator == "cuda" and driver is None and not nodes:
         return "driver-missing", "no NVIDIA driver is loaded", "install the NVIDIA driver"
     if accelerator == "xpu" and not nodes and os.name == "posix":
         return (

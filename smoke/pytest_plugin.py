@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from smoke.checks import DEVICE, Numbers
+from smoke.check_files import is_on_device, on
+from smoke.checks import DEVICE, Check, Numbers
 from smoke.finding import CheckFailed, Finding, explain
+from smoke.owed import not_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -16,23 +19,18 @@ if TYPE_CHECKING:
 
     import torch
 
+    from smoke.checks import Capability
     from smoke.expect import Expect
     from smoke.journal import Journal
+    from smoke.owed import Plan
 
 
-def mark_of(item: pytest.Function) -> pytest.Mark:
-    """Return the mark that makes a function a check."""
-    mark = item.get_closest_marker("check")
-    if mark is None:
+def check_of(item: pytest.Function) -> Check:
+    """Return what makes a function a check."""
+    found = getattr(item.function, "check", None)
+    if not isinstance(found, Check):
         raise pytest.UsageError(f"{item.nodeid} is not marked as a check")
-    return mark
-
-
-def headline(item: pytest.Function) -> dict[str, str]:
-    """Return id, title, and the failure in the field that a check stands for."""
-    mark = mark_of(item)
-    title = (item.function.__doc__ or "").strip().splitlines()[0]
-    return {"id": mark.args[0], "title": title, "stands_for": mark.kwargs["stands_for"]}
+    return found
 
 
 class Suite:
@@ -40,7 +38,6 @@ class Suite:
 
     Attributes:
         known: Ids of all collected checks.
-        unfit: Ids that were asked for by name and do not apply to the target.
     """
 
     def __init__(
@@ -48,20 +45,21 @@ class Suite:
         expect: Expect,
         journal: Journal,
         around: Callable[[], AbstractContextManager[None]],
+        plan: Plan,
         *,
-        full: bool,
-        only: tuple[str, ...] = (),
+        other: bool = False,
     ) -> None:
         self._expect = expect
         self._journal = journal
         self._around = around
-        self._full = full
-        self._only = frozenset(only)
+        self._plan = plan
+        self._index = plan.devices[0]
+        self._other = other
         self._numbers = Numbers(journal)
         self._error: BaseException | None = None
         self._started = 0.0
+        self._lacking: dict[Capability, str] = {}
         self.known: set[str] = set()
-        self.unfit: set[str] = set()
 
     @pytest.fixture
     def expect(self) -> Expect:
@@ -87,37 +85,94 @@ class Suite:
         """
         from smoke import device
 
-        cause = self._outcome(DEVICE)
+        cause = self._outcome(on(DEVICE, self._index))
         if cause and self._expect.on_gpu:
             raise CheckFailed(blocked(cause))
-        return device.of(self._expect.accelerator)
+        chosen = device.of(self._expect.accelerator)
+        if chosen.index:  # programs name the type only: `torch.device("xpu")` is the current one
+            device.backend(chosen).set_device(chosen)
+        return chosen
 
     def _outcome(self, identifier: str) -> dict[str, Any] | None:
         """Return the finding of an earlier check that failed."""
-        results = {result["id"]: result for result in self._journal.results()}
-        return results.get(identifier, {}).get("finding")
+        failed = [each for each in self._journal.results() if each["outcome"] == "failed"]
+        return {result["id"]: result["finding"] for result in failed}.get(identifier)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Function]) -> None:
-        """Keep the checks that apply and have no result yet."""
-        done = {result["id"] for result in self._journal.results()}
-        marks = {item: mark_of(item) for item in items}
-        self.known = {mark.args[0] for mark in marks.values()}
-        chosen = {item: mark for item, mark in marks.items() if self._chosen(mark)}
-        fit = {item for item, mark in chosen.items() if mark.kwargs["when"](self._expect)}
-        self.unfit = {mark.args[0] for item, mark in chosen.items() if item not in fit} & self._only
-        items[:] = [item for item in items if item in fit and marks[item].args[0] not in done]
+        """Journal which checks are owed, and keep those of them that have not ended yet."""
+        if self._other:
+            items[:] = [item for item in items if _is_on_device(item)]
+        reasons = {item: self._reason(check_of(item)) for item in items}
+        heads = {item: self._headline(item) for item in items}
+        self.known = {check_of(item).identifier for item in items}
+        self._journal.write(
+            owed=[heads[item] for item in items if not reasons[item]],
+            not_owed=[
+                not_run(heads[item], reason, owed=False)
+                for item, reason in reasons.items()
+                if reason
+            ],
+        )
+        done = self._journal.ended()
+        items[:] = [item for item in items if not reasons[item] and heads[item]["id"] not in done]
 
-    def _chosen(self, mark: pytest.Mark) -> bool:
-        if self._only:
-            return mark.args[0] in self._only
-        return self._full or not mark.kwargs["full"]
+    def _headline(self, item: pytest.Function) -> dict[str, str]:
+        """Return id, title, and the failure in the field that a check stands for."""
+        check = check_of(item)
+        title = (item.function.__doc__ or "").strip().splitlines()[0]
+        identifier = on(check.identifier, self._index) if _is_on_device(item) else check.identifier
+        return {"id": identifier, "title": title, "stands_for": check.stands_for}
+
+    def _reason(self, check: Check) -> str:
+        """Return why this run does not owe a check, "" where it does."""
+        left_out = self._plan.leaves_out(check.identifier, full=check.full)
+        return left_out or check.when(self._expect)
 
     def pytest_runtest_setup(self, item: pytest.Function) -> None:
-        """Journal the start of a check."""
+        """Journal the start of a check; skip it where the device lacks what it needs."""
         self._numbers = Numbers(self._journal)
         self._error = None
         self._started = time.monotonic()
-        self._journal.write(start=headline(item))
+        self._journal.write(start=self._headline(item))
+        needs = check_of(item).needs
+        if self._other and self._expect.on_gpu:
+            needs = (self._is_supported, *needs)
+        if reason := self._lacks(needs):
+            self._journal.write(excused=[not_run(self._headline(item), reason, owed=False)])
+            pytest.skip(reason)
+
+    def _lacks(self, needs: tuple[Capability, ...]) -> str:
+        """Return what the device lacks of the capabilities, "" where it has all.
+
+        Probed only now, when `device.ready` has passed: a probe can hang or end the process, which
+        must neither hide that check nor count for another one than this.
+        """
+        if not needs or (self._expect.on_gpu and self._outcome(on(DEVICE, self._index))):
+            return ""
+        return next(filter(None, map(self._probe, needs)), "")
+
+    def _is_supported(self, device: torch.device) -> str:
+        """Return why a further device is not meant by the target: an integrated GPU, for one."""
+        from smoke.test_device import test_family
+
+        try:
+            test_family(device, self._expect)
+        except CheckFailed as verdict:
+            # Of an unknown one nobody can say that it is not meant.
+            return verdict.finding.symptom if verdict.finding.level == "error" else ""
+        return ""
+
+    def _probe(self, capability: Capability) -> str:
+        from smoke import device
+
+        if capability not in self._lacking:
+            name = getattr(capability, "__name__", repr(capability))
+            self._journal.write(step=f"probe {name}")
+            try:
+                self._lacking[capability] = capability(device.of(self._expect.accelerator))
+            except Exception:  # noqa: BLE001 - a broken probe excuses nothing: the check runs
+                self._lacking[capability] = ""
+        return self._lacking[capability]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
@@ -136,24 +191,33 @@ class Suite:
         report = yield
         if call.excinfo and self._error is None:
             self._error = call.excinfo.value
-        if call.when == "teardown":
+        if call.when == "teardown" and self._headline(item)["id"] not in self._journal.ended():
             self._journal.write(result=self._result(item))
         return report
 
     def _result(self, item: pytest.Function) -> dict[str, Any]:
-        finding = explain(self._error).as_json() if self._error else None
+        finding = explain(self._error) if self._error else None
+        if finding and self._index and _is_on_device(item):
+            finding = replace(finding, evidence=(*finding.evidence, f"on device {self._index}"))
+        if finding and finding.level == "error" and check_of(item).advisory:
+            finding = replace(finding, level="warning")
+        bad = "warned" if finding and finding.level == "warning" else "failed"
         return {
-            **headline(item),
-            "outcome": "failed" if finding else "passed",
+            **self._headline(item),
+            "outcome": bad if finding else "passed",
             "seconds": round(time.monotonic() - self._started, 3),
             "numbers": self._numbers.values,
-            "finding": finding,
+            "finding": finding.as_json() if finding else None,
         }
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Journal that the suite is broken where a check file can't be imported."""
         if report.failed:
             self._journal.write(broken=f"{report.nodeid}: {report.longreprtext[-500:]}")
+
+
+def _is_on_device(item: pytest.Function) -> bool:
+    return is_on_device(check_of(item).identifier, item.fixturenames)
 
 
 def blocked(cause: dict[str, Any]) -> Finding:

@@ -17,20 +17,38 @@ SCHEMA = 1
 
 
 def compose(
-    expect: Expect, journal: Journal, *, full: bool, python: str, started: str, seconds: float
+    expect: Expect,
+    journal: Journal,
+    *,
+    full: bool,
+    first: int,
+    python: str,
+    started: str,
+    seconds: float,
+    not_run: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return the report of a finished run."""
+    """Return the report of a finished run; ``first`` is the number of its first device."""
+    found = devices(journal)
     return {
         "schema": SCHEMA,
         "suite": "full" if full else "quick",
         "target": expect.target,
         "python": python,
         "torch": journal.last("torch"),
-        "device": journal.last("device") or {},
+        "device": next((facts for facts in found if facts["index"] == first), {}),
         "started": started,
         "seconds": seconds,
         "checks": journal.results(),
+        "not_run": not_run,
+        "devices": found,
     }
+
+
+def devices(journal: Journal) -> list[dict[str, Any]]:
+    """Return the facts of each device that computes, by its number."""
+    found = {event["device"]["index"]: event["device"] for event in journal.events()
+             if "device" in event}  # fmt: skip
+    return [found[index] for index in sorted(found)]
 
 
 def failed(running: Running, finding: Finding) -> dict[str, Any]:
@@ -63,8 +81,18 @@ def junit(document: dict[str, Any]) -> str:
     """Return the report as JUnit XML, for build servers."""
     checks = document["checks"]
     bad = sum(entry["outcome"] == "failed" for entry in checks)
-    counts = {"tests": str(len(checks)), "failures": str(bad)}
+    missing = [entry["owed"] for entry in document["not_run"]]
+    counts = {
+        "tests": str(len(checks) + len(missing)),
+        "failures": str(bad),
+        "errors": str(missing.count(True)),
+        "skipped": str(missing.count(False)),
+    }
     suite = ET.Element("testsuite", {"name": f"smoke {document['target']}", **counts})
+    for entry in document["not_run"]:
+        area, _, name = entry["id"].partition(".")
+        case = ET.SubElement(suite, "testcase", classname=area, name=name, time="0")
+        ET.SubElement(case, "error" if entry["owed"] else "skipped", message=entry["reason"])
     for entry in checks:
         area, _, name = entry["id"].partition(".")
         seconds = str(entry["seconds"])
@@ -72,5 +100,8 @@ def junit(document: dict[str, Any]) -> str:
         if finding := entry["finding"]:
             text = "\n".join([finding["cause"], finding["remedy"], *finding["evidence"]])
             message = f"{finding['code']}: {finding['symptom']}"
-            ET.SubElement(case, "failure", type=finding["code"], message=message).text = text
+            if entry["outcome"] == "failed":
+                ET.SubElement(case, "failure", type=finding["code"], message=message).text = text
+            else:  # JUnit knows no warning
+                ET.SubElement(case, "system-out").text = f"{message}\n{text}"
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -3,7 +3,8 @@
 The checks run in a worker process. When it dies or hangs, the running check fails with that as its
 finding, and a fresh worker continues with the rest. This process never imports torch: a driver that
 crashes or hangs must not take the report with it.
-Exit codes: 0 all passed, 1 some failed, 2 bad expectation or usage, 3 the suite itself broke.
+Exit codes: 0 every owed check passed or warned, 1 some failed, 2 bad expectation or usage, 3 the
+suite itself broke, or an owed check was not run.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True
 
-from smoke import child_process, report  # noqa: E402
+from smoke import child_process, patience, report  # noqa: E402
 from smoke import expect as expectation  # noqa: E402 - the path comes first
+from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
+from smoke.owed import Plan, missing  # noqa: E402
 
 WORKER = HERE / "worker.py"
-# Exit codes of pytest: all passed, some failed; no check collected. The last is no error where a
-# worker died before: its check can have been the only one left.
-ENDED_WELL, NOTHING_LEFT = (0, 1), 5
-TICK = 0.05  # seconds between two looks at the worker; short next to any check, cheap to do
+# Exit codes of pytest: all passed, some failed, no check left. The last is no error by itself: a
+# worker that died can have had the last one. What is owed and was not run is looked up afterwards.
+ENDED_WELL = (0, 1, 5)
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -46,10 +48,31 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "--only", action="append", default=[], metavar="ID", help="run this check; can be repeated"
     )
     parser.add_argument(
-        "--limit", type=float, default=120.0, help="seconds of silence until a check counts as hung"
+        "--limit",
+        type=float,
+        default=120.0,
+        help="seconds of silence until a check counts as hung, unless it computes",
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
+    parser.add_argument(
+        "--device",
+        type=_device,
+        metavar="N",
+        help="number of the device, as torch counts, or `all`: the default of --full",
+    )
+    parser.add_argument(
+        "--runner",
+        type=Path,
+        metavar="DIR",
+        help="take pytest from this folder, not from the environment",
+    )
     return parser.parse_args(argv)
+
+
+def _device(word: str) -> str:
+    if word != "all" and not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"{word!r} is neither a number nor `all`")
+    return word
 
 
 def main(argv: list[str], *, worker: Path = WORKER) -> int:
@@ -68,9 +91,15 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
             expect,
             run.journal,
             full=options.full,
+            first=run.devices[0],
             python=platform.python_version(),
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
             seconds=round(time.monotonic() - clock, 2),
+            not_run=missing(
+                run.journal,
+                declared(check_files()),
+                Plan(options.full, frozenset(options.only), run.devices),
+            ),
         )
     report.write(options.report, json.dumps(document, indent=1) + "\n")
     if options.junit:
@@ -78,7 +107,12 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
     if broken:
         print(f"smoke: {broken}", file=sys.stderr)  # noqa: T201
         return 3
-    return int(any(entry["outcome"] != "passed" for entry in document["checks"]))
+    if any(entry["outcome"] == "failed" for entry in document["checks"]):
+        return 1
+    if owed := [entry["id"] for entry in document["not_run"] if entry["owed"]]:
+        print(f"smoke: owed and not run: {', '.join(owed)}", file=sys.stderr)  # noqa: T201
+        return 3
+    return 0
 
 
 class Run:
@@ -88,42 +122,61 @@ class Run:
         self.journal = Journal(folder / "journal.jsonl")
         self._log = folder / "worker.log"
         self._limit: float = options.limit
+        device = options.device or ("all" if options.full else "0")
+        self._every = device == "all"
+        self._first = 0 if self._every else int(device)
+        self._silent = 0.0
         self._printed = 0
-        self._ended_well: tuple[int, ...] = ENDED_WELL
         self._argv = [
             *(sys.executable, "-I", "-u", str(worker)),
             *(str(options.expect), str(self.journal.path)),
             *(["--full"] if options.full else []),
             *(part for name in options.only for part in ("--only", name)),
+            *(["--runner", str(options.runner)] if options.runner else []),
         ]
 
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """The numbers of the devices that are to be checked, as far as they are known yet."""
+        count = self.journal.last("count") if self._every else None
+        return (self._first, *range(1, count or 1))
+
     def to_the_end(self) -> str | None:
-        """Start workers until one has finished; return why the suite broke, None if it did not."""
+        """Check one device after the other; return why the suite broke, None if it did not."""
+        if broken := self._one_device(self._first, []):
+            return broken
+        # Each in a process of its own: a driver that fails on one device spoils its process.
+        return next(
+            filter(None, (self._one_device(n, ["--other"]) for n in self.devices[1:])), None
+        )
+
+    def _one_device(self, index: int, options: list[str]) -> str | None:
+        """Start workers until one has finished."""
+        argv = [*self._argv, "--device", str(index), *options]
         while True:
-            code = self._one_worker()
+            code = self._one_worker(argv)
             running = self.journal.running()
             if running is None:
                 return self._broken(code)
             finding = (
-                child_process.hung(self._limit, step=running.step)
+                child_process.hung(self._silent, step=running.step)
                 if code is None
                 else child_process.died(code, self._output(), step=running.step)
             )
             self.journal.write(result=report.failed(running, finding))
-            self._ended_well = (*ENDED_WELL, NOTHING_LEFT)
             self._print_results()
 
     def _broken(self, code: int | None) -> str | None:
         if reason := self.journal.last("broken"):
             return str(reason)
-        if code not in self._ended_well:
+        if code not in ENDED_WELL:
             return f"the worker ended with {code}:\n{self._output()[-800:]}"
         return None if self.journal.results() else "no check was run"
 
-    def _one_worker(self) -> int | None:
+    def _one_worker(self, argv: list[str]) -> int | None:
         """Run one worker; return its exit status, or None when it was killed at the time limit."""
         with self._log.open("wb") as output:
-            child = child_process.start(self._argv, output, leader=True)
+            child = child_process.start(argv, output, leader=True)
             try:
                 return self._watch(child)
             finally:
@@ -131,16 +184,18 @@ class Run:
 
     def _watch(self, child: subprocess.Popen[bytes]) -> int | None:
         # The limit is on silence: a slow check that journals its steps is not hung.
-        size, changed = -1, time.monotonic()
+        size, patient = -1, patience.Patience(child, self._limit)
         while True:
             try:
-                return child.wait(TICK)
+                return child.wait(patience.TICK)
             except subprocess.TimeoutExpired:
                 pass
             if (now := self.journal.size()) != size:
-                size, changed = now, time.monotonic()
+                size = now
+                patient.restart()
                 self._print_results()
-            elif time.monotonic() - changed > self._limit:
+            elif patient.exhausted:
+                self._silent = patient.silent
                 return None
 
     def _print_results(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import distributed
 
-from smoke import child_process
+from smoke import capabilities, child_process
 from smoke import device as devices
 from smoke.checks import check
 from smoke.finding import CheckFailed, fail
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from smoke.checks import Numbers
-    from smoke.expect import Expect
-
-BACKENDS = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl"}
 
 
 @check(
-    "collective.sum", stands_for="NCCL, oneCCL or Gloo is missing or of another version", full=True
+    "collective.sum",
+    stands_for="NCCL, oneCCL or Gloo is missing or of another version",
+    needs=(capabilities.collectives,),
+    full=True,
 )
-def test_sum(expect: Expect, device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
+def test_sum(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     """Two processes (one, where there is one device) all-reduce their tensors to the same sum."""
     if not distributed.is_available():
         fail(
@@ -35,14 +35,15 @@ def test_sum(expect: Expect, device: torch.device, numbers: Numbers, tmp_path: P
             remedy="build the environment again from its lock",
             evidence=[f"torch {torch.__version__}"],
         )
-    module = devices.backend(device)
-    size = 2 if module is None else min(2, module.device_count())
+    # A second device of another model is none that works with the first.
+    ranks = [device] * 2 if device.type == "cpu" else _named(device, devices.alike(device)[:2])
+    size = len(ranks)
     numbers.record("processes", size, "count")
 
     def rank(number: int) -> child_process.Answer:
         return child_process.call(
             "smoke.test_collective:add_up",
-            accelerator=expect.accelerator,
+            device=str(ranks[number]),
             rank=number,
             size=size,
             store=(tmp_path / "store").as_uri(),
@@ -54,13 +55,17 @@ def test_sum(expect: Expect, device: torch.device, numbers: Numbers, tmp_path: P
             _judge(answer, size)
 
 
-def add_up(accelerator: str, rank: int, size: int, store: str) -> list[float]:
-    """Run as one rank: contribute rank + 1, return the sum over all ranks."""
-    device = torch.device("cpu") if accelerator == "cpu" else torch.device(accelerator, rank)
+def _named(device: torch.device, numbers: list[int]) -> list[torch.device]:
+    return [torch.device(device.type, number) for number in numbers]
+
+
+def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
+    """Run as one rank on its own device: contribute rank + 1, return the sum over all ranks."""
+    own = torch.device(device)
     distributed.init_process_group(
-        BACKENDS[accelerator], init_method=store, rank=rank, world_size=size
+        capabilities.backend(own), init_method=store, rank=rank, world_size=size
     )
-    tensor = torch.full((5,), float(rank + 1), device=device)
+    tensor = torch.full((5,), float(rank + 1), device=own)
     distributed.all_reduce(tensor)
     distributed.destroy_process_group()
     return [float(each) for each in tensor.cpu()]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING
 
 import torch
 
-from smoke import reference
+from smoke import capabilities, reference
 from smoke.checks import check
 from smoke.finding import fail
 
@@ -24,12 +23,10 @@ if TYPE_CHECKING:
 TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "triton-windows", "triton-rocm")
 
 
-def can_compile(expect: Expect) -> bool:
-    """Apply where a back end is promised: Triton in the lock, or a C++ compiler beside the CPU."""
-    if expect.on_gpu:
-        return any(expect.locks(name) for name in TRITON)
-    compilers = ("g++", "clang++")
-    return os.name == "posix" and any(map(shutil.which, compilers))
+def can_compile(expect: Expect) -> str:
+    """Apply where a back end is promised: Triton in the lock of a GPU; the CPU needs none."""
+    locked = not expect.on_gpu or any(map(expect.locks, TRITON))
+    return "" if locked else "needs Triton, which is not locked"
 
 
 def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
@@ -41,6 +38,7 @@ def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
     "compile.mul_add",
     stands_for="torch.compile fails: no C++ compiler, no Triton, or one of another version",
     when=can_compile,
+    needs=(capabilities.triton, capabilities.compiler),
     full=True,
 )
 def test_mul_add(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from smoke import cuda_code, intel_device, reference
 from smoke import device as devices
-from smoke import driver_version, intel_device, reference
-from smoke.checks import DEVICE, check
+from smoke.checks import DEVICE, check, on_gpu
 from smoke.finding import fail
 from smoke.probe_device import probe_device
 
@@ -19,18 +19,24 @@ if TYPE_CHECKING:
     from smoke.expect import Expect
     from smoke.journal import Journal
 
+# In an image, for instance: it was made on another machine than it runs on.
+NOT_JUDGED = {"verdict": "unknown", "reason": "the machine was not read", "evidence": ()}
 
-def on_gpu(expect: Expect) -> bool:
-    """Apply to targets with a device besides the CPU."""
-    return expect.on_gpu
+
+def has_floor(expect: Expect) -> str:
+    """Apply to targets that need a minimum driver."""
+    return on_gpu(expect) or ("" if expect.driver else "the spec names no minimum driver")
 
 
 @check(DEVICE, stands_for="is_available() is true while every operation fails")
 def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
     """The device is present and computes: a product of ones has the right sum."""
+    # Before anything can fail: the other devices are checked although this one is broken.
+    with contextlib.suppress(Exception):
+        journal.write(count=devices.count(expect.accelerator))
     device = probe_device(expect.accelerator, numbers)
     facts = devices.facts(device)
-    journal.write(device=facts)
+    journal.write(device={**facts, "index": devices.number()})
     numbers.record("count", facts["count"], "count")
     if "memory" in facts:
         numbers.record("memory", facts["memory"] / 2**30, "GiB")
@@ -57,7 +63,7 @@ def test_gradient(device: torch.device, numbers: Numbers) -> None:
     right = _gradient(images.double())
     found = _gradient(images.to(device))
     # cuDNN multiplies in TF32, whose mantissa has ten bits, unless a program forbids it.
-    limit = 5e-3 if device.type == "cuda" else 1e-5
+    limit = 5e-3 if devices.kind(device) == "cuda" else 1e-5
     numbers.within("gradient", reference.error(found, right), limit)
 
 
@@ -74,38 +80,44 @@ def _gradient(images: torch.Tensor) -> torch.Tensor:
 
 @check("device.family", stands_for="an integrated GPU taken for the Arc beside it", when=on_gpu)
 def test_family(device: torch.device, expect: Expect) -> None:
-    """The first device is of a family that the target is for."""
+    """The device is of a family that the target is for, by its id or else by its name."""
     facts = devices.facts(device)
-    if device.type == "cuda":
+    if devices.kind(device) == "cuda":
         _has_kernels(facts)
         return
     number = devices.device_id(device)
     found = intel_device.families(expect.intel_devices, facts["name"], number)
-    # No family: the catalog does not know the device. Several: its name is sold in all of them.
-    # Neither proves that the target does not fit.
-    if expect.families and found and not found & set(expect.families):
-        family, fit = " or ".join(sorted(found)), ", ".join(expect.families)
+    evidence = [f"device id = {number}", *(f"{key} = {value}" for key, value in facts.items())]
+    fit = ", ".join(expect.families)
+    if expect.families and not found:
+        fail(
+            "device-unknown",
+            f"{facts['name']} is not in the device list; the target is for {fit}",
+            cause="the device is newer than the list, or its driver gives it no name of its own",
+            remedy="`provision detect` reads the device id from the system; "
+            "`provision update` refreshes the list",
+            evidence=evidence,
+            level="warning",
+        )
+    # Several families: the name is sold in all of them, so one that fits is enough.
+    if expect.families and not found & set(expect.families):
         fail(
             "device-unsupported",
-            f"{facts['name']} is of family {family}, the target is for {fit}",
+            f"{facts['name']} is of family {' or '.join(sorted(found))}, the target is for {fit}",
             cause="another device comes first, or this machine needs another target",
             remedy="`provision detect` names the target; ONEAPI_DEVICE_SELECTOR selects the device",
-            evidence=[
-                f"device id = {number}",
-                *(f"{key} = {value}" for key, value in facts.items()),
-            ],
+            evidence=evidence,
         )
 
 
 def _has_kernels(facts: dict[str, Any]) -> None:
     """Fail the check if this build has no code that the GPU can run."""
     built = torch.cuda.get_arch_list()
-    major = facts["capability"][3:-1]
-    if not any(re.fullmatch(rf"(sm|compute)_{major}\d[a-z]?", arch) for arch in built):
+    if built and not any(cuda_code.runs(code, facts["capability"]) for code in built):
         fail(
             "unsupported-gpu-architecture",
             f"{facts['name']} is {facts['capability']}; this torch is built for {' '.join(built)}",
-            cause="the wheel holds no kernels for this generation of GPU",
+            cause="the wheel holds neither kernels nor PTX that this GPU can run",
             remedy="choose a target whose torch still builds for this GPU",
             evidence=[facts["capability"], *built],
         )
@@ -114,27 +126,31 @@ def _has_kernels(facts: dict[str, Any]) -> None:
 @check(
     "device.driver",
     stands_for="a driver update that breaks programs without a message",
-    when=lambda expect: expect.on_gpu and expect.driver is not None,
+    when=has_floor,
 )
 def test_driver(device: torch.device, expect: Expect) -> None:
-    """The driver is as new as the target needs."""
-    found = devices.facts(device)["driver"]
-    floor = str(expect.driver)
-    enough = driver_version.reaches(found, floor) if found else False
-    evidence = [f"driver {found}", f"needed {floor}"]
-    if enough is None:
-        fail(
-            "driver-not-comparable",
-            f"the device's driver is {found}, which can't be compared with {floor}",
-            cause="the minimum names a release of Intel's driver, the device reports a build",
-            remedy="give the minimum with its build, for instance >=24.39.31294",
-            evidence=evidence,
-        )
-    if not enough:
+    """The driver is as new as the target needs, by what the toolkit read of this machine.
+
+    torch shows another number than the driver's packages and Windows do, and IPEX 2.1.10 none, so
+    its version is evidence only.
+    """
+    judged = expect.driver_judgement or NOT_JUDGED
+    reported = devices.facts(device)["driver"]
+    evidence = [*judged["evidence"], f"torch reports driver {reported or 'of unknown version'}"]
+    if judged["verdict"] == "too-old":
         fail(
             "driver-too-old",
-            f"the driver is {found}, the target needs {floor}",
+            f"the driver is too old: {judged['reason']}",
             cause="this stack's runtime calls functions that an older driver lacks",
-            remedy="upgrade the driver",
+            remedy=f"install a driver {expect.driver}; in WSL it is the driver of Windows",
             evidence=evidence,
+        )
+    if judged["verdict"] == "unknown":
+        fail(
+            "driver-unknown",
+            f"whether the driver is {expect.driver} is unknown: {judged['reason']}",
+            cause="the driver's version is hidden, or its number is not in the catalog",
+            remedy="compare it by hand with the requirement; `provision detect` shows both",
+            evidence=evidence,
+            level="warning",
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from smoke import PATH_AT_START
 from smoke.checks import check
 from smoke.finding import fail
+from smoke.requirements import normal
 
 if TYPE_CHECKING:
     from smoke.checks import Numbers
@@ -27,17 +28,12 @@ IPEX = "intel-extension-for-pytorch"
 CONTESTED = ("torch", "triton", "torchvision", "torchaudio", "intel_extension_for_pytorch")
 
 
-def _normal(name: str) -> str:
-    """Return a distribution's name as indexes compare it (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def installed() -> dict[str, set[str]]:
     """Return every installed distribution with its versions: two, where an old one was left."""
     found: dict[str, set[str]] = {}
     for distribution in metadata.distributions():
         if name := distribution.metadata["Name"]:
-            found.setdefault(_normal(name), set()).add(distribution.version)
+            found.setdefault(normal(name), set()).add(distribution.version)
     return found
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from smoke import reference
-from smoke.checks import check
+from smoke.checks import check, needs_package
 from smoke.finding import fail
 
 if TYPE_CHECKING:
@@ -22,10 +22,22 @@ SEED = "Langchain-Chatchat with ipex-llm on Arc: ChatGLM2's rotary embedding"
 IPEX = "intel-extension-for-pytorch"
 
 
+def has_cpu_ipex(expect: Expect) -> str:
+    """Apply to targets that lock IPEX for the CPU."""
+    if expect.on_gpu:
+        return "only for targets without a GPU"
+    return needs_package(IPEX)(expect)
+
+
+def has_ipex_llm(expect: Expect) -> str:
+    """Apply to targets whose spec names the rotation of ipex-llm."""
+    return "" if "ipex-llm" in expect.rotary else "the spec does not name the rotation of ipex-llm"
+
+
 @check(
     "rotary.ipex",
     stands_for="IPEX's own rotary embedding, called with the wrong pairing",
-    when=lambda expect: expect.locks(IPEX) and not expect.on_gpu,
+    when=has_cpu_ipex,
 )
 def test_ipex(numbers: Numbers) -> None:
     """IPEX's rotary operator for the CPU is right, for pairs and for halves."""
@@ -48,7 +60,7 @@ def test_ipex(numbers: Numbers) -> None:
             numbers.within(f"{kind} {reference.short(dtype)}", off, reference.LIMITS[dtype])
 
 
-@check("rotary.ipex-llm", stands_for=SEED, when=lambda expect: "ipex-llm" in expect.rotary)
+@check("rotary.ipex-llm", stands_for=SEED, when=has_ipex_llm)
 def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
     """ipex-llm's attention of ChatGLM2 is right, and uses its fused rotation on XPU."""
     from ipex_llm.transformers.models.chatglm2 import chatglm2_attention_forward
@@ -118,7 +130,7 @@ def _takes_fused(fused: Any, device: torch.device) -> None:  # noqa: ANN401 - of
 @check(
     "rotary.transformers",
     stands_for=SEED,
-    when=lambda expect: expect.locks("transformers"),
+    when=needs_package("transformers"),
     full=True,
 )
 def test_transformers(expect: Expect, device: torch.device, numbers: Numbers) -> None:

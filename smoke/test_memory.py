@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 MEBI = 2**20
 
 
-def countable(expect: Expect) -> bool:
+def countable(expect: Expect) -> str:
     """Apply where memory in use can be read: on a device, or from Linux' procfs."""
-    return expect.on_gpu or sys.platform == "linux"
+    readable = expect.on_gpu or sys.platform == "linux"
+    return "" if readable else "needs a GPU, or Linux, which tells the memory of a process"
 
 
 def in_use(device: torch.device) -> int:

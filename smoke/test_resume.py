@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from smoke import child_process, reference, training
-from smoke.checks import check
+from smoke import capabilities, child_process, reference, training
+from smoke.checks import check, on_gpu
 from smoke.finding import CheckFailed, fail
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
 @check(
     "resume.portable",
     stands_for="a checkpoint made on a GPU can't be read where there is none",
-    when=lambda expect: expect.on_gpu,
+    when=on_gpu,
     full=True,
 )
 def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
@@ -159,15 +159,16 @@ def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> Non
         _same(f"on {place}", resumed, unbroken, numbers, limit=1e-3)
 
 
-def has_scaler(expect: Expect) -> bool:
+def has_scaler(expect: Expect) -> str:
     """Apply where torch has a gradient scaler for every device: 2.3 and later."""
-    return expect.release("torch") >= (2, 3)
+    return "" if expect.release("torch") >= (2, 3) else "needs torch 2.3 or later"
 
 
 @check(
     "resume.scaler",
     stands_for="after a resume the loss scale is reset, and the first steps are lost",
     when=has_scaler,
+    needs=(capabilities.float64,),  # GradScaler.unscale_ computes 1 / scale in float64
     full=True,
 )
 def test_scaler(device: torch.device, numbers: Numbers) -> None:

@@ -25,45 +25,20 @@ if str(HERE.parent) not in sys.path:
     sys.path.append(str(HERE.parent))
 sys.dont_write_bytecode = True  # not into this folder; see bytecode_written()
 
-from smoke import expect as expectation  # noqa: E402 - the path comes first
-from smoke import import_order, lifetime  # noqa: E402
+from smoke import child_process, import_order, lifetime, runner  # noqa: E402 - the path comes first
+from smoke import expect as expectation  # noqa: E402
+from smoke.check_files import check_files, declared  # noqa: E402
+from smoke.checks import IMPORT  # noqa: E402
 from smoke.finding import explain  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
+from smoke.owed import Plan  # noqa: E402
 
-# The one check that is no test function: torch can end the process while it is imported, so this is
-# done and journalled before pytest, whose collection imports torch.
-IMPORT = {
-    "id": "identity.import",
-    "title": "torch and the modules that extend it can be imported.",
-    "stands_for": "sd-scripts dies while it imports intel_extension_for_pytorch",
-}
 WITHOUT_TORCH = HERE / "test_identity.py"
-# A cause before its symptoms, and what disturbs measurements (memory, processes) after them. This
-# is an order only: `check_files` runs every check file, named here or not.
-ORDER = (
-    "identity",
-    "device",
-    "selection",
-    "fused",
-    "rotary",
-    "libraries",
-    "resume",
-    "offload",
-    "throughput",
-    "autocast",
-    "compile",
-    "memory",
-    "transfer",
-    "collective",
-    "noise",
+OLDEST = (3, 10)  # that the suite's own pytest runs on
+NO_PYTEST = (
+    "there is no pytest: `provision smoke` brings one; otherwise name a folder that holds one with "
+    "--runner, or install pytest into this environment"
 )
-
-
-def check_files(folder: Path) -> list[Path]:
-    """Return every check file of the suite, those of `ORDER` first."""
-    last = len(ORDER)
-    rank = {f"test_{area}.py": place for place, area in enumerate(ORDER)}
-    return sorted(folder.glob("test_*.py"), key=lambda path: (rank.get(path.name, last), path.name))
 
 
 def main(argv: list[str]) -> int:
@@ -76,12 +51,27 @@ def main(argv: list[str]) -> int:
     parser.add_argument("journal", type=Path)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--runner", type=Path)
+    parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--other", action="store_true")
     options = parser.parse_args(argv)
-    return run(
-        expectation.read(options.expect),
-        Journal(options.journal),
+    os.environ["SMOKE_DEVICE"] = str(options.device)  # read by smoke.device, in children as well
+    expect, journal = expectation.read(options.expect), Journal(options.journal)
+    child_process.alive = lambda: journal.write(alive=True)
+    files = check_files() if import_stack(expect, journal) else [WITHOUT_TORCH]
+    only = tuple(options.only)
+    if only == (IMPORT["id"],):
+        return 0
+    if options.runner and sys.version_info >= OLDEST:
+        runner.install(options.runner)
+    return run_checks(
+        expect,
+        journal,
+        files=files,
         full=options.full,
-        only=tuple(options.only),
+        only=only,
+        index=options.device,
+        other=options.other,
     )
 
 
@@ -100,8 +90,9 @@ def _call(function: str, folder: Path) -> int:
     arguments = json.loads((folder / "arguments.json").read_text(encoding="utf-8"))
     value, finding = None, None
     try:
-        with bytecode_written():
-            importlib.import_module("torch")
+        if module != "smoke.requirements":  # which imports one package, as its users do
+            with bytecode_written():
+                importlib.import_module("torch")
         home = importlib.import_module(module)
         with bytecode_written():
             value = getattr(home, name)(**arguments)
@@ -112,16 +103,6 @@ def _call(function: str, folder: Path) -> int:
     return 0
 
 
-def run(
-    expect: expectation.Expect, journal: Journal, *, full: bool = False, only: tuple[str, ...] = ()
-) -> int:
-    """Run the checks that apply and have no result in the journal; return pytest's exit code."""
-    files = check_files(HERE) if _import_stack(expect, journal) else [WITHOUT_TORCH]
-    if only == (IMPORT["id"],):
-        return 0
-    return run_checks(expect, journal, files=files, full=full, only=only)
-
-
 def run_checks(
     expect: expectation.Expect,
     journal: Journal,
@@ -129,10 +110,22 @@ def run_checks(
     files: list[Path],
     full: bool,
     only: tuple[str, ...],
+    index: int = 0,
+    other: bool = False,
 ) -> int:
-    """Run pytest in this process, with the suite's own configuration and no other plugin.
+    """Run the checks that are owed and have no result; return pytest's exit code.
 
-    Variables, plugins and configuration of the caller must not select, skip or change checks.
+    It runs in this process, with the suite's own configuration and no other plugin: those of the
+    caller, and its variables, must not select, skip or change checks.
+
+    Args:
+        expect: What the target promises.
+        journal: Where results go.
+        files: The check files.
+        full: All checks, not only the quick ones.
+        only: Run these checks only; all where it is empty.
+        index: Number of the device, as torch counts.
+        other: Whether another device of this run has had the checks that are for no device.
     """
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:
         del os.environ[name]
@@ -140,23 +133,34 @@ def run_checks(
     try:
         import pytest
     except ImportError as error:
-        journal.write(broken=f"the environment has no pytest: {error}")
+        journal.write(broken=f"{NO_PYTEST} ({error})")
         return 3
     from smoke.pytest_plugin import Suite
 
-    suite = Suite(expect, journal, bytecode_written, full=full, only=only)
+    plan = Plan(full, frozenset(only), (index,))
+    suite = Suite(expect, journal, bytecode_written, plan, other=other)
     ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
     # Beside the journal, so that the supervisor removes it, also after a crash.
     scratch = f"--basetemp={journal.path.parent / 'scratch'}"
     code = int(pytest.main([*ours, scratch, *map(str, files)], plugins=[suite]))
-    if unknown := set(only) - suite.known - {IMPORT["id"]}:
+    # By their source: where torch can't be imported, most files are not collected.
+    known = {each.id for each in declared(check_files())} | suite.known | {IMPORT["id"]}
+    if unknown := set(only) - known:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
-    elif only and suite.unfit == set(only):
-        journal.write(broken=f"not for {expect.target}: {', '.join(sorted(suite.unfit))}")
+    elif reasons := _refused(journal, only):
+        journal.write(broken=f"not for {expect.target}: {'; '.join(reasons)}")
     return code
 
 
-def _import_stack(expect: expectation.Expect, journal: Journal) -> bool:
+def _refused(journal: Journal, only: tuple[str, ...]) -> list[str]:
+    """Return why none of the checks that were asked for is owed, nothing where one is."""
+    reasons = {entry["id"]: entry["reason"] for entry in journal.last("not_owed") or ()}
+    asked = sorted(set(only))
+    refused = [f"{name} ({reasons[name]})" for name in asked if name in reasons]
+    return refused if len(refused) == len(asked) else []
+
+
+def import_stack(expect: expectation.Expect, journal: Journal) -> bool:
     """Run the first check: import torch and its operators; return whether that worked."""
     earlier = {result["id"]: result["outcome"] for result in journal.results()}.get(IMPORT["id"])
     if earlier == "passed":

@@ -140,7 +140,7 @@ def _use_again(
     home: Path, found: Generation, request: BuildRequest, run: Run, progress: Progress
 ) -> BuildResult:
     report = _run_checks(found.folder, request, run, progress)
-    if report and report.failed:
+    if report and not report.proves:
         return BuildResult(request.target.name, None, report=report)
     if report:
         found = mark_verified(found)
@@ -195,7 +195,7 @@ def populate_prefix(
     verification = _verify(folder, request, progress)
     refuse_built(folder, request.target)
     report = _run_checks(folder, request, run, progress)
-    if report and report.failed:
+    if report and not report.proves:
         return BuildResult(request.target.name, None, plan, verification, report)
     made = write_record(folder, _record(folder, request, verification))
     return BuildResult(request.target.name, made, plan, verification, report)

@@ -33,6 +33,7 @@ class SmokeRequest:
     Attributes:
         layers: Of this host; see :func:`provision.host.model.host_layers`.
         full: All checks, not only the quick ones.
+        device: Number of the device as torch counts, or ``all``.
         junit: Where to write JUnit XML as well.
     """
 
@@ -40,6 +41,7 @@ class SmokeRequest:
     target: Target
     layers: dict[str, str]
     full: bool = False
+    device: str = ""
     junit: Path | None = None
 
 
@@ -54,11 +56,11 @@ def unchanged(request: SmokeRequest) -> SmokeSkipped | None:
     last = smoke.last_report(request.project, request.target.name)
     if last is None or changed_layers(last, request.layers, lock.digest):
         return None
-    return SmokeSkipped(request.target.name, last.started, len(last.failed))
+    return SmokeSkipped(request.target.name, last.started, len(last.failed) + len(last.missing))
 
 
 def prove(request: SmokeRequest, run: Run) -> SmokeResult:
-    """Check a target's current generation; its record becomes ``proven`` if nothing failed.
+    """Check a target's current generation; its record becomes ``proven`` if it owes nothing more.
 
     Raises:
         UsageError: The target is not built.
@@ -67,7 +69,7 @@ def prove(request: SmokeRequest, run: Run) -> SmokeResult:
     now = require_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
     report = _run(request, smoke.from_generation(now.folder, lock), run)
-    if not report.failed:
+    if report.proves:
         mark_verified(now)
     before = smoke.baseline(request.project, request.target.name, report)
     return SmokeResult(report, compare_reports(before, report) if before else None)
@@ -91,5 +93,6 @@ def _run(request: SmokeRequest, subject: Subject, run: Run) -> Report:
         request.layers,
         run,
         full=request.full,
+        device=request.device,
         junit=request.junit,
     )

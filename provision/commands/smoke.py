@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import importlib.util
 import json
 import tempfile
 from dataclasses import asdict, dataclass
@@ -11,20 +12,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provision.catalog.devices import read_devices
+from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment, describe_exit, environment_python
 from provision.report.model import comparable, complete_report, read_report
 
 if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
     from provision.core.process import Run
     from provision.core.project import Project
+    from provision.host.model import Host
     from provision.lockfile.pip import Lock
     from provision.report.model import Report
     from provision.spec.model import Target
 
 REPORTS = "reports"
-_TIMEOUT = {"quick": 300.0, "full": 1800.0}  # seconds; generous, a hang is what it is for
+# Seconds for each device; generous, a hang is what it is for. Only the suite knows how many devices
+# there are.
+# Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
+# first use, a healthy device takes most of this.
+_TIMEOUT = {"quick": 1800.0, "full": 3600.0}
+_MOST_DEVICES = 8
+_VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some failed
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
 _LIST = (
@@ -76,24 +86,28 @@ def from_interpreter(python: Path, run: Run) -> Subject:
     return Subject(python.absolute().parent.parent, python.absolute(), versions, None)
 
 
-def expectation(target: Target, versions: dict[str, str], catalog: Path) -> dict[str, Any]:
+def expectation(
+    target: Target, versions: dict[str, str], catalog: Path, host: Host | None = None
+) -> dict[str, Any]:
     """Return the content of ``expect.json``: what the suite has to find.
 
     Args:
         target: The spec.
         versions: Every distribution that must be installed, by normalised name.
         catalog: Folder of the catalog; its device list is read for Intel GPUs only.
+        host: The machine that the suite will run on, whose driver is judged; None if it is unknown.
 
     Raises:
         SpecError: The catalog's device list cannot be read.
     """
     intel = target.accelerator == "xpu"
     return {
-        "schema": 2,
+        "schema": 3,
         "target": target.name,
         "accelerator": target.accelerator,
         "python": target.python,
         "packages": versions,
+        "requirements": _requirements(target, versions),
         "forbid": [asdict(entry) for entry in target.pip.forbid],
         "driver": target.hardware.driver,
         "families": list(target.hardware.families),
@@ -102,7 +116,44 @@ def expectation(target: Target, versions: dict[str, str], catalog: Path) -> dict
         "rotary": list(target.smoke.rotary),
         "speedup_over_cpu": target.smoke.speedup_over_cpu,
         "environment": target.environment,
+        "driver_judgement": _judge_driver(target, read_devices(catalog), host) if host else None,
     }
+
+
+def _requirements(target: Target, versions: dict[str, str]) -> list[str]:
+    """Return the normalised names of what a spec requires on its platform."""
+    from packaging.requirements import Requirement  # noqa: PLC0415
+    from packaging.utils import canonicalize_name  # noqa: PLC0415
+
+    named = {
+        canonicalize_name(each.name): each for each in map(Requirement, target.pip.requirements)
+    }
+    # A marker can exclude the platform of the target: what the lock holds decides then.
+    return sorted(name for name, each in named.items() if each.marker is None or name in versions)
+
+
+def runner_folder() -> Path:
+    """Return the folder of the toolkit's own pytest, which the suite imports from there."""
+    found = importlib.util.find_spec("pytest")
+    assert found is not None  # noqa: S101 - pyproject.toml names it
+    assert found.origin is not None  # noqa: S101 - it is a package with a file
+    return Path(found.origin).parents[1]
+
+
+def _judge_driver(target: Target, devices: Devices, host: Host) -> dict[str, Any] | None:
+    """Return the judgement that the check ``device.driver`` reports; None without a requirement."""
+    from provision.host.drivers import smoke_expectation  # noqa: PLC0415 - only where one is judged
+
+    hardware = target.hardware
+    if target.accelerator == "cpu" or hardware.driver is None:
+        return None
+    return smoke_expectation(
+        host,
+        devices,
+        accelerator=target.accelerator,
+        required=hardware.driver,
+        families=hardware.families,
+    )
 
 
 def smoke(
@@ -113,6 +164,7 @@ def smoke(
     run: Run,
     *,
     full: bool = False,
+    device: str = "",
     junit: Path | None = None,
 ) -> Report:
     """Run the suite in an environment; the report of one of ours is kept, below its target.
@@ -124,26 +176,32 @@ def smoke(
         stack: Layers of this host; see :func:`provision.host.model.host_layers`.
         run: The door.
         full: All checks, not only the quick ones.
+        device: Number of the device as torch counts, or ``all``; by default all in the full suite,
+            and the first in the quick one.
         junit: Where to write JUnit XML as well.
 
     Raises:
-        ToolError: The suite itself did not come to an end; a failed check is no error.
+        ToolError: The suite itself did not come to an end, or left out what the target owes; a
+            failed check is no error.
     """
     suite = "full" if full else "quick"
+    device = device or ("all" if full else "0")
     with tempfile.TemporaryDirectory(prefix="provision-smoke-") as folder:
         expect, written, xml = (Path(folder, n) for n in ("expect.json", "report.json", "j.xml"))
-        expected = expectation(target, subject.versions, project.catalog)
+        host = this_host(project) if target.hardware.driver else None
+        expected = expectation(target, subject.versions, project.catalog, host)
         expect.write_text(json.dumps(expected), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
         argv += [str(written), *(["--full"] if full else []), "--junit", str(xml)]
+        argv += ["--runner", str(runner_folder()), "--device", device]
         variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
         finished = run(
             argv,
             env=clean_environment(prefix=subject.prefix, extra=variables),
             cwd=Path(folder),
-            timeout=_TIMEOUT[suite],
+            timeout=_TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1),
         )
-        if not written.is_file():
+        if finished.returncode not in _VERDICTS or not written.is_file():
             raise ToolError(
                 f"the smoke suite of {target.name} did not come to an end",
                 evidence=_tail(finished.stderr or finished.stdout),

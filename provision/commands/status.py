@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from provision.commands import lock, smoke
 from provision.core.errors import ProvisionError
@@ -12,19 +12,33 @@ from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.spec.reader import load_spec, target_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from provision.core.project import Project
+    from provision.environment.manifest import Record
+    from provision.report.model import Report
     from provision.spec.model import Target
+
+T = TypeVar("T")
+UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """The state of one target, as texts to be shown."""
+    """The state of one target, as texts to be shown.
+
+    Attributes:
+        built: ``no``, or the proof in the record of the current generation.
+        proof: The same, with what the last report of its lock says: ``proven (27 of 27)``.
+        smoke: The verdict and the day of the last report.
+    """
 
     name: str
     platform: str
     status: str
     lock: str
     built: str
+    proof: str
     smoke: str
     summary: str
 
@@ -47,15 +61,27 @@ def target_statuses(project: Project) -> ProjectStatus:
 
 
 def _row(project: Project, target: Target) -> TargetStatus:
+    record = _readable(lambda: _record(project, target))
+    report = _readable(lambda: smoke.last_report(project, target.name))
+    built = record if isinstance(record, str) else record.proof if record else "no"
     return TargetStatus(
         name=target.name,
         platform=target.platform,
         status=target.status,
         lock=_lock(project, target),
-        built=_built(project, target),
-        smoke=_smoke(project, target),
+        built=built,
+        proof=_proof(record, report) or built,
+        smoke=_smoke(report),
         summary=target.summary,
     )
+
+
+def _readable(read: Callable[[], T]) -> T | str:
+    """Return what is read, or ``unreadable``: one broken file must not hide all other targets."""
+    try:
+        return read()
+    except ProvisionError:
+        return UNREADABLE
 
 
 def _lock(project: Project, target: Target) -> str:
@@ -68,20 +94,31 @@ def _lock(project: Project, target: Target) -> str:
         return "unreadable"
 
 
-def _built(project: Project, target: Target) -> str:
-    try:
-        generation = current_generation(project.environments(target.name))
-    except ProvisionError:
-        return "unreadable"
-    return generation.record.proof if generation else "no"
+def _record(project: Project, target: Target) -> Record | None:
+    generation = current_generation(project.environments(target.name))
+    return generation.record if generation else None
 
 
-def _smoke(project: Project, target: Target) -> str:
-    try:
-        report = smoke.last_report(project, target.name)
-    except ProvisionError:
-        return "unreadable"
+def _proof(record: Record | str | None, report: Report | str | None) -> str:
+    """Return the proof of a record with the counts of the last report, if that is of its lock."""
+    if not record or isinstance(record, str) or not report or isinstance(report, str):
+        return ""
+    if report.lock != record.lock:
+        return ""
+    counts = report.counts
+    if not report.proves:
+        ends = [f"{counts[end]} {end.replace('_', ' ')}" for end in ("failed", "not_run")
+                if counts[end]]  # fmt: skip
+        return f"unproven: {', '.join(ends)} of {counts['owed']}"
+    if record.proof != "proven":
+        return ""
+    return f"proven ({counts['passed'] + counts['warned']} of {counts['owed']})"
+
+
+def _smoke(report: Report | str | None) -> str:
     if report is None:
         return "none"
-    verdict = f"{len(report.failed)} failed" if report.failed else "passed"
+    if isinstance(report, str):
+        return report
+    verdict = "passed" if report.proves else f"{len(report.failed)} failed"
     return f"{verdict} {report.started[:10]}"

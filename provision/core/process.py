@@ -30,13 +30,32 @@ _KEPT = frozenset({
     "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "USERNAME",
     "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "NUMBER_OF_PROCESSORS",
     "PROCESSOR_ARCHITECTURE", "WINEPREFIX", "WINEDEBUG", "WINEDLLOVERRIDES",
+    # Inductor's search for Visual Studio starts in the 32-bit folder (_inductor/cpp_builder.py).
+    "PROGRAMFILES(X86)", "PROGRAMW6432",
 })  # fmt: skip
 # Read on purpose: how this machine reaches a network, which of its devices it was given, and where
 # uv keeps its cache (hashes make its content irrelevant).
 _NETWORK = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
                       "NO_PROXY"})  # fmt: skip
-_MACHINE = frozenset({"CUDA_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
-                      "NVIDIA_VISIBLE_DEVICES", "UV_CACHE_DIR"})  # fmt: skip
+# A selector names devices by their number, so what decides the numbering is kept with it: without
+# CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA_VISIBLE_DEVICES=1 can be another card than the caller meant.
+_MACHINE = frozenset({
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
+    "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY",
+    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
+    # The daemon that shares a card in exclusive compute mode; without it the card refuses work.
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "UV_CACHE_DIR",
+})  # fmt: skip
+# Where the compiler of this machine is. torch.compile and Triton need one; an installation does
+# not, as only wheels are installed. cl.exe finds its headers and libraries in no other way.
+_COMPILER = frozenset({
+    "CC", "CXX", "INCLUDE", "LIB", "LIBPATH", "VSINSTALLDIR", "VCINSTALLDIR", "VCTOOLSINSTALLDIR",
+    "WINDOWSSDKDIR", "WINDOWSSDKVERSION", "UNIVERSALCRTSDKDIR", "UCRTVERSION",
+    "VSCMD_ARG_TGT_ARCH",
+    # Triton looks for the headers of Level Zero there (triton/backends/intel/driver.py).
+    "LEVEL_ZERO_V1_SDK_PATH", "ZE_PATH",
+})  # fmt: skip
 # Dropped variables that are reported, because they would have changed a result; others would not.
 _POLLUTANTS = ("PYTHON", "PIP_", "UV_", "CONDA", "VIRTUAL_ENV", "LD_", "DYLD_", "ONEAPI_ROOT",
                "SETVARS_", "CMPLR_ROOT", "MKLROOT", "CCL_", "TBBROOT", "DPL_ROOT", "CPATH",
@@ -207,13 +226,15 @@ def clean_environment(
     """
     base = os.environ if base is None else base
     kept = {name: value for name, value in base.items() if _is_kept(name)}
-    path = _clean_path(base)
+    for name in [name for name in kept if name.upper() in _COMPILER]:
+        kept[name] = os.pathsep.join(_outside_active(base, kept[name]))
+    path = _outside_active(base, base.get("PATH", os.defpath))
     if prefix is not None:
         path[:0] = map(str, _program_folders(prefix))
     kept["PATH"] = os.pathsep.join(path)
     if "SSL_CERT_FILE" not in kept and (bundle := base.get("PIP_CERT")):
         kept["SSL_CERT_FILE"] = bundle  # pip's name for the same setting
-    return kept | dict(extra or {})
+    return {name: value for name, value in kept.items() if value} | dict(extra or {})
 
 
 def dropped_variables(base: Mapping[str, str] | None = None) -> list[str]:
@@ -224,14 +245,16 @@ def dropped_variables(base: Mapping[str, str] | None = None) -> list[str]:
 
 def _is_kept(name: str) -> bool:
     upper = name.upper()
-    return upper in _KEPT | _NETWORK | _MACHINE or upper.startswith("LC_")
+    return upper in _KEPT | _NETWORK | _MACHINE | _COMPILER or upper.startswith("LC_")
 
 
-def _clean_path(base: Mapping[str, str]) -> list[str]:
-    # An active environment's programs would shadow those of the environment that is run.
+def _outside_active(base: Mapping[str, str], paths: str) -> list[str]:
+    """Return the entries of a search path, without those of the caller's active environment."""
+    # Its programs would shadow those of the environment that is run. `conda activate` puts its
+    # folders into CC and INCLUDE as well.
     active = [base[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if base.get(name)]
-    folders = [folder for folder in base.get("PATH", os.defpath).split(os.pathsep) if folder]
-    return [f for f in folders if not any(f == a or f.startswith(a + os.sep) for a in active)]
+    entries = [entry for entry in paths.split(os.pathsep) if entry]
+    return [e for e in entries if not any(e == a or e.startswith(a + os.sep) for a in active)]
 
 
 def scripts_folder(prefix: Path) -> Path:

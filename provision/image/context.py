@@ -45,6 +45,9 @@ _PACKAGES = ("ca-certificates",)
 # Paths in the image.
 _HOME = Path("opt/provision")
 SBOM = _HOME / "sbom.cdx.json"
+# The packages of smoke/runner.py, as they are named in a folder of packages.
+_RUNNER = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments",
+           "exceptiongroup")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
         copy_drivers(drivers, request.context / "system" / "drivers", cache, request, progress)
     _copy_toolkit(request, tools)
     _copy_suite(request)
+    copy_runner(tools, request.context / "root" / _HOME / "runner")
 
 
 def dockerfile(request: ImageRequest) -> str:
@@ -270,3 +274,15 @@ def _copy_suite(request: ImageRequest) -> None:
     expected["environment"] = request.target.variables(PREFIX)
     write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")
     write_atomic(request.context / "root" / SBOM, sbom.sbom(request.target, request.lock))
+
+
+def copy_runner(packages: Path, home: Path) -> None:
+    """Copy the pytest of the checks, with what it needs and their licences, into a new folder."""
+    home.mkdir()
+    bare = shutil.ignore_patterns("__pycache__")
+    for name in _RUNNER:
+        for source in (*packages.glob(name), *packages.glob(f"{name}-*.dist-info")):
+            if source.is_dir():
+                shutil.copytree(source, home / source.name, ignore=bare)
+            else:
+                shutil.copy2(source, home)

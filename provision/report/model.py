@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, computed_field
 
 from provision.core.errors import ToolError
 from provision.spec.tables import faults_of
@@ -57,11 +57,11 @@ class Check(_Part):
         title: What it proves.
         stands_for: The failure that users met.
         seconds: How long it took.
-        finding: Why it failed; None where it passed.
+        finding: Why it failed or warned; None where it passed.
     """
 
     id: str
-    outcome: Literal["passed", "failed"]
+    outcome: Literal["passed", "failed", "warned"]
     title: str
     stands_for: str
     seconds: float
@@ -74,17 +74,34 @@ class Check(_Part):
         return self.finding is not None and self.finding.level == "note"
 
 
+class NotRun(_Part):
+    """One check without a result.
+
+    Attributes:
+        owed: Whether the run owed it: then nothing is proven.
+        reason: Why it was not run.
+    """
+
+    id: str
+    title: str
+    owed: bool
+    reason: str
+
+
 class Report(_Part):
     """One run of the suite in one environment.
 
     Attributes:
         schema_version: 1; ``schema`` in the file.
         suite: ``quick`` or ``full``.
-        device: The device as the environment's torch describes it.
+        device: The (first) device as the environment's torch describes it.
+        devices: The same of every device that was checked. Results of a further device have its
+            number in their ids: ``device.matmul@1``.
         started: ISO 8601, UTC.
         seconds: Duration of the whole run.
         stack: Layers of the host and their versions; see :func:`provision.host.model.host_layers`.
         lock: Digest of the lock that the environment was built from; None for a foreign one.
+        not_run: The checks without a result; reports of earlier suites do not list them.
     """
 
     schema_version: Literal[1]
@@ -96,6 +113,8 @@ class Report(_Part):
     started: str
     seconds: float
     checks: tuple[Check, ...]
+    not_run: tuple[NotRun, ...] = ()
+    devices: tuple[dict[str, Any], ...] = ()
     stack: dict[str, str] = {}
     lock: str | None = None
 
@@ -103,6 +122,34 @@ class Report(_Part):
     def failed(self) -> tuple[Check, ...]:
         """The checks that failed."""
         return tuple(check for check in self.checks if check.outcome == "failed")
+
+    @property
+    def missing(self) -> tuple[NotRun, ...]:
+        """The checks that are owed and have no result."""
+        return tuple(entry for entry in self.not_run if entry.owed)
+
+    @property
+    def warned(self) -> tuple[Check, ...]:
+        """The checks that failed and stop nothing."""
+        return tuple(check for check in self.checks if check.outcome == "warned")
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic's own advice, mypy#1362
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many checks were owed, and how they ended."""
+        failed, warned, missing = len(self.failed), len(self.warned), len(self.missing)
+        return {
+            "owed": len(self.checks) + missing,
+            "passed": len(self.checks) - failed - warned,
+            "failed": failed,
+            "warned": warned,
+            "not_run": missing,
+        }
+
+    @property
+    def proves(self) -> bool:
+        """Whether every owed check was run, and none failed."""
+        return not self.failed and not self.missing
 
 
 def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provision.core.text import size
-from provision.ui.smoke import show_report
+from provision.ui.smoke import show_report, verdict
 from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def show_build(result: BuildResult, console: Console) -> None:
     else:
         console.line(
             f"{result.target} is ready: {len(record.distributions)} packages, "
-            f"{record.files} files, {size(record.size)}, every file as locked",
+            f"{record.files} files, {size(record.size)}, every file as locked"
+            + (f", {verdict(result.report)}" if result.report else ""),
             "bold green",
         )
     if record.proof == "unproven":

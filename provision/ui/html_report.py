@@ -28,7 +28,7 @@ def render_page(reports: Sequence[Report]) -> str:
     """
     last = reports[-1]
     history = [*comparable(reports[:-1], last), last]
-    title = f"{last.target}: {'failed' if last.failed else 'passed'}"
+    title = f"{last.target}: {'passed' if last.proves else 'failed'}"
     parts = [
         _verdict(last),
         *_throughput(history),
@@ -46,12 +46,19 @@ def render_page(reports: Sequence[Report]) -> str:
 
 
 def _verdict(last: Report) -> str:
-    failed, total = len(last.failed), len(last.checks)
-    tone, word = ("bad", f"{failed} of {total} failed") if failed else ("good", f"{total} passed")
-    device = last.device.get("name", "no device")
+    counts = last.counts
+    ends = {end: counts[end] for end in ("failed", "not_run", "warned") if counts[end]}
+    if last.proves:
+        ends = {"passed": counts["passed"]} | ends
+    words = [
+        f"{number} of {counts['owed']} {end.replace('_', ' ')}" for end, number in ends.items()
+    ]
+    tone, word = "good" if last.proves else "bad", ", ".join(words)
+    names = [str(each.get("name")) for each in last.devices or (last.device,) if "name" in each]
+    device = ", ".join(names) or "no device"
     return (
         f"<header><h1>{escape(last.target)}: <span class={tone}>{word}</span></h1>"
-        f"<p class=soft>{last.suite} suite on {escape(str(device))}, {escape(last.started)}, "
+        f"<p class=soft>{last.suite} suite on {escape(device)}, {escape(last.started)}, "
         f"{last.seconds:.1f} s</p></header>"
     )
 
@@ -87,13 +94,32 @@ def _comparison(history: Sequence[Report]) -> Iterator[str]:
 
 def _checks(last: Report) -> str:
     # sorted() is stable: failed checks first, otherwise in the order of the run.
-    rows = sorted(last.checks, key=lambda check: check.outcome != "failed")
-    return "<section><h2>Checks</h2>" + "".join(map(_check, rows)) + "</section>"
+    order = ("failed", "warned", "passed")
+    rows = sorted(last.checks, key=lambda check: order.index(check.outcome))
+    listed = "".join(map(_check, rows))
+    return f"<section><h2>Checks</h2>{listed}{_not_run(last)}</section>"
+
+
+def _not_run(last: Report) -> str:
+    """Return the checks without a result, each with its reason; those that are owed are open."""
+    if not last.not_run:
+        return ""
+    rows = "".join(
+        f"<tr><td><code>{escape(entry.id)}</code><td class={'bad' if entry.owed else 'soft'}>"
+        f"{'owed: ' if entry.owed else ''}{escape(entry.reason)}"
+        for entry in last.not_run
+    )
+    state = " open" if last.missing else ""
+    words = f"{len(last.missing)} owed" if last.missing else "none of them owed"
+    return (
+        f"<details{state}><summary>{len(last.not_run)} not run, {words}</summary>"
+        f"<table><tr><th>check<th>reason{rows}</table></details>"
+    )
 
 
 def _check(check: Check) -> str:
     bad = check.outcome == "failed"
-    tone = "bad" if bad else "good"
+    tone = {"failed": "bad", "warned": "warn", "passed": "good"}[check.outcome]
     why = check.finding
     box = _box(why.level, why.symptom, why.cause, why.remedy, why.evidence) if why else ""
     return (

@@ -14,7 +14,8 @@ body { margin: 0 auto; max-width: 64rem; padding: 1rem; background: var(--paper)
 h1 { font-size: 1.5rem; margin: .5rem 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
 p { margin: .4rem 0; }
 code { font: 600 .95em ui-monospace, monospace; }
-.good { color: var(--good); } .bad { color: var(--bad); } .soft { color: var(--soft); }
+.good { color: var(--good); } .bad { color: var(--bad); } .warn { color: var(--warn); }
+.soft { color: var(--soft); }
 .facts { display: grid; grid-template-columns: minmax(7rem, max-content) minmax(0, 1fr);
   gap: .1rem 1rem; margin: .5rem 0; }
 .facts dt { color: var(--soft); } .facts dd { margin: 0; }

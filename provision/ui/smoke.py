@@ -27,23 +27,48 @@ def show_report(result: Report, console: Console) -> None:
     for check in result.checks:
         mark, style = _mark(check)
         console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
-    for check in result.failed:
+    for check in result.checks:
         if check.finding and not check.blocked:
             found = check.finding.model_dump() | {"level": Level(check.finding.level)}
             console.finding(Finding(**found))
-    blocked = sum(check.blocked for check in result.failed)
-    because = f", {blocked} of these not run because of the others" if blocked else ""
-    passed = len(result.checks) - len(result.failed)
+    _show_not_run(result, console)
+    names = [str(device.get("name")) for device in result.devices or (result.device,)]
+    where = ", ".join(name for name in names if name != "None") or result.target
     console.line(
-        f"{result.suite} suite on {result.device.get('name', result.target)}: {passed} passed, "
-        f"{len(result.failed)} failed{because}, in {result.seconds:.1f} s",
-        "bold red" if result.failed else "bold green",
+        f"{result.suite} suite on {where}: {verdict(result)}, in {result.seconds:.1f} s",
+        "bold green" if result.proves else "bold red",
     )
+
+
+def verdict(result: Report) -> str:
+    """Return how the owed checks of a run ended: ``27 owed, 26 passed, 1 failed``."""
+    counts = result.counts
+    blocked = sum(check.blocked for check in result.failed)
+    because = f" ({blocked} of these because of the others)" if blocked else ""
+    ends = [f"{counts['owed']} owed, {counts['passed']} passed, {counts['failed']} failed{because}"]
+    ends += [f"{counts['warned']} warned"] if result.warned else []
+    ends += [f"{counts['not_run']} not run"] if result.missing else []
+    return ", ".join(ends)
+
+
+def _show_not_run(result: Report, console: Console) -> None:
+    """Print the checks that were not run: each that is owed, the others by their reasons."""
+    for entry in result.missing:
+        console.line(f"MISS {entry.id:<28} {entry.reason}", "bold red")
+    reasons: dict[str, list[str]] = {}
+    for entry in result.not_run:
+        if not entry.owed:
+            reasons.setdefault(entry.reason, []).append(entry.id)
+    for reason, ids in reasons.items():
+        named = ", ".join(ids) if len(ids) <= _SHOWN else plural(len(ids), "check")
+        console.line(f"n/a  {named}: {reason}", "dim")
 
 
 def _mark(check: Check) -> tuple[str, str]:
     if check.outcome == "passed":
         return "ok  ", "green"
+    if check.outcome == "warned":
+        return "warn", "yellow"
     return ("--  ", "dim") if check.blocked else ("FAIL", "bold red")
 
 

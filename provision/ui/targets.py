@@ -18,5 +18,5 @@ def show_overview(result: ProjectStatus, console: Console) -> None:
         table.add_column(column, no_wrap=True)
     table.add_column("what it is")
     for row in result.rows:
-        table.add_row(row.name, row.platform, row.lock, row.built, row.smoke, row.summary)
+        table.add_row(row.name, row.platform, row.lock, row.proof, row.smoke, row.summary)
     console.table(table)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -13,13 +15,12 @@ from provision.cli import main
 from provision.commands import smoke
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
+from provision.host.model import Driver, Gpu, Host
 from provision.spec.reader import load_target
 from smoke.expect import read as read_expectation
 from tests.small import CATALOG, TARGET
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.lab import Lab
 
 pytestmark = pytest.mark.machine
@@ -166,6 +167,7 @@ def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("suite", "told"),
     [
+        ("import sys; print('2 checks were owed', file=sys.stderr); sys.exit(3)", "exit code 3"),
         ("import os; os._exit(127)", "exit code 127"),
         ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
         ("import sys; open(sys.argv[2], 'w').write('{')", "before it could write one"),
@@ -179,11 +181,81 @@ def test_a_suite_that_dies_is_an_error_and_changes_nothing(lab: Lab, suite: str,
     assert lab.left() == []
 
 
+# The report of a run that broke after one check: the false green of an environment without pytest.
+BROKE = """
+import json, sys
+check = {"id": "identity.import", "outcome": "passed", "title": "t", "stands_for": "s",
+         "seconds": 0.1, "numbers": {}, "finding": None}
+missing = [{"id": "device.ready", "title": "t", "owed": True, "reason": "the run ended before it"}]
+json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
+           "device": {}, "started": "2026-01-01T00:00:00Z", "seconds": 0.1, "checks": [check],
+           "not_run": missing}, open(sys.argv[2], "w"))
+open(sys.argv[sys.argv.index("--junit") + 1], "w").write("<testsuite/>")
+sys.exit(CODE)
+"""
+
+
+@pytest.mark.parametrize("code", ["3", "0"])
+def test_what_is_owed_and_was_not_run_is_never_proven(lab: Lab, code: str) -> None:
+    (lab.project.smoke / "run.py").write_text(BROKE.replace("CODE", code))
+    with contextlib.suppress(ToolError):
+        built = lab.build()
+        assert built.generation is None
+        assert built.report is not None
+        assert built.report.counts == {
+            "owed": 2, "passed": 1, "failed": 0, "warned": 0, "not_run": 1,
+        }  # fmt: skip
+    assert lab.left() == []
+
+
+def test_targets_tell_how_many_checks_prove_it(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    assert _proof(lab, capsys) == "proven (1 of 1)"
+    (lab.project.smoke / "run.py").write_text(BROKE.replace("CODE", "1"))
+    assert call(lab) == Exit.FINDINGS
+    assert "MISS device.ready" in capsys.readouterr().err
+    assert _proof(lab, capsys) == "unproven: 1 not run of 2"
+
+
+def _proof(lab: Lab, capsys: pytest.CaptureFixture[str]) -> str:
+    main.main(["targets", "--json", "--project", str(lab.project.root)])
+    (row,) = json.loads(capsys.readouterr().out)["result"]["rows"]
+    return str(row["proof"])
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ([], "0"),
+        (["--full"], "all"),
+        (["--full", "--device", "1"], "1"),
+        (["--device", "all"], "all"),
+    ],
+)
+def test_every_device_is_checked_in_the_full_suite(lab: Lab, words: list[str], asked: str) -> None:
+    lab.build()
+    out = lab.project.root / "argv"
+    script = lab.project.smoke / "run.py"
+    note = f"open({str(out)!r}, 'w').write(' '.join(sys.argv))"
+    script.write_text(script.read_text().replace("sys.exit(", f"{note}; sys.exit("))
+    assert call(lab, *words) == Exit.OK
+    argv = out.read_text().split()
+    assert argv[argv.index("--device") + 1] == asked
+    assert (Path(argv[argv.index("--runner") + 1]) / "pytest").is_dir()
+
+
+def test_a_device_is_a_number_or_all(lab: Lab) -> None:
+    assert call(lab, "--device", "first") == Exit.USAGE
+
+
 def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) -> None:
     target = load_target(lab.project.specs, TARGET)
     expected = smoke.expectation(target, {"alpha": "1.0"}, lab.project.catalog)
     assert expected["packages"] == {"alpha": "1.0"}
-    assert (expected["schema"], expected["accelerator"]) == (2, "cpu")
+    assert (expected["schema"], expected["accelerator"]) == (3, "cpu")
+    assert expected["requirements"] == ["alpha"]
     assert expected["intel_devices"] == {}
 
 
@@ -195,6 +267,38 @@ def test_the_device_list_of_the_catalog_is_expected_on_intel_gpus(tmp_path: Path
     assert "Data Center GPU Max 1550" in expected["intel_devices"]["pvc"]["names"]
     assert "0bd5" in expected["intel_devices"]["pvc"]["ids"]
     assert set(expected["families"]) <= set(read_expectation(path).intel_devices)
+
+
+@pytest.mark.parametrize(
+    ("target", "driver", "verdict"),
+    [
+        ("cuda-linux", Driver("nvidia", "580.95.05"), "new-enough"),
+        ("cuda-linux", Driver("nvidia", "570.86.15"), "too-old"),
+        ("cuda-linux", Driver("nvidia"), "unknown"),  # a container without NVML
+        ("arc-windows", Driver("Intel Corporation", "32.0.101.8826"), "new-enough"),
+        ("arc-windows", Driver("Intel Corporation", "32.0.101.6044"), "too-old"),
+        ("ipex-llm-windows", Driver("Intel Corporation", "31.0.101.5186"), "new-enough"),
+        ("arc-linux", Driver("xe"), "unknown"),  # no compute-runtime to be seen
+    ],
+)
+def test_the_driver_is_judged_where_the_suite_will_run(
+    tmp_path: Path, target: str, driver: Driver, verdict: str
+) -> None:
+    vendor, family = ("nvidia", None) if target.startswith("cuda") else ("intel", "dg2")
+    gpu = Gpu(vendor, "56a0", "a GPU", "0000:03:00.0", family=family, driver=driver)
+    host = Host("win-64" if target.endswith("windows") else "linux-64", "", gpus=(gpu,))
+    expected = smoke.expectation(load_target(CATALOG.parent, target), {}, CATALOG, host)
+    path = tmp_path / "expect.json"
+    path.write_text(json.dumps(expected))
+    found = read_expectation(path).driver_judgement
+    assert found
+    assert found["verdict"] == verdict
+
+
+def test_no_driver_is_judged_for_another_machine_or_without_a_requirement() -> None:
+    cuda, cpu = (load_target(CATALOG.parent, name) for name in ("cuda-linux", "cpu-linux"))
+    assert smoke.expectation(cuda, {}, CATALOG)["driver_judgement"] is None
+    assert smoke.expectation(cpu, {}, CATALOG, Host("linux-64", ""))["driver_judgement"] is None
 
 
 def test_the_page_is_made_from_the_history(lab: Lab, tmp_path: Path) -> None:

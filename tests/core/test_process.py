@@ -37,6 +37,30 @@ def test_network_and_device_settings_are_kept_on_purpose() -> None:
     assert dropped_variables(base) == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY"),
+        *("ZE_FLAT_DEVICE_HIERARCHY", "ZE_ENABLE_PCI_ID_DEVICE_ORDER"),
+    ],
+)
+def test_what_gives_a_selector_its_meaning_is_kept_with_it(name: str) -> None:
+    base = {"CUDA_VISIBLE_DEVICES": "1", "ZE_AFFINITY_MASK": "1", name: "1"}
+    assert base.items() <= clean_environment(base).items()
+
+
+def test_the_compiler_of_the_machine_is_kept() -> None:
+    base = {"CC": "/opt/gcc-14/bin/gcc", "INCLUDE": "/msvc/include", "ZE_PATH": "/opt/level-zero"}
+    assert base.items() <= clean_environment(base).items()
+
+
+def test_the_compiler_of_an_active_environment_is_not() -> None:
+    active = {"CONDA_PREFIX": "/conda", "CC": "/conda/bin/cc"}
+    include = os.pathsep.join(["/conda/Library/include", "/msvc/include"])
+    kept = clean_environment(active | {"INCLUDE": include})
+    assert (kept.get("CC"), kept["INCLUDE"]) == (None, "/msvc/include")
+
+
 def test_pip_s_ca_bundle_reaches_uv() -> None:
     assert clean_environment({"PIP_CERT": "/ca.pem"})["SSL_CERT_FILE"] == "/ca.pem"
 

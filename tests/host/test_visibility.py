@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from provision.core.process import clean_environment
 from provision.host.model import Driver, Gpu, Host
 from provision.host.visibility import hidden, in_level_zero_order, malformed, selects
 
@@ -89,3 +90,19 @@ def test_unlike_cards_are_numbered_by_speed_so_nothing_is_claimed() -> None:
 def test_container_without_devices() -> None:
     assert hidden(host(RTX, inside=("docker",), NVIDIA_VISIBLE_DEVICES="void"))
     assert not hidden(host(RTX, NVIDIA_VISIBLE_DEVICES="void")), "means nothing outside"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "variables"),
+    [
+        ((RTX, H100), {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
+        ((UHD, ARC), {"ZE_AFFINITY_MASK": "0", "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}),
+        ((MAX, ARC), {"ZE_AFFINITY_MASK": "2", "ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}),
+    ],
+)
+def test_a_selector_means_the_same_in_a_clean_environment(
+    gpus: tuple[Gpu, ...], variables: dict[str, str]
+) -> None:
+    before = hidden(host(*gpus, **variables))
+    assert before != hidden(host(*gpus, **dict(list(variables.items())[:1])))
+    assert hidden(host(*gpus, **clean_environment(variables))) == before

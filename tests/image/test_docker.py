@@ -49,7 +49,9 @@ def answer(respond: Callable[[list[str]], tuple[int, str, str]]) -> Run:
     def run(argv: Sequence[str | Path], **_: object) -> Completed:
         words = [str(word) for word in argv]
         if "--target" in words:  # uv, asked for the toolkit's own packages
-            Path(words[words.index("--target") + 1]).mkdir()
+            folder = Path(words[words.index("--target") + 1])
+            for name in ("pytest", "pytest-9.0.dist-info", "pydantic"):
+                (folder / name).mkdir(parents=True)
             return Completed(tuple(words), 0, "", "", 0.0)
         return Completed(tuple(words), *respond(words), 0.0)
 
@@ -98,6 +100,7 @@ def test_the_context_holds_what_the_target_needs_and_no_more(image_request: Imag
     expected = json.loads((home / "expect.json").read_text(encoding="utf-8"))
     assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
     assert expected["environment"] == {"LIBRARY": "/opt/env/lib"}
+    assert {path.name for path in (home / "runner").iterdir()} == {"pytest", "pytest-9.0.dist-info"}
     assert json.loads((home / "sbom.cdx.json").read_text(encoding="utf-8"))["components"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import venv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from provision.catalog.devices import read_devices
 from provision.commands.smoke import with_causes
-from provision.core.process import clean_environment, run
+from provision.core.process import clean_environment, environment_python, run
 from tests.small import CATALOG
 
 if TYPE_CHECKING:
@@ -80,3 +81,26 @@ def suite(python: Path, sound: Path, tmp_path: Path) -> Callable[..., tuple[Comp
         return done, json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
 
     return start
+
+
+def linked_environment(python: Path, home: Path, leave_out: tuple[str, ...] = ()) -> Path:
+    """Make a real environment with links to the modules of another; return its Python.
+
+    Args:
+        python: Of the other environment.
+        home: Where it goes.
+        leave_out: Modules and distributions that it shall not have.
+    """
+    venv.EnvBuilder(symlinks=True).create(home)
+    for link in (home / "bin").glob("python*"):
+        link.unlink()
+        link.symlink_to(python.resolve())
+    other = python.parent.parent
+    (home / "pyvenv.cfg").write_text((other / "pyvenv.cfg").read_text(encoding="utf-8"))
+    (source,) = other.glob("lib/python3.*/site-packages")
+    site = home / source.relative_to(other)
+    site.mkdir(parents=True, exist_ok=True)
+    for entry in source.iterdir():
+        if entry.name.partition("-")[0] not in leave_out:
+            (site / entry.name).symlink_to(entry)
+    return environment_python(home)

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -174,6 +174,17 @@ def a_second_triton() -> Iterator[None]:
         yield
 
 
+@fault("identity.requirements", "missing-package", expect={"requirements": ["half-installed"]})
+def a_requirement_lacks_its_module() -> Iterator[None]:
+    with distributions(("half-installed", "1.0", "half_installed")):
+        yield
+
+
+@fault("identity.requirements", "missing-package", expect={"requirements": ["nowhere"]})
+def a_requirement_is_not_installed() -> Iterator[None]:
+    yield
+
+
 @contextmanager
 def torch_says(text: str) -> Iterator[None]:
     """Let torch/version.py say something else."""
@@ -289,6 +300,68 @@ def the_device_does_not_answer() -> Iterator[None]:
         yield
 
 
+# Several devices ----------------------------------------------------------------------------------
+
+
+def _is_second() -> bool:
+    return os.environ["SMOKE_DEVICE"] == "1"
+
+
+@contextmanager
+def two_devices(broken: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Let there be two devices; one that is broken refuses to compute."""
+    import pretend
+
+    def act() -> None:
+        if broken():
+            raise RuntimeError("this device does not compute")
+
+    with patch.object(pretend.Backend, "device_count", lambda _self: 2), first_operation(act):
+        yield
+
+
+ON_ALL = {
+    "expect": {"accelerator": "xpu", "families": ["dg2"]},
+    "arguments": ("--device", "all", "--only", "device.ready"),
+}
+
+
+@fault("device.ready@1", "op-fails", "process", **ON_ALL)
+def the_second_device_is_broken() -> Iterator[None]:
+    with two_devices(_is_second):
+        yield
+
+
+@fault("device.ready", "op-fails", "process", **ON_ALL)
+def the_first_device_of_two_is_broken() -> Iterator[None]:
+    with two_devices(lambda: not _is_second()):
+        yield
+
+
+@fault("device.ready@1", "process-died", "process", **ON_ALL)
+def the_driver_crashes_on_the_second_device() -> Iterator[None]:
+    with two_devices(lambda: _is_second() and _segfault() is None):
+        yield
+
+
+@fault("none", "", "process", **ON_ALL)
+def an_integrated_gpu_is_second() -> Iterator[None]:
+    known = module("smoke.intel_device")
+    families = known.families
+
+    def of(*args: Any) -> frozenset[str]:
+        return frozenset({"xe-lp"}) if _is_second() else families(*args)
+
+    with two_devices(_is_second), patch.object(known, "families", of):
+        yield
+
+
+@fault("none", "", "process", **ON_ALL)
+def two_devices_work() -> Iterator[None]:
+    with two_devices():
+        yield
+
+
 # The device ---------------------------------------------------------------------------------------
 
 
@@ -317,7 +390,11 @@ def torch_has_no_code_for_the_device() -> Iterator[None]:
 
 @contextmanager
 def invisible(
-    *nodes: str, access: bool = True, words: str = "nothing", driver: str | None = None
+    *nodes: str,
+    access: bool = True,
+    words: str = "nothing",
+    driver: str | None = None,
+    wsl: str = "/nowhere",
 ) -> Iterator[None]:
     """Let no device show, with these device nodes, this driver, and these words of torch."""
     probe = module("smoke.probe_device")
@@ -325,6 +402,7 @@ def invisible(
         patch.object(probe.devices, "driver", lambda _accelerator: driver),
         says(available=False),
         patch.object(probe, "NODES", {"xpu": "nodes", "cuda": "nodes"}),
+        patch.object(probe, "WSL", wsl),
         patch.object(probe.glob, "glob", lambda _pattern: list(nodes)),
         patch.object(probe.os, "access", lambda _node, _mode: access),
         patch.object(probe, "_init_error", lambda _module: words),
@@ -343,6 +421,24 @@ def no_kernel_driver_has_taken_the_gpu() -> Iterator[None]:
 )
 def no_nvidia_driver() -> Iterator[None]:
     with invisible(words="Found no NVIDIA driver on your system."):
+        yield
+
+
+@fault("device.ready", "driver-missing", "pretend", only=NOTHING_ELSE)
+def wsl_has_no_library_for_its_gpu() -> Iterator[None]:
+    with invisible(wsl="/dev/null"):
+        yield
+
+
+@fault(
+    "device.ready",
+    "no-gpu-device-visible",
+    "pretend",
+    expect={"accelerator": "cuda"},
+    only=NOTHING_ELSE,
+)
+def a_container_hides_the_version_of_its_driver_and_a_selector_the_device() -> Iterator[None]:
+    with invisible("/dev/nvidia0"):
         yield
 
 
@@ -437,15 +533,32 @@ def a_gpu_that_the_target_is_not_for() -> Iterator[None]:
     yield
 
 
-@fault("device.driver", "driver-too-old", "pretend", expect={"driver": ">=1.6.33578"})
+def judged(verdict: str) -> dict[str, Any]:
+    """Return what of the expectation the toolkit judged this machine's driver to be."""
+    reason = f"the driver of the machine is {verdict}"
+    return {"driver_judgement": {"verdict": verdict, "reason": reason, "evidence": ["driver 1"]}}
+
+
+@fault("device.driver", "driver-too-old", "pretend", expect=judged("too-old"))
 def a_driver_below_the_targets_floor() -> Iterator[None]:
-    with says(driver="1.3.29735"):
-        yield
-
-
-@fault("device.driver", "driver-not-comparable", "pretend", expect={"driver": ">=24.39"})
-def a_floor_that_the_devices_driver_can_not_be_held_to() -> Iterator[None]:
     yield
+
+
+@fault("device.driver", "driver-unknown", "pretend", expect=judged("unknown"))
+def a_driver_that_nobody_can_judge() -> Iterator[None]:
+    yield
+
+
+@fault("device.driver", "driver-unknown", "pretend", expect={"driver_judgement": None})
+def a_machine_whose_driver_nobody_read() -> Iterator[None]:
+    yield
+
+
+@fault("none", "", "pretend")
+def a_driver_whose_version_torch_does_not_have() -> Iterator[None]:
+    """IPEX 2.1.10's properties hold none; the toolkit read it elsewhere."""
+    with says(driver=None):
+        yield
 
 
 @fault("device.family", "device-unsupported", "pretend")
@@ -457,6 +570,12 @@ def an_integrated_gpu_is_first() -> Iterator[None]:
 @fault("device.family", "device-unsupported", "pretend")
 def an_integrated_gpu_without_a_name_is_first() -> Iterator[None]:
     with says(name="Intel(R) Graphics", id=0x4680):
+        yield
+
+
+@fault("device.family", "device-unknown", "pretend")
+def a_device_that_is_in_no_list() -> Iterator[None]:
+    with says(name="Intel(R) Graphics", id=None):
         yield
 
 
@@ -600,7 +719,10 @@ def sine_is_coarse_for_large_angles() -> Iterator[None]:
         yield
 
 
-@fault("rotary.scripted", "fused-op-on-cpu-backend", "cpu")
+WANTS_IPEX_LLM = {"expect": {"rotary": ["half", "interleaved", "ipex-llm"]}}
+
+
+@fault("rotary.scripted", "fused-op-on-cpu-backend", "cpu", **WANTS_IPEX_LLM)
 def a_fusion_pass_puts_mul_add_on_cpu_tensors() -> Iterator[None]:
     """Do what IPEX's pass makes of a scripted rotation: the operator has a kernel for XPU only."""
     import torch
@@ -619,7 +741,11 @@ def a_fusion_pass_puts_mul_add_on_cpu_tensors() -> Iterator[None]:
     fused = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fused)
     script = torch.jit.script
-    with stand_in("XPU"), patch.object(torch.jit, "script", lambda _f: script(fused.rotate)):
+    with (
+        ipex_llm(1.0),
+        stand_in("XPU"),
+        patch.object(torch.jit, "script", lambda _f: script(fused.rotate)),
+    ):
         yield
 
 
@@ -699,9 +825,6 @@ def ipex_llm(spoil: float, *, fused: bool = False) -> Iterator[None]:
     }
     with patch.dict(sys.modules, fakes):
         yield
-
-
-WANTS_IPEX_LLM = {"expect": {"rotary": ["half", "interleaved", "ipex-llm"]}}
 
 
 @fault("none", "", **WANTS_IPEX_LLM)
@@ -797,6 +920,45 @@ def a_checkpoint_is_saved_with_other_weights() -> Iterator[None]:
         save(state, path)
 
     with patch.object(torch, "save", spoil):
+        yield
+
+
+@contextmanager
+def without_float64(**properties: object) -> Iterator[None]:
+    """Refuse arithmetic in float64 on the pretend device, and let casts pass, as DG2 does."""
+    import pretend
+    import torch
+
+    def change(result: Any, *args: Any) -> Any:
+        if args[0].dtype == torch.float64:
+            raise RuntimeError("Required aspect fp64 is not supported on the device")
+        return result
+
+    said = SimpleNamespace(
+        total_memory=2**34, driver_version="1.6.33578", device_id=0x56A0, **properties
+    )
+    with (
+        pretend.spoiled("aten::reciprocal", change),
+        patch.object(pretend.Backend, "get_device_properties", lambda *_args: said),
+    ):
+        yield
+
+
+@fault("none", "", "pretend")
+def a_card_without_float64() -> Iterator[None]:
+    with without_float64(has_fp64=False):
+        yield
+
+
+@fault("none", "", "pretend")
+def a_card_without_float64_as_ipex_2_1_10_says_it() -> Iterator[None]:
+    with without_float64(support_fp64=0):
+        yield
+
+
+@fault("resume.scaler", "fp64-unsupported", "pretend")
+def a_card_that_promises_float64_refuses_it() -> Iterator[None]:
+    with without_float64(has_fp64=True):
         yield
 
 
@@ -977,9 +1139,22 @@ def the_link_is_as_slow_as_can_be() -> Iterator[None]:
     checks = module("smoke.test_transfer")
     with (
         patch.object(checks.devices, "synchronize", lambda _device: module("time").sleep(0.2)),
-        patch.object(checks, "_pinned", lambda _size: module("torch").zeros(2**20).byte()),
+        patch.object(checks, "_pinned", lambda _size, _device: module("torch").zeros(2**20).byte()),
     ):
         yield
+
+
+@fault("none", "", children=True, only=("noise.imports",))
+def a_healthy_stack_prints_what_is_known() -> Iterator[None]:
+    os.write(2, b"UserWarning: Can't initialize Level Zero Sysman\n")
+    os.write(2, b"  return _enum_zes_device_infos(visible_mask)\n")
+    yield
+
+
+@fault("noise.imports", "unknown-warning", children=True)
+def an_operator_has_no_kernel_for_the_device() -> Iterator[None]:
+    os.write(2, b"There was no kernel registered at all for dispatch key: XPU\n")
+    yield
 
 
 # Children -----------------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ SLOW = frozenset(
         "throughput.training",
         "compile.mul_add",
         "collective.sum",
+        "identity.requirements",
         "noise.imports",
         "rotary.transformers",
         "memory.leak",
@@ -79,7 +80,16 @@ SLOW = frozenset(
 )
 # The pretend accelerator has no autocast and no compiler, and is not what torch would select.
 NOT_ON_PRETEND = ("identity", "selection", "autocast", "compile", "collective", "noise")
-PRETEND = {"accelerator": "xpu", "families": ["dg2"], "driver": ">=1.6.33578"}
+PRETEND = {
+    "accelerator": "xpu",
+    "families": ["dg2"],
+    "driver": ">=1.6.33578",
+    "driver_judgement": {
+        "verdict": "new-enough",
+        "reason": "driver 1.6.33578 is >=1.6.33578",
+        "evidence": ["driver 1.6.33578", "required >=1.6.33578"],
+    },
+}
 
 
 def main(argv: list[str]) -> int:
@@ -105,11 +115,12 @@ def describe(out: Path) -> int:
     from smoke.test_identity import installed
 
     expect = {
-        "schema": 2,
+        "schema": 3,
         "target": "cpu-linux",
         "accelerator": "cpu",
         "python": "{}.{}".format(*sys.version_info),
         "packages": {name: min(versions) for name, versions in installed().items()},
+        "requirements": ["torch", "transformers", "accelerate", "numpy", "safetensors"],
         "forbid": [],
         "driver": None,
         "families": [],

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GOOD: dict[str, Any] = {
-    "schema": 2,
+    "schema": 3,
     "target": "max-linux",
     "accelerator": "xpu",
     "python": "3.11",
     "packages": {"torch": "2.13.0+xpu"},
+    "requirements": ["torch"],
     "forbid": [{"name": "triton", "reason": "no use here"}],
     "driver": ">=1.6.33578",
     "families": ["pvc"],
@@ -27,6 +28,9 @@ GOOD: dict[str, Any] = {
     "speedup_over_cpu": 2,
     "environment": {"SYCL_CACHE_PERSISTENT": "1"},
 }
+
+
+JUDGED = {"verdict": "too-old", "reason": "driver 1 is not >=2", "evidence": ["driver 1"]}
 
 
 def read(folder: Path, data: object) -> expect.Expect:
@@ -50,6 +54,7 @@ def test_a_good_one_is_read(tmp_path: Path) -> None:
         ("accelerator", "tpu"),
         ("target", ""),
         ("packages", {"torch": 2}),
+        ("requirements", "torch"),
         ("forbid", ["triton"]),
         ("forbid", [{"name": "triton"}]),
         ("driver", "580"),
@@ -64,6 +69,10 @@ def test_a_good_one_is_read(tmp_path: Path) -> None:
         ("speedup_over_cpu", 0),
         ("speedup_over_cpu", True),
         ("environment", {"A": 1}),
+        ("driver_judgement", "new-enough"),
+        ("driver_judgement", {"verdict": "new-enough"}),
+        ("driver_judgement", JUDGED | {"verdict": "older"}),
+        ("driver_judgement", JUDGED | {"evidence": "driver 1"}),
     ],
 )
 def test_a_wrong_value_is_named(tmp_path: Path, key: str, value: object) -> None:
@@ -82,6 +91,11 @@ def test_all_faults_are_told_together(tmp_path: Path) -> None:
         "python",
         "driver",
     ]
+
+
+def test_the_judgement_of_the_driver_is_optional(tmp_path: Path) -> None:
+    assert read(tmp_path, GOOD).driver_judgement is None
+    assert read(tmp_path, GOOD | {"driver_judgement": JUDGED}).driver_judgement == JUDGED
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}', "{"])

@@ -33,9 +33,15 @@ def test_a_line_of_a_failure_has_the_finding() -> None:
 
 
 def test_junit_counts_and_escapes() -> None:
-    text = report.junit({"target": "cpu-linux", "checks": [PASSED, FAILED]})
+    missing = [{"id": "a.owed", "owed": True, "reason": "o"},
+               {"id": "a.not", "owed": False, "reason": "n"}]  # fmt: skip
+    checks = [PASSED, FAILED, FAILED | {"id": "device.slow", "outcome": "warned"}]
+    text = report.junit({"target": "cpu-linux", "checks": checks, "not_run": missing})
     root = ET.fromstring(text.partition("\n")[2])
-    assert (root.get("tests"), root.get("failures")) == ("2", "1")
+    found = [root.get(key) for key in ("tests", "failures", "errors", "skipped")]
+    assert found == ["5", "1", "1", "1"]
+    assert [each.get("message") for each in root.iter("error")] == ["o"]
+    assert [each.get("message") for each in root.iter("skipped")] == ["n"]
     failure = root.find("testcase/failure")
     assert failure is not None
     assert failure.get("message") == "wrong-numbers: off by <0.1>"

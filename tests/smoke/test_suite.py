@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 KEYS = {
     "schema", "suite", "target", "python", "torch", "device", "started", "seconds", "checks",
+    "not_run", "devices",
 }  # fmt: skip
 CHECK_KEYS = {"id", "title", "stands_for", "outcome", "seconds", "numbers", "finding"}
 # What the plain CPU target has no part in.
 ELSEWHERE = {
     *("device.family", "device.driver", "fused.operators", "rotary.ipex", "rotary.ipex-llm"),
-    *("resume.portable", "transfer.roundtrip", "transfer.speed"),
+    *("resume.portable", "transfer.roundtrip", "transfer.speed", "rotary.scripted"),
 }
 
 
@@ -44,7 +45,10 @@ def test_the_full_suite_passes_and_reports(suite: Suite, tmp_path: Path) -> None
     assert report["seconds"] > 0
     found = {check["id"]: check for check in report["checks"]}
     assert len(found) == len(report["checks"]), "an id is used twice"
-    assert check_ids() - set(found) - {"compile.mul_add"} == ELSEWHERE
+    not_run = {entry["id"]: entry for entry in report["not_run"]}
+    assert set(not_run) == check_ids() - set(found)
+    assert set(not_run) - {"compile.mul_add"} == ELSEWHERE
+    assert all(not entry["owed"] and entry["reason"] for entry in not_run.values())
     for check in found.values():
         assert set(check) == CHECK_KEYS
         assert check["title"].endswith(".")
@@ -60,16 +64,21 @@ def test_the_full_suite_passes_and_reports(suite: Suite, tmp_path: Path) -> None
 def _junit_says_the_same(path: Path, report: dict[str, Any]) -> None:
     cases = ET.parse(path).getroot().findall("testcase")
     names = [f"{case.get('classname')}.{case.get('name')}" for case in cases]
-    assert names == [check["id"] for check in report["checks"]]
+    assert sorted(names) == sorted(each["id"] for each in report["checks"] + report["not_run"])
 
 
 def test_the_quick_suite_leaves_the_long_checks_out(suite: Suite) -> None:
     # A fault that ends the checks early keeps this short: without its device nothing else runs.
-    done, report = suite(accelerator="cuda")
+    # And a lock without accelerate does not leave the checks that need it out in silence.
+    done, report = suite(accelerator="cuda", packages={})
     assert done.returncode == 1
     assert report["suite"] == "quick"
     found = {check["id"]: check["finding"] for check in report["checks"]}
     assert "memory.leak" not in found
+    reasons = {entry["id"]: entry["reason"] for entry in report["not_run"]}
+    assert reasons["memory.leak"] == "only in the full suite"
+    assert reasons["offload.tied"] == "needs accelerate, which is not locked"
+    assert set(found) | set(reasons) == check_ids()
     bad = {name: finding for name, finding in found.items() if finding}
     wrong = {name for name, finding in bad.items() if finding["code"] != "blocked"}
     assert wrong == {"identity.build", "device.ready"}
@@ -93,7 +102,7 @@ def test_a_check_that_does_not_exist_breaks_the_run(suite: Suite) -> None:
 def test_a_check_that_does_not_apply_is_not_green(suite: Suite) -> None:
     done, _ = suite("--only", "transfer.speed")
     assert done.returncode == 3
-    assert "not for cpu-linux: transfer.speed" in done.stderr
+    assert "not for cpu-linux: transfer.speed (only for targets with a GPU)" in done.stderr
 
 
 def test_a_bad_expectation_is_told_at_once(suite: Suite) -> None:
@@ -128,6 +137,89 @@ def test_the_caller_cannot_change_the_outcome(python: Path, sound: Path, tmp_pat
     assert len(json.loads(report.read_text(encoding="utf-8"))["checks"]) == 2
 
 
+VOCABULARY = '''
+from smoke.checks import check
+from smoke.finding import fail
+
+
+def present(device) -> str:
+    return ""
+
+
+def absent(device) -> str:
+    return f"{device} has no wings"
+
+
+def broken(device) -> str:
+    raise RuntimeError("the probe itself fails")
+
+
+@check("extra.excused", stands_for="s", needs=(present, absent))
+def test_excused(device) -> None:
+    """It needs what the device lacks."""
+    assert False
+
+
+@check("extra.not_excused", stands_for="s", needs=(broken,))
+def test_not_excused(device) -> None:
+    """A broken probe is no excuse."""
+    assert False
+
+
+@check("extra.advisory", stands_for="s", advisory=True)
+def test_advisory() -> None:
+    """It is slow."""
+    fail("slow", "slow", cause="c", remedy="r", evidence=["e"])
+
+
+@check("extra.skips", stands_for="s")
+def test_skips() -> None:
+    """A check cannot excuse itself."""
+    import pytest
+
+    pytest.skip("not today")
+'''
+
+
+def test_what_a_device_lacks_excuses_a_check_and_nothing_else_does(
+    python: Path, sound: Path, tmp_path: Path
+) -> None:
+    done, report = run_extra(python, sound, tmp_path, VOCABULARY)
+    assert done.returncode == 1, done.stderr
+    outcomes = {check["id"]: check["outcome"] for check in report["checks"]}
+    assert outcomes == {
+        "identity.import": "passed",
+        "extra.not_excused": "failed",
+        "extra.advisory": "warned",
+        "extra.skips": "failed",
+    }
+    levels = {check["id"]: (check["finding"] or {}).get("level") for check in report["checks"]}
+    assert levels["extra.advisory"] == "warning"
+    (excused,) = [entry for entry in report["not_run"] if entry["id"] == "extra.excused"]
+    assert not excused["owed"]
+    assert excused["reason"] == "cpu has no wings"
+
+
+def test_a_warning_is_green(python: Path, sound: Path, tmp_path: Path) -> None:
+    done, report = run_extra(python, sound, tmp_path, VOCABULARY, "extra.advisory")
+    assert done.returncode == 0, done.stderr
+    assert [check["outcome"] for check in report["checks"]] == ["passed", "warned"]
+
+
+def run_extra(
+    python: Path, sound: Path, tmp_path: Path, text: str, *only: str
+) -> tuple[Completed, Any]:
+    """Run the checks of another file in a copy of the suite, all of them or those named."""
+    shutil.copytree(SUITE.parent, tmp_path / "smoke")
+    (tmp_path / "smoke" / "test_extra.py").write_text(text)
+    report = tmp_path / "report.json"
+    names = only or tuple(re.findall(r'@check\("([\w.]+)"', text))
+    words = [python, "-I", tmp_path / "smoke" / "run.py", sound, report]
+    asked = [part for name in names for part in ("--only", name)]
+    done = run([*words, *asked], env=clean_environment(), timeout=120)
+    return done, json.loads(report.read_text(encoding="utf-8"))
+
+
 EXTRA = '''
 from smoke.checks import check
 
@@ -142,18 +234,9 @@ def test_extra(device) -> None:
 def test_a_new_check_file_is_run_without_being_named_anywhere(
     python: Path, sound: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(SUITE.parent, tmp_path / "smoke")
-    (tmp_path / "smoke" / "test_extra.py").write_text(EXTRA)
-    report = tmp_path / "report.json"
-    words = [python, "-I", tmp_path / "smoke" / "run.py", sound, report]
-    done = run(
-        [*words, "--only", "extra.fails", "--only", "identity.python"],
-        env=clean_environment(),
-        timeout=120,
-    )
+    done, report = run_extra(python, sound, tmp_path, EXTRA, "extra.fails", "identity.python")
     assert done.returncode == 1, done.stderr
-    checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
-    outcomes = {check["id"]: check["outcome"] for check in checks}
+    outcomes = {check["id"]: check["outcome"] for check in report["checks"]}
     assert outcomes == {
         "identity.import": "passed",
         "identity.python": "passed",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+from provision.report.model import NotRun
 from provision.ui.html_report import render_page
 from provision.ui.html_style import STYLE
 from tests.calls import count_calls
@@ -42,6 +43,19 @@ def test_the_page_has_verdict_host_and_checks() -> None:
         assert words in text
     assert "check-broke" not in text  # codes are for machines
     assert "worked and fails now" in text
+
+
+def test_what_was_not_run_is_listed_with_its_reason() -> None:
+    entries = [
+        {"id": "offload.cpu", "title": "t", "owed": False, "reason": "needs <accelerate>"},
+        {"id": "device.gradient", "title": "t", "owed": True, "reason": "the run ended before it"},
+    ]
+    parts = tuple(NotRun.model_validate(entry) for entry in entries)
+    text = render_page([report().model_copy(update={"not_run": parts})])
+    assert "1 of 3 not run" in text
+    assert "<details open><summary>2 not run, 1 owed" in text
+    assert "owed: the run ended before it" in text
+    assert "needs &lt;accelerate&gt;" in text
 
 
 def test_throughput_and_changes_come_first() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.cli.outcome import Outcome, findings_if
+from provision.core.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     subjects.add_argument(
         "--against", type=Path, metavar="PYTHON", help="check another environment; keeps no report"
     )
+    parser.add_argument(
+        "--device", default="", metavar="N",
+        help="the device of this number, as torch counts, or `all`; all is the default of --full",
+    )  # fmt: skip
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
+
+
+def _device(word: str) -> str:
+    if word not in ("", "all") and not word.isdecimal():
+        raise UsageError(f"--device {word}: neither a number nor `all`")
+    return word
 
 
 def handle(
@@ -43,8 +54,14 @@ def handle(
     from provision.ui.smoke import show_skipped, show_smoke
 
     target = load_target(project.specs, arguments.target)
+    device = _device(arguments.device)
     request = SmokeRequest(
-        project, target, read_layers(project), full=arguments.full, junit=arguments.junit
+        project,
+        target,
+        read_layers(project),
+        full=arguments.full,
+        device=device,
+        junit=arguments.junit,
     )
     console.step(f"the {'full' if arguments.full else 'quick'} checks of {target.name}")
     if arguments.against:
@@ -53,5 +70,5 @@ def handle(
         return Outcome(skipped, show_skipped, findings_if(skipped.failed))
     else:
         result = prove(request, run)
-    bad = result.report.failed or (result.comparison and result.comparison.bad)
+    bad = not result.report.proves or (result.comparison and result.comparison.bad)
     return Outcome(result, show_smoke, findings_if(bad))

@@ -1,0 +1,103 @@
+"""What a device or a machine may lack without being faulty: probed for real, not looked up.
+
+Each function takes the device and returns "" where the capability is present, otherwise the reason
+why not. A check that needs it is not owed then (`smoke.checks.check`). Only what is documented as
+absent from healthy devices excuses a check: any other error of a probe leaves the check to run, and
+to fail with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import torch
+from torch import distributed
+
+from smoke import compilers
+from smoke import device as devices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# How SYCL, IPEX 2.1 and the driver's compiler refuse a kernel with float64 arithmetic
+# (intel/torch-xpu-ops#1742, csrc/gpu/utils/DPCPP.h of IPEX 2.1.10, ur_api.h error 41).
+NO_FLOAT64 = re.compile(
+    r"aspect fp64 is not supported|FP64 data type is unsupported|PROGRAM_BUILD_FAILURE"
+    r"|(double|float64|fp64)\b.*\b(not supported|unsupported)|support\w* (double|float64|fp64)",
+    re.IGNORECASE,
+)
+
+
+def float64(device: torch.device) -> str:
+    """Probe arithmetic in float64; Arc A, Flex and integrated GPUs before Arc have none.
+
+    A cast proves nothing: kernels for these are built with emulated conversions
+    (intel/torch-xpu-ops cmake/BuildFlags.cmake), so ``.double()`` passes where ``reciprocal`` fails
+    (pytorch/pytorch#147731). The driver's tables: shared/source/*/hw_info_*.cpp of
+    intel/compute-runtime.
+    """
+    if devices.has_float64(device) is True:
+        return ""  # what fails nevertheless is a fault
+    try:
+        value = torch.full((3,), 4.0, device=device).double()
+        float((value * value + value).reciprocal().sum().cpu())
+    except RuntimeError as error:
+        if devices.has_float64(device) is None and not NO_FLOAT64.search(str(error)):
+            raise
+        return f"the device has no float64: {str(error).splitlines()[0][:120]}"
+    return ""
+
+
+def backend(device: torch.device) -> str | None:
+    """Return the collective back end for tensors of a device, None where torch has none for it.
+
+    Windows has neither NCCL nor XCCL: gloo is the only one there (torch's documentation of
+    torch.distributed; cmake/Modules/FindXCCL.cmake of intel/torch-xpu-ops). torch 2.1 does not know
+    xccl; its stacks bring none of their own.
+    """
+    if devices.kind(device) not in ("cuda", "xpu"):
+        return "gloo" if _built("gloo") else None
+    own = {"cuda": "nccl", "xpu": "xccl"}[devices.kind(device)]
+    return own if _built(own) else None
+
+
+def _built(name: str) -> bool:
+    probe: Callable[[], bool] | None = getattr(distributed, f"is_{name}_available", None)
+    if probe is None and name == "gloo":  # torch before 2.1 cannot be asked
+        return hasattr(distributed, "ProcessGroupGloo")
+    return bool(probe and probe())
+
+
+def collectives(device: torch.device) -> str:
+    """Probe for a collective back end that takes tensors of the device; see `backend`."""
+    if not distributed.is_available() or backend(device):
+        return ""  # without the whole package the check fails: each wheel of these platforms has it
+    return f"this torch is built without a collective back end for {devices.kind(device)}"
+
+
+def compiler(device: torch.device) -> str:
+    """Probe what torch.compile needs on the device besides its packages, by compiling with it.
+
+    Triton needs a C compiler on CUDA and a C++ compiler with Level Zero on XPU, Inductor a C++
+    compiler for the CPU; see `smoke.compilers`.
+    """
+    if devices.kind(device) == "cuda":
+        return compilers.for_triton_cuda()
+    return compilers.for_triton_xpu() if devices.kind(device) == "xpu" else compilers.for_inductor()
+
+
+def triton(device: torch.device) -> str:
+    """Probe whether Triton supports the device: it needs compute capability 7.0 on CUDA.
+
+    GPUTooOldForTriton in torch/_inductor/exc.py. That Triton itself can be imported is promised by
+    a lock that holds it, so it is not asked here: without it the check fails.
+    """
+    if devices.kind(device) != "cuda":
+        return ""
+    found = torch.cuda.get_device_capability(device)
+    return (
+        ""
+        if found >= (7, 0)
+        else "Triton needs compute capability 7.0, this GPU has {}.{}".format(*found)
+    )

@@ -1,0 +1,109 @@
+"""The check files, and the checks that they declare, read without an import.
+
+The supervisor compares what is declared with what its workers have run: a worker that ends early,
+or that can't import a file, must not leave checks out unnoticed.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smoke.checks import DEVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HERE = Path(__file__).resolve().parent
+# A cause before its symptoms, and what disturbs measurements (memory, processes) after them. This
+# is an order only: `check_files` returns every check file, named here or not.
+ORDER = (
+    "identity",
+    "requirements",
+    "device",
+    "selection",
+    "fused",
+    "rotary",
+    "libraries",
+    "resume",
+    "offload",
+    "throughput",
+    "autocast",
+    "compile",
+    "memory",
+    "transfer",
+    "collective",
+    "noise",
+)
+# Their checks take the device, but are about the machine or the environment: one run of them serves
+# all devices.
+SHARED = ("selection", "collective", "noise")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One check as its file declares it.
+
+    Attributes:
+        id: Its identifier.
+        title: The first line of its docstring.
+        full: Whether it belongs to the full suite only.
+        on_device: Whether each device owes it.
+    """
+
+    id: str
+    title: str
+    full: bool
+    on_device: bool
+
+    def on(self, index: int) -> str:
+        """Return the id of the check on one device."""
+        return on(self.id, index) if self.on_device else self.id
+
+
+def check_files(folder: Path = HERE) -> list[Path]:
+    """Return every check file of the suite, those of `ORDER` first."""
+    last = len(ORDER)
+    rank = {f"test_{area}.py": place for place, area in enumerate(ORDER)}
+    return sorted(folder.glob("test_*.py"), key=lambda path: (rank.get(path.name, last), path.name))
+
+
+def declared(files: Iterable[Path]) -> list[Declared]:
+    """Return the checks of check files, in the order of the files."""
+    return [
+        found
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        for found in _declared(node)
+    ]
+
+
+def _declared(function: ast.FunctionDef) -> Iterator[Declared]:
+    parameters = [each.arg for each in function.args.args]
+    for call in function.decorator_list:
+        if isinstance(call, ast.Call) and getattr(call.func, "id", None) == "check":
+            identifier = _identifier(call.args[0])
+            full = any(word.arg == "full" and ast.unparse(word.value) == "True"
+                       for word in call.keywords)  # fmt: skip
+            title = (ast.get_docstring(function) or "").partition("\n")[0]
+            yield Declared(identifier, title, full, is_on_device(identifier, parameters))
+
+
+def _identifier(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    return {"DEVICE": DEVICE}[ast.unparse(node)]
+
+
+def is_on_device(identifier: str, parameters: Iterable[str]) -> bool:
+    """Return whether each device owes a check of these parameters."""
+    takes = identifier == DEVICE or "device" in parameters
+    return takes and identifier.partition(".")[0] not in SHARED
+
+
+def on(identifier: str, index: int) -> str:
+    """Return the id of a device's check: the number is that of torch, the first has none."""
+    return f"{identifier}@{index}" if index else identifier

@@ -1,0 +1,175 @@
+"""Probe whether this machine can compile what Inductor and Triton generate: try it.
+
+A compiler on PATH proves little: headers of Python or of Level Zero, or on Windows the variables of
+Visual Studio, are missing more often than the program.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SECONDS = 100.0  # for a program of five lines; below the supervisor's limit of silence
+PROMPT = "start from a Developer Command Prompt"
+LEVEL_ZERO = "level_zero/ze_api.h"
+
+
+def found(variable: str, *names: str) -> str | None:
+    """Return the compiler that a variable names, otherwise the first of some names on PATH."""
+    named = os.environ.get(variable)
+    return named or next(filter(None, map(shutil.which, names)), None)
+
+
+def compiles(
+    compiler: str | None,
+    headers: Sequence[str],
+    *,
+    suffix: str,
+    include: Sequence[str] = (),
+    folders: Sequence[str] = (),
+    libraries: Sequence[str] = (),
+) -> str:
+    """Return why a compiler can't build a shared library with some headers; "" if it can.
+
+    Args:
+        compiler: Program with its first arguments, as ``CC`` holds them; None where there is none.
+        headers: What the library includes.
+        suffix: ``.c`` or ``.cpp``.
+        include: Folders of headers.
+        folders: Folders of libraries.
+        libraries: Names to link with.
+    """
+    if compiler is None:
+        return "no C compiler" if suffix == ".c" else "no C++ compiler"
+    with tempfile.TemporaryDirectory(prefix="smoke-") as folder:
+        source = Path(folder, f"probe{suffix}")
+        lines = [*(f"#include <{header}>" for header in headers), "int probe(void) { return 0; }"]
+        source.write_text("\n".join(lines) + "\n", encoding="ascii")
+        make = _cl if os.name == "nt" else _gcc
+        argv = make(compiler, str(source), include, folders, libraries)
+        try:
+            done = subprocess.run(
+                argv,
+                cwd=folder,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"the compiler does not run: {error}"
+    output = (done.stdout + done.stderr).decode(errors="replace")
+    return f"{compiler} fails: {_first_error(output)}" if done.returncode else ""
+
+
+def _gcc(
+    compiler: str,
+    source: str,
+    include: Sequence[str],
+    folders: Sequence[str],
+    libraries: Sequence[str],
+) -> list[str]:
+    named = [f"-l:{name}" if ".so" in name else f"-l{name}" for name in libraries]
+    dirs = [*(f"-I{each}" for each in include), *(f"-L{each}" for each in folders)]
+    return [*compiler.split(), source, "-shared", "-fPIC", *dirs, *named, "-o", "probe.out"]
+
+
+def _cl(
+    compiler: str,
+    source: str,
+    include: Sequence[str],
+    folders: Sequence[str],
+    libraries: Sequence[str],
+) -> list[str]:
+    # Not split: "C:\Program Files\..." holds spaces.
+    dirs = [f"/LIBPATH:{each}" for each in folders]
+    named = [f"{name}.lib" for name in libraries]
+    return [compiler, "/nologo", source, "/LD", *(f"/I{each}" for each in include), "/link", *dirs,
+            *named]  # fmt: skip
+
+
+def _first_error(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    wrong = [line for line in lines if "error" in line.lower() or "cannot find" in line]
+    return next(iter([*wrong, *lines]), "without a message")[:200]
+
+
+def for_inductor() -> str:
+    """Return why Inductor can't build its kernels for the CPU; "" if it can.
+
+    It takes ``CXX``, otherwise ``g++`` or ``cl`` (torch/_inductor/cpp_builder.py and config.py).
+    """
+    if os.name == "nt":
+        return _windows(found("CXX", "cl")) or compiles(
+            found("CXX", "cl"), ["vector"], suffix=".cpp"
+        )
+    default = "clang++" if sys.platform == "darwin" else "g++"
+    return compiles(found("CXX", default), ["vector", "Python.h"], suffix=".cpp", include=_python())
+
+
+def for_triton_cuda() -> str:
+    """Return why Triton can't build its launcher for CUDA; "" if it can.
+
+    It takes ``CC``, otherwise gcc or clang (triton/runtime/build.py); cuda.h is part of its wheel.
+    """
+    windows = os.name == "nt"
+    compiler = found("CC", *(("cl",) if windows else ("gcc", "clang")))
+    unfit = _windows(compiler) if windows else ""
+    return unfit or compiles(compiler, ["Python.h"], suffix=".c", include=_python())
+
+
+def for_triton_xpu() -> str:
+    """Return why Triton can't build its launcher for XPU; "" if it can.
+
+    It is C++, and links with Level Zero and SYCL; whether the headers of Level Zero are needed, and
+    where they are looked for, differs between its versions (backends/intel/driver.py in the wheel).
+    """
+    windows = os.name == "nt"
+    compiler = found("CXX", *(("cl",) if windows else ("g++", "clang++")))
+    if unfit := _windows(compiler) if windows else "":
+        return unfit
+    driver, helper = _triton_driver()
+    headers = ["Python.h", *([LEVEL_ZERO] if _mentions(driver, LEVEL_ZERO) else [])]
+    return compiles(
+        compiler,
+        headers,
+        suffix=".cpp",
+        include=[*_python(), *getattr(helper, "include_dir", ())],
+        folders=getattr(helper, "library_dir", ()),
+        libraries=getattr(helper, "libraries", ()),
+    )
+
+
+def _triton_driver() -> tuple[Path, Any]:
+    """Return the file of Triton's driver for XPU, and what it compiles with, under either name."""
+    module = importlib.import_module("triton.backends.intel.driver")
+    names = ("COMPILATION_HELPER", "compilation_helper")
+    helper = next((getattr(module, name) for name in names if hasattr(module, name)), None)
+    return Path(str(module.__file__)), helper
+
+
+def _mentions(driver: Path, header: str) -> bool:
+    sources = [driver, *driver.parent.glob("*.c"), *driver.parent.glob("*.cpp")]
+    return any(header in file.read_text(encoding="utf-8", errors="replace") for file in sources)
+
+
+def _python() -> list[str]:
+    return [sysconfig.get_path("include")]
+
+
+def _windows(compiler: str | None) -> str:
+    """Return what a Developer Command Prompt would have set and is absent."""
+    if compiler is None:
+        return f"cl.exe is not on PATH: {PROMPT}"
+    absent = [name for name in ("INCLUDE", "LIB") if not os.environ.get(name)]
+    return f"{' and '.join(absent)} not set: {PROMPT}" if absent else ""

@@ -1,0 +1,95 @@
+"""What a run owes, and why each check without a result has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from smoke.checks import IMPORT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from smoke.check_files import Declared
+    from smoke.journal import Journal
+
+ONLY_IN_FULL = "only in the full suite"
+NOT_ASKED = "not asked for"
+CUT_SHORT = "the run ended before it"
+NOT_COLLECTED = "its file was not collected"
+NO_TORCH = f"torch can't be imported: see {IMPORT['id']}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one run is to check.
+
+    Attributes:
+        full: All checks, not only the quick ones.
+        only: These checks only; all where it is empty.
+        devices: Numbers of the devices; the first also gets the checks that are for no device.
+    """
+
+    full: bool
+    only: frozenset[str]
+    devices: tuple[int, ...]
+
+    def leaves_out(self, identifier: str, *, full: bool) -> str:
+        """Return why a check is no part of the run, whatever the target is; "" where it is one."""
+        if self.only:
+            return "" if identifier in self.only else NOT_ASKED
+        return ONLY_IN_FULL if full and not self.full else ""
+
+
+def not_run(head: dict[str, str], reason: str, *, owed: bool) -> dict[str, Any]:
+    """Return the report's entry of a check without a result."""
+    return {"id": head["id"], "title": head["title"], "owed": owed, "reason": reason}
+
+
+def missing(journal: Journal, declared: Sequence[Declared], plan: Plan) -> list[dict[str, Any]]:
+    """Return the checks without a result, those that are owed first.
+
+    A check is owed where a worker said so, and where no worker said anything of it: only then is a
+    run complete because of what it did, and not because of what it forgot.
+    """
+    found = _by_workers(journal) | _unmentioned(journal, declared, plan)
+    for result in journal.results():
+        found.pop(result["id"], None)
+    several = {name for name, entry in found.items() if _is_repeated(entry, found)}
+    kept = [entry for name, entry in found.items() if name not in several]
+    return sorted(kept, key=lambda entry: not entry["owed"])
+
+
+def _by_workers(journal: Journal) -> dict[str, dict[str, Any]]:
+    """Return what the workers have told of checks, by id; a later word replaces an earlier one."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in journal.events():
+        for head in event.get("owed", ()):
+            found.setdefault(head["id"], not_run(head, CUT_SHORT, owed=True))
+        for entry in (*event.get("not_owed", ()), *event.get("excused", ())):
+            found[entry["id"]] = entry
+    return found
+
+
+def _unmentioned(
+    journal: Journal, declared: Sequence[Declared], plan: Plan
+) -> dict[str, dict[str, Any]]:
+    """Return the declared checks that no worker has collected, by id."""
+    mentioned = _by_workers(journal)
+    outcomes = {result["id"]: result["outcome"] for result in journal.results()}
+    reason = NO_TORCH if outcomes.get(IMPORT["id"]) == "failed" else NOT_COLLECTED
+    found = {}
+    for each in declared:
+        left_out = plan.leaves_out(each.id, full=each.full)
+        for index in plan.devices if each.on_device else plan.devices[:1]:
+            head = {"id": each.on(index), "title": each.title}
+            if head["id"] not in mentioned:
+                found[head["id"]] = not_run(head, left_out or reason, owed=not left_out)
+    return found
+
+
+def _is_repeated(entry: dict[str, Any], found: dict[str, dict[str, Any]]) -> bool:
+    """Return whether a further device lacks a check for the reason that the first lacks it."""
+    name, _, index = entry["id"].partition("@")
+    same = found.get(name, {}).get("reason") == entry["reason"]
+    return bool(index) and same and not entry["owed"]

@@ -1,0 +1,77 @@
+"""What the spec requires can be imported, with the torch that is installed beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from smoke import child_process
+from smoke.checks import check
+from smoke.finding import CheckFailed, Finding, fail
+from smoke.import_order import OPERATOR_MODULES
+from smoke.requirements import top_level
+
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+    from smoke.expect import Expect
+
+# Most of them import torch, which takes up to a gigabyte of memory and all of a disk's speed.
+AT_ONCE = min(2, os.cpu_count() or 1)
+
+
+@check(
+    "identity.requirements",
+    stands_for="torchvision of another index: operator torchvision::nms does not exist",
+)
+def test_requirements(expect: Expect, numbers: Numbers) -> None:
+    """Every package that the spec names can be imported."""
+    installed = top_level()
+    _installed(expect, installed)
+    modules = {name: installed[name] for name in expect.requirements if name in installed}
+    for name in [name for name, found in modules.items() if not found]:
+        numbers.record(f"{name} has no module", 0, "count")
+    fresh = [name for name, found in modules.items() if found and not _is_loaded(name)]
+
+    def load(name: str) -> child_process.Answer:
+        numbers.step(f"import {', '.join(modules[name])}")
+        return child_process.call("smoke.requirements:import_modules", modules=modules[name])
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = dict(zip(fresh, pool.map(load, fresh), strict=True))
+    numbers.record("imported", len([name for name in modules if modules[name]]), "count")
+    bad = {name: answer.finding for name, answer in answers.items() if answer.finding}
+    if bad:
+        raise CheckFailed(_all(bad))
+
+
+def _is_loaded(name: str) -> bool:
+    """Return whether identity.import has imported a distribution into this process."""
+    return {"torch": "torch", **OPERATOR_MODULES}.get(name) in sys.modules
+
+
+def _installed(expect: Expect, installed: dict[str, list[str]]) -> None:
+    # What the lock holds and is not installed is a finding of identity.versions.
+    absent = [each for each in expect.requirements if each not in {*installed, *expect.packages}]
+    if absent:
+        fail(
+            "missing-package",
+            f"{absent[0]} is not installed",
+            cause="the spec names it, and the environment was made from something else",
+            remedy="build the environment from the lock of this spec",
+            evidence=absent,
+        )
+
+
+def _all(bad: dict[str, Finding]) -> Finding:
+    """Return one finding for all that failed; the first gives code, cause and remedy."""
+    first, *others = bad.items()
+    name, found = first
+    return Finding(
+        "import-fails" if found.code == "op-fails" else found.code,
+        f"{name} can't be imported: {found.symptom}",
+        found.cause,
+        found.remedy,
+        (*found.evidence, *(f"{other}: {each.symptom}" for other, each in others)),
+    )
