@@ -4,7 +4,7 @@ Its device type is ``pretend``. Its memory is the CPU's, hidden in a tensor that
 ``pretend:0``; operations that mix it with CPU tensors fail as they do on CUDA and XPU. A fault can
 spoil single operations, so that a check of a device can be shown to fail.
 
-It plays what `profiles.toml` tells of a real device: what it says of itself (`SAYS`), what it
+It plays what `profiles.toml` holds of a real device: what it reports (`SAYS`), what it
 refuses, and when errors surface. `worlds` lets torch's own functions agree with it.
 
 Limits: results are the CPU's, without the rounding of a GPU; no generator, no
@@ -39,7 +39,7 @@ SPOILED: dict[str, Callable[..., Any]] = {}
 #   first_kernel    seconds of computing that the first launch of a process takes: kernels are
 #                   compiled; seconds stand for minutes
 #   refuses         a text that every operation raises, "" for none: busy, exclusive, broken
-#   loses           the error that the first kernel causes, told when the device is awaited; then
+#   loses           the error that the first kernel causes, raised at a synchronisation; afterwards
 #                   every call raises `AFTER_LOST`
 #   prints          lines on standard error at the first operation of a process
 #   others          further devices: what each says otherwise
@@ -74,7 +74,7 @@ NO_KERNEL = frozenset({"aten::_to_copy", "aten::copy_", "aten::_copy_from",
 
 
 class Queue:
-    """What the device has still to tell: errors of asynchronous work surface when it is awaited.
+    """The work that is queued: its errors surface when the process synchronises with the device.
 
     Attributes:
         pending: The error of an operation that was only queued.

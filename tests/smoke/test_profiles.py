@@ -1,4 +1,4 @@
-"""Healthy devices pass: every target on every device that it is for, and on some that nobody knows.
+"""Healthy devices pass: every target on every device that it is for, and on devices in no list.
 
 The devices are profiles that the pretend accelerator plays; see `profiles.toml` for what they are
 made of. Which checks a device may leave out follows from what its profile lacks, and nothing else.
@@ -196,7 +196,7 @@ NEW_ARC = {
     "prints": ["[Info] a line that no list has"],
 }
 INVENTED: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "an Arc that nobody has seen": ("arc-linux", "arc-b580-linux", NEW_ARC),
+    "an Arc in no list": ("arc-linux", "arc-b580-linux", NEW_ARC),
     "an Arc without any float64": ("arc-linux", "arc-b580-linux", {"fp64": "none"}),
     "an Arc without a name": ("arc-windows", "lnl-140v-windows", {"name": "Intel(R) Graphics"}),
     "a slice of an A100": (
@@ -251,7 +251,7 @@ OTHERS = {name: f"{name}: the other" for name in INVENTED if " beside " in name}
 
 
 def second(base: dict[str, Any]) -> list[World]:
-    """Return the same machines, as the run of their second device meets them."""
+    """Return the worlds of the second devices of the same machines."""
     both = [world for world in invented(base) if world["name"] in OTHERS]
     return [{**world, "name": OTHERS[world["name"]], "device": 1} for world in both]
 
@@ -362,7 +362,7 @@ UNHEALTHY: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str, str]] 
         *("max-linux", "max-1550-linux-flat", {"others": [{"refuses": LOST}]}, {"device": 1}),
         *("device.ready@1", "UR_RESULT_ERROR_DEVICE_LOST"),
     ),
-    "the first kernel loses the device, and a copy tells it": (
+    "the first kernel loses the device, and a copy raises the error": (
         *("arc-linux", "arc-b580-linux", {"loses": LOST}, {}),
         *("device.ready", "UR_RESULT_ERROR_DEVICE_LOST"),
     ),
@@ -399,6 +399,6 @@ def test_an_unhealthy_device_does_not_pass(broken: Results, name: str) -> None:
     failed = [each for each in broken[name]["results"] if each["outcome"] == "failed"]
     first = next(each for each in failed if each["finding"]["code"] != "blocked")
     assert first["id"] == check
-    told = [first["finding"]["symptom"], *first["finding"]["evidence"]]
-    assert any(text in line for line in told), told
+    lines = [first["finding"]["symptom"], *first["finding"]["evidence"]]
+    assert any(text in line for line in lines), lines
     assert all(each["finding"]["code"] == "blocked" for each in failed if each is not first)

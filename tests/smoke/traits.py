@@ -1,7 +1,7 @@
 """What the pretend device refuses, one function for each trait; run inside an environment.
 
-Each is a test of the device, not of the suite: that it is no more forgiving than the documents say
-of the real one. `profiles.toml` names them.
+Each tests the device, not the suite: it refuses what real devices are documented to refuse.
+`profiles.toml` has the sources.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     nodes = "/nowhere" if wsl else "/dev/nul[l]"
     yield probe, "NODES", {"cuda": nodes, "xpu": nodes}
     yield probe, "WSL", "/dev/null" if wsl else "/nowhere"
-    # Its speed is the CPU's: fewer images and steps tell as much.
+    # Its speed is the CPU's: fewer images and rounds suffice.
     speed = import_module("smoke.test_throughput")
     plates = import_module("smoke.models").plates
     yield speed, "plates", lambda _count: plates(2)
