@@ -947,9 +947,7 @@ def without_float64(**properties: object) -> Iterator[None]:
             raise RuntimeError("Required aspect fp64 is not supported on the device")
         return result
 
-    said = SimpleNamespace(
-        total_memory=2**34, driver_version="1.6.33578", device_id=0x56A0, **properties
-    )
+    said = SimpleNamespace(total_memory=2**34, device_id=pretend.SAYS["id"], **properties)
     with (
         pretend.spoiled("aten::reciprocal", change),
         patch.object(pretend.Backend, "get_device_properties", lambda *_args: said),
