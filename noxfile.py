@@ -154,7 +154,7 @@ def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
-    chosen = session.posargs or ["-m", "not docker and not wine and not faults"]
+    chosen = session.posargs or ["-m", "not docker and not wine and not faults and not profiles"]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "coverage", "erase")
     # A file stays in one process, so that an expensive fixture of a module is set up once. Not
@@ -175,6 +175,15 @@ def budget(session: nox.Session) -> None:
 def faults(session: nox.Session) -> None:
     """Kill builds at a hundred moments, fill disks, stop servers; prints what survived."""
     tool(session, "pytest", "-m", "faults", *session.posargs)
+
+
+@nox.session
+def profiles(session: nox.Session) -> None:
+    """Prove every GPU target on every device profile that it is for, and each fault on three."""
+    ensure_tools(dev=True)
+    session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
+    built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
+    tool(session, "pytest", "-m", "profiles", *session.posargs, **built)
 
 
 @nox.session

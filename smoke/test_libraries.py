@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from smoke import device as devices
 from smoke import reference
 from smoke.checks import check, needs_package
 from smoke.finding import fail
@@ -117,9 +118,10 @@ class ChatGlm2(nn.Module):
 
 
 def _takes_fused(fused: Any, device: torch.device) -> None:  # noqa: ANN401 - of untyped ipex-llm
-    if bool(fused) != (device.type == "xpu"):
+    on_xpu = devices.kind(device) == "xpu"
+    if bool(fused) != on_xpu:
         fail(
-            "fused-rotary-not-taken" if device.type == "xpu" else "fused-op-on-cpu-backend",
+            "fused-rotary-not-taken" if on_xpu else "fused-op-on-cpu-backend",
             f"ipex-llm's decision for its fused rotation on {device} is {fused}",
             cause="ipex-llm takes the device for another kind",
             remedy="build the environment again from its lock",

@@ -2,6 +2,8 @@
 
 ``harness.py --describe OUT``   an expectation that fits this environment as it is
 ``harness.py WORLD EXPECT OUT``   every fault of a world, one after the other, in this process
+``harness.py --worlds WORLDS OUT``   every world of a file, see `profiles.py`
+``harness.py --traits OUT``   what each function of `traits.py` finds wrong
 ``harness.py --supervise NAME EXPECT REPORT``   the whole suite as a user starts it, under one fault
 Anything else is the worker's own command line, run under the fault that SMOKE_FAULT names.
 
@@ -18,7 +20,9 @@ import json
 import os
 import sys
 import tempfile
+import time
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,16 +55,21 @@ if folder := os.environ.get("SMOKE_COVERAGE"):
 sys.path.append(str(ROOT))
 
 from smoke import expect as expectation  # noqa: E402 - the path comes first
-from smoke import run, worker  # noqa: E402
+from smoke import owed, run, worker  # noqa: E402
+from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
 
 sys.path.append(str(HERE))  # after the suite has looked at the path
 
 from faults import FAULTS, Fault, check_ids  # noqa: E402
 
+if __name__ == "__mp_main__":  # the server of `worlds`, from which its processes are forked
+    import worlds  # noqa: F401
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+SOUND = Fault("none", "none", "", nullcontext, "pretend")  # type: ignore[arg-type]
 BY_NAME = {fault.name: fault for fault in FAULTS}
 # Each needs a process or seconds of its own: they run where a fault aims at them.
 SLOW = frozenset(
@@ -82,7 +91,7 @@ SLOW = frozenset(
 NOT_ON_PRETEND = ("identity", "selection", "autocast", "compile", "collective", "noise")
 PRETEND = {
     "accelerator": "xpu",
-    "families": ["dg2"],
+    "families": ["bmg"],
     "driver": ">=1.6.33578",
     "driver_judgement": {
         "verdict": "new-enough",
@@ -99,6 +108,10 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--supervise":
         os.environ["SMOKE_FAULT"] = argv[1]
         return run.main(argv[2:], worker=Path(__file__))
+    if argv[0] == "--worlds":
+        return play_worlds(Path(argv[1]), Path(argv[2]))
+    if argv[0] == "--traits":
+        return play_traits(Path(argv[1]))
     if argv[0] in ("cpu", "pretend"):
         return every(argv[0], Path(argv[1]), Path(argv[2]))
     os.environ["SMOKE_CHILD"] = "1"
@@ -153,7 +166,7 @@ def inhabit(world: str) -> Iterator[None]:
 def every(world: str, base: Path, out: Path) -> int:
     """Run the suite under each fault of a world, and once under none; write the results."""
     os.environ["SMOKE_WORLD"] = world
-    sound = Fault("none", "none", "", nullcontext, world)  # type: ignore[arg-type]
+    sound = replace(SOUND, world=world)
     data = json.loads(base.read_text(encoding="utf-8"))
     with inhabit(world):
         found = {sound.name: under(sound, data)}
@@ -166,28 +179,87 @@ def every(world: str, base: Path, out: Path) -> int:
     return 0
 
 
+def play_worlds(path: Path, out: Path) -> int:
+    """Run the whole suite in each world, and write what it found by the world's name."""
+    import worlds
+
+    found = {}
+    for world in json.loads(path.read_text(encoding="utf-8")):
+        fault = BY_NAME.get(world.get("fault", ""), SOUND)
+        only = tuple(world.get("only", ()))
+        began = time.monotonic()
+        with inhabit("pretend"), worlds.play(world):
+            index = world.get("device", 0)
+            journal = journal_of(fault, world["expect"], only=only, index=index)
+        plan = owed.Plan(full=True, only=frozenset(only), devices=(index,))
+        found[world["name"]] = {
+            "results": journal.results(),
+            "not_run": owed.missing(journal, declared(check_files()), plan),
+            "excused": [each for event in journal.events() for each in event.get("excused", ())],
+            "seconds": time.monotonic() - began,
+        }
+        gc.collect()
+        gc.freeze()  # see every()
+    out.write_text(json.dumps(found), encoding="utf-8")
+    return 0
+
+
+def play_traits(out: Path) -> int:
+    """Write why each trait is not played as documented, None where it is."""
+    import traits
+
+    out.write_text(json.dumps(traits.judge()), encoding="utf-8")
+    return 0
+
+
 def under(fault: Fault, base: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the results of the suite under one fault."""
     os.environ["SMOKE_FAULT"] = fault.name if fault.children else ""
     data = {**base, **(PRETEND if fault.world == "pretend" else {}), **fault.expect}
     data["packages"] = {**base["packages"], **fault.expect.get("packages", {})}
+    aimed = (fault.check,) if fault.code else ()
+    return journal_of(fault, data, only=(*aimed, *(fault.only or beside(fault)))).results()
+
+
+def journal_of(
+    fault: Fault, expect: dict[str, Any], *, only: tuple[str, ...], index: int = 0
+) -> Journal:
+    """Run the suite under one fault; return its journal, whose file is gone."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "expect.json")
-        path.write_text(json.dumps(data), encoding="utf-8")
-        journal = Journal(Path(folder, "journal.jsonl"))
-        aimed = (fault.check,) if fault.code else ()
-        only = (*aimed, *(fault.only or beside(fault)))
+        path.write_text(json.dumps(expect), encoding="utf-8")
+        journal = Kept(Path(folder, "journal.jsonl"))
         with fault.apply():
+            read = expectation.read(path)
+            if fault is SOUND and not only:
+                worker.import_stack(read, journal)
             worker.run_checks(
-                expectation.read(path),
+                read,
                 journal,
-                files=worker.check_files(worker.HERE),
+                files=check_files(),
                 full=True,
                 only=only,
+                index=index,
+                other=bool(index),
             )
-        if reason := journal.last("broken"):
-            raise SystemExit(f"{fault.name}: {reason}")
-        return journal.results()
+        journal.keep()
+    if reason := journal.last("broken"):
+        raise SystemExit(f"{fault.name}: {reason}")
+    return journal
+
+
+class Kept(Journal):
+    """A journal whose events outlive its file."""
+
+    kept: list[dict[str, Any]] | None = None
+
+    def keep(self) -> None:
+        """Hold the events in memory from now on."""
+        self.kept = super().events()
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events of the file, or those that were kept."""
+        return super().events() if self.kept is None else self.kept
 
 
 def beside(fault: Fault) -> tuple[str, ...]:

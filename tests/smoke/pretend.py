@@ -4,12 +4,18 @@ Its device type is ``pretend``. Its memory is the CPU's, hidden in a tensor that
 ``pretend:0``; operations that mix it with CPU tensors fail as they do on CUDA and XPU. A fault can
 spoil single operations, so that a check of a device can be shown to fail.
 
-Limits: no autocast, no generator, no ``torch.load(map_location="pretend")``.
+It plays what `profiles.toml` holds of a real device: what it reports (`SAYS`), what it
+refuses, and when errors surface. `worlds` lets torch's own functions agree with it.
+
+Limits: results are the CPU's, without the rounding of a GPU; no generator, no
+``torch.load(map_location="pretend")``; only new tensors count against its memory, not results.
 """
 
 from __future__ import annotations
 
 import gc
+import os
+import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -22,16 +28,122 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 NAME = "pretend"
-MEMORY = 2**34  # bytes that the device says it has
 # Operator -> what changes its result: given the result and the raw arguments, returns the result.
 SPOILED: dict[str, Callable[..., Any]] = {}
-# What the device says of itself; faults change it.
+# What the device says of itself; faults and profiles change it. Keys besides the plain ones:
+#   fields          of its properties, as this release of torch has them; None: all
+#   fp64            "full"; "conversions" (casts only, as DG2 emulates them); "none"
+#   largest         bytes of the largest tensor, None: all memory; over_largest: the text then
+#   out_of_memory   how torch words it
+#   free_memory     what mem_get_info does: works, raises, stale
+#   first_kernel    seconds of computing that the first launch of a process takes: kernels are
+#                   compiled; seconds stand for minutes
+#   refuses         a text that every operation raises, "" for none: busy, exclusive, broken
+#   loses           the error that the first kernel causes, raised at a synchronisation; afterwards
+#                   every call raises `AFTER_LOST`
+#   prints          lines on standard error at the first operation of a process
+#   others          further devices: what each says otherwise
 SAYS: dict[str, Any] = {
     "available": True,
-    "name": "Intel(R) Arc(TM) A770 Graphics",
-    "id": 0x56A0,
-    "driver": "1.6.33578",
+    "name": "Intel(R) Arc(TM) B580 Graphics",
+    "id": 0xE20B,
+    "driver": "1.6.33578+13",
+    "capability": None,
+    "memory": 2**34,
+    "fields": None,
+    "fp64": "full",
+    "largest": None,
+    "over_largest": "",
+    "out_of_memory": "XPU out of memory. Tried to allocate",
+    "free_memory": "works",
+    "first_kernel": 0.0,
+    "refuses": "",
+    "loses": "",
+    "prints": [],
+    "others": [],
 }
+AFTER_LOST = "level_zero backend failed with error: 2147483646 (UR_RESULT_ERROR_UNKNOWN)"
+NO_FP64 = "Required aspect fp64 is not supported on the device"
+FREE_MEMORY = "doesn't support querying the available free memory"
+# Memory is counted only where this much is asked for: it is a search through all objects.
+COUNTED = 2**26
+# Operators that launch no kernel: memory is only granted, moved or looked at another way.
+NO_KERNEL = frozenset({"aten::_to_copy", "aten::copy_", "aten::_copy_from",
+                       "aten::_local_scalar_dense", "aten::detach", "aten::set_",
+                       "aten::lift_fresh", "aten::_reshape_alias"})  # fmt: skip
+
+
+class Queue:
+    """The work that is queued: its errors surface when the process synchronises with the device.
+
+    Attributes:
+        pending: The error of an operation that was only queued.
+        afterwards: What every later call raises once that error has surfaced; "" for none.
+        lost: What every call raises now.
+        launched: Whether this process has launched a kernel.
+    """
+
+    pending = ""
+    afterwards = ""
+    lost = ""
+    launched = False
+
+    def fail(self, text: str, afterwards: str = "") -> None:
+        """Let an error surface at the next synchronisation."""
+        self.pending, self.afterwards = self.pending or text, afterwards
+
+    def surface(self) -> None:
+        """Raise what is pending, as synchronisation and copies to the host do."""
+        if self.pending:
+            text, self.pending, self.lost = self.pending, "", self.afterwards
+            raise RuntimeError(text)
+        self.alive()
+
+    def alive(self) -> None:
+        """Raise if the context is lost: nothing works after that."""
+        if self.lost:
+            raise RuntimeError(self.lost)
+
+    def launch(self) -> None:
+        """Begin one operation; the first one of a process prints, and may be slow."""
+        self.alive()
+        if not self.launched:
+            self.launched = True
+            for line in SAYS["prints"]:
+                os.write(2, line.encode() + b"\n")
+            compute(SAYS["first_kernel"])
+            if SAYS["loses"]:
+                self.fail(SAYS["loses"], AFTER_LOST)
+
+    def reset(self) -> None:
+        """Be as in a fresh process."""
+        self.pending = self.afterwards = self.lost = ""
+        self.launched = False
+
+
+def compute(seconds: float) -> None:
+    """Keep the processor busy, as a compiler of kernels does."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+QUEUE = Queue()
+
+
+def says(device: Any = None) -> dict[str, Any]:
+    """Return what one device says of itself."""
+    number = _index(device)
+    if not 0 <= number < Backend().device_count():
+        raise RuntimeError("CUDA error: invalid device ordinal")
+    other = SAYS["others"][number - 1 : number] if number else []
+    return {**SAYS, **dict(*other)}
+
+
+def _index(device: Any) -> int:
+    if isinstance(device, str):
+        device = torch.device(device)
+    return (getattr(device, "index", device) or 0) if device is not None else 0
 
 
 class Backend:
@@ -48,26 +160,67 @@ class Backend:
         return bool(SAYS["available"])
 
     def device_count(self) -> int:
-        return int(SAYS["available"])
+        return 1 + len(SAYS["others"]) if SAYS["available"] else 0
 
     def current_device(self) -> int:
         return 0
 
-    def get_device_name(self, _device: object = None) -> str:
-        return str(SAYS["name"])
+    def set_device(self, _device: object) -> None:
+        pass
 
-    def get_device_properties(self, _device: object = None) -> SimpleNamespace:
-        return SimpleNamespace(
-            total_memory=MEMORY, driver_version=SAYS["driver"], device_id=SAYS["id"]
+    def get_device_name(self, device: object = None) -> str:
+        return str(says(device)["name"])
+
+    def get_device_capability(self, device: object = None) -> tuple[int, int]:
+        major, minor = says(device)["capability"].split(".")
+        return int(major), int(minor)
+
+    def get_device_properties(self, device: object = None) -> SimpleNamespace:
+        """Return the fields that this release of torch has, and no others."""
+        said = says(device)
+        major, _, minor = (said["capability"] or "0.0").partition(".")
+        full = said["fp64"] == "full"
+        known = {
+            "name": said["name"],
+            "total_memory": said["memory"],
+            "driver_version": said["driver"],
+            "device_id": said["id"],
+            "major": int(major),
+            "minor": int(minor),
+            "has_fp64": full,
+            "support_fp64": full,
+            "has_fp16": True,
+            "type": "gpu",
+            "dev_type": "gpu",
+            "sub_group_sizes": said.get("sub_groups", [16, 32]),
+        }
+        fields = said["fields"] or list(known)
+        return SimpleNamespace(**{name: known.get(name, 0) for name in fields})
+
+    def mem_get_info(self, device: object = None) -> tuple[int, int]:
+        said = says(device)
+        if said["free_memory"] == "raises":
+            raise RuntimeError(f"The device ({said['name']}) {FREE_MEMORY}.")
+        taken = 0 if said["free_memory"] == "stale" else self.memory_allocated(device)
+        return said["memory"] - taken, said["memory"]
+
+    def memory_allocated(self, device: object = None) -> int:
+        number = _index(device)
+        found = (
+            item
+            for item in gc.get_objects()
+            if type(item) is PretendTensor and item.number == number
         )
-
-    def memory_allocated(self) -> int:
-        found = (item for item in gc.get_objects() if type(item) is PretendTensor)
         storages = {item.raw.untyped_storage().data_ptr(): item.raw for item in found}
         return sum(raw.untyped_storage().nbytes() for raw in storages.values())
 
-    def synchronize(self, _device: object = None) -> None:
+    memory_reserved = memory_allocated
+
+    def empty_cache(self) -> None:
         pass
+
+    def synchronize(self, _device: object = None) -> None:
+        QUEUE.surface()
 
     def manual_seed_all(self, seed: int) -> None:
         pass
@@ -80,12 +233,15 @@ class Backend:
 
 
 class PretendTensor(torch.Tensor):
-    """A CPU tensor (``raw``) in the clothes of a device tensor."""
+    """A CPU tensor (``raw``) that says it is on the device of this number."""
 
     raw: torch.Tensor
+    number: int
 
     @staticmethod
-    def __new__(cls, raw: torch.Tensor, requires_grad: bool | None = None) -> Any:
+    def __new__(
+        cls, raw: torch.Tensor, requires_grad: bool | None = None, *, number: int = 0
+    ) -> Any:
         if requires_grad is not None:  # Accelerate makes parameters anew by type(parameter)(…)
             return torch.nn.Parameter(raw, requires_grad)
         tensor = torch.Tensor._make_wrapper_subclass(
@@ -95,10 +251,10 @@ class PretendTensor(torch.Tensor):
             storage_offset=raw.storage_offset(),
             dtype=raw.dtype,
             layout=raw.layout,
-            device=DEVICE,
+            device=torch.device(NAME, number),
             requires_grad=False,
         )
-        tensor.raw = raw
+        tensor.raw, tensor.number = raw, number
         return tensor
 
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -121,34 +277,60 @@ def unwrap(value: Any) -> Any:
     return value.raw if isinstance(value, PretendTensor) else value
 
 
-def wrap(value: Any) -> Any:
+def wrap(value: Any, number: int = 0) -> Any:
     plain = isinstance(value, torch.Tensor) and not isinstance(value, PretendTensor)
-    return PretendTensor(value) if plain else value
+    return PretendTensor(value, number=number) if plain else value
 
 
 def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
-    """Run one operation on raw memory, and dress the result for the device."""
+    """Run one operation on raw memory, and wrap the result for the device."""
     tensors = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
     ours = [tensor for tensor in tensors if isinstance(tensor, PretendTensor)]
+    number = ours[0].number if ours else _index(kwargs.get("device"))
     name = function._schema.name
     if ours and _has_own_kernel(function):
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
         return function.redispatch(keys, *args, **kwargs)
+    _launch(number)
     if name == "aten::_to_copy":
         return _to_copy(function, args, kwargs)
     if name in ("aten::copy_", "aten::_copy_from"):
         target, source = args[:2] if name == "aten::copy_" else args[1::-1]
-        unwrap(target).copy_(unwrap(source))
-        return target
+        return _copy(source, target)
     _refuse_mixed(name, ours, tensors)
     raw_args, raw_kwargs = tree_map(unwrap, args), tree_map(unwrap, _on_cpu(kwargs))
+    _refuse_fp64(function, [*ours, kwargs.get("dtype")], number)
     result = function(*raw_args, **raw_kwargs)
+    _refuse_fp64(function, tree_flatten(result)[0], number)
     if spoil := SPOILED.get(name):
         result = spoil(result, *raw_args)
     if name in ("aten::_local_scalar_dense", "aten::equal"):
+        QUEUE.surface()
         return result
     written = _written(function._schema, args, kwargs)
-    return tree_map(wrap, result) if written is None else written
+    return tree_map(lambda each: wrap(each, number), result) if written is None else written
+
+
+def _launch(number: int) -> None:
+    QUEUE.launch()
+    if text := says(number)["refuses"]:
+        raise RuntimeError(text)
+
+
+def _refuse_fp64(function: Any, values: list[Any], number: int) -> None:
+    """Fail as a device without float64 does when a kernel would compute in it."""
+    if says(number)["fp64"] == "full" or function._schema.name in NO_KERNEL or function.is_view:
+        return
+    if any(getattr(each, "dtype", each) == torch.float64 for each in values):
+        raise RuntimeError(NO_FP64)
+
+
+def _refuse_conversion(source: Any, dtype: Any) -> None:
+    """Fail where a device without any float64 would convert: the source's device does it."""
+    if not isinstance(source, PretendTensor) or says(source.number)["fp64"] != "none":
+        return
+    if dtype != source.dtype and torch.float64 in (dtype, source.dtype):
+        raise RuntimeError(NO_FP64)
 
 
 def _has_own_kernel(function: Any) -> bool:
@@ -162,20 +344,39 @@ def _has_own_kernel(function: Any) -> bool:
 
 def _to_copy(function: Any, args: Any, kwargs: Any) -> Any:
     target = torch.device(kwargs.get("device") or args[0].device)
-    where = torch.device("cpu") if target.type == NAME else target
+    there = target.type == NAME
+    _refuse_conversion(args[0], kwargs.get("dtype") or args[0].dtype)
+    if there:
+        _grant(args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize, target)
+    else:
+        QUEUE.surface()
+    where = torch.device("cpu") if there else target
     result = function(unwrap(args[0]), *args[1:], **{**kwargs, "device": where})
     if spoil := SPOILED.get("aten::_to_copy"):
         result = spoil(result, unwrap(args[0]))
-    return wrap(result) if target.type == NAME else result
+    return wrap(result, _index(target)) if there else result
+
+
+def _copy(source: Any, target: Any) -> Any:
+    _refuse_conversion(source, target.dtype)
+    if not isinstance(target, PretendTensor):
+        QUEUE.surface()
+    unwrap(target).copy_(unwrap(source))
+    return target
 
 
 def _refuse_mixed(name: str, ours: list[Any], tensors: list[Any]) -> None:
     """Fail as CUDA does; a CPU tensor without dimensions may mix, as it may there."""
-    strangers = [t for t in tensors if not isinstance(t, PretendTensor) and t.dim() > 0]
-    if ours and strangers:
+    strangers = [
+        tensor
+        for tensor in tensors
+        if ours and tensor.device != ours[0].device
+        if isinstance(tensor, PretendTensor) or tensor.dim() > 0
+    ]
+    if strangers:
         raise RuntimeError(
             "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{DEVICE} and {strangers[0].device}! (when running {name})"
+            f"{ours[0].device} and {strangers[0].device}! (when running {name})"
         )
 
 
@@ -204,26 +405,42 @@ def _written(schema: Any, args: Any, kwargs: Any) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _empty(size: Any, *, dtype: Any = None, memory_format: Any = None, **_kwargs: Any) -> Any:
+def _grant(size: int, device: Any) -> None:
+    """Refuse what the device cannot hold, in the words of its torch."""
+    said = says(device)
+    if said["largest"] is not None and size > said["largest"]:
+        raise RuntimeError(said["over_largest"])
+    taken = Backend().memory_allocated(device) if size >= COUNTED else 0
+    if taken + size > said["memory"]:
+        raise torch.OutOfMemoryError(f"{said['out_of_memory']} {size / 2**30:.2f} GiB.")
+
+
+def _empty(
+    size: Any, *, dtype: Any = None, memory_format: Any = None, device: Any = None, **_kwargs: Any
+) -> Any:
     dtype = dtype or torch.get_default_dtype()
     bytes_asked = dtype.itemsize
     for length in size:
         bytes_asked *= length
-    if bytes_asked > MEMORY:
-        raise torch.OutOfMemoryError(
-            f"pretend out of memory. Tried to allocate {bytes_asked} bytes"
-        )
+    _launch(_index(device))
+    _grant(bytes_asked, device)
     memory_format = memory_format or torch.contiguous_format
-    return PretendTensor(torch.empty(size, dtype=dtype, memory_format=memory_format))
+    raw = torch.empty(size, dtype=dtype, memory_format=memory_format)
+    return PretendTensor(raw, number=_index(device))
 
 
-def _empty_strided(size: Any, stride: Any, *, dtype: Any = None, **_kwargs: Any) -> Any:
-    return PretendTensor(torch.empty_strided(size, stride, dtype=dtype))
+def _empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, device: Any = None, **_kwargs: Any
+) -> Any:
+    _launch(_index(device))
+    raw = torch.empty_strided(size, stride, dtype=dtype)
+    _grant(raw.untyped_storage().nbytes(), device)
+    return PretendTensor(raw, number=_index(device))
 
 
 def _copy_from(source: Any, target: Any, non_blocking: bool = False) -> Any:
-    unwrap(target).copy_(unwrap(source))
-    return target
+    _launch(_index(target.device if isinstance(target, PretendTensor) else source.device))
+    return _copy(source, target)
 
 
 @contextmanager
@@ -244,5 +461,34 @@ _LIBRARY = torch.library.Library("aten", "IMPL")
 _LIBRARY.impl("empty.memory_format", _empty, "PrivateUse1")
 _LIBRARY.impl("empty_strided", _empty_strided, "PrivateUse1")
 _LIBRARY.impl("_copy_from", _copy_from, "PrivateUse1")
+_AUTOCAST_OFF = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+
+
+def _cast(operator: Any, dtype: Callable[[], torch.dtype]) -> Callable[..., Any]:
+    """Return a kernel of autocast: the operator, with its floating point arguments converted."""
+
+    def convert(value: Any) -> Any:
+        floats = isinstance(value, PretendTensor) and value.is_floating_point()
+        return value.to(dtype()) if floats and value.dtype != torch.float64 else value
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST_OFF):
+            return operator(*tree_map(convert, args), **tree_map(convert, kwargs))
+
+    return kernel
+
+
+# The operators of torch's own lists for CUDA and XPU that the suite reaches.
+_LOWER = ("mm", "addmm", "bmm", "matmul", "linear", "convolution", "conv2d",
+          "scaled_dot_product_attention")  # fmt: skip
+_FLOAT32 = ("nll_loss", "log_softmax.int", "softmax.int", "layer_norm", "exp", "sum", "norm.Scalar")
 _AUTOCAST = torch.library.Library("_", "IMPL")
 _AUTOCAST.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+for _names, _dtype in (
+    (_LOWER, lambda: torch.get_autocast_dtype(NAME)),
+    (_FLOAT32, lambda: torch.float32),
+):
+    for _name in _names:
+        _base, _, _overload = _name.partition(".")
+        _operator = getattr(getattr(torch.ops.aten, _base), _overload or "default")
+        _LIBRARY.impl(_name, _cast(_operator, _dtype), "AutocastPrivateUse1")

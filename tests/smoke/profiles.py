@@ -1,0 +1,311 @@
+"""Device profiles (`profiles.toml`), and the worlds that the pretend device plays of them.
+
+A world is one target on one device that it is for: what the toolkit expects of the environment, and
+what the device says and lacks, as plain JSON for `worlds.py` inside the environment.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from packaging.specifiers import Specifier, SpecifierSet
+
+from provision.catalog.devices import read_devices
+from provision.commands.smoke import expectation
+from provision.host import driver_versions
+from provision.host.model import Driver, Gpu, Host, Runtimes
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_target
+from tests.small import CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provision.spec.model import Target
+
+ROOT = Path(__file__).parents[2]
+FILE = Path(__file__).with_name("profiles.toml")
+IPEX = "intel-extension-for-pytorch"
+# What a locked stack has that the test environment, a CPU's, has not or in another version.
+STACK = re.compile(r"torch|accelerate|(pytorch-)?triton(-\w+)?|intel-extension-for-pytorch|ipex-llm"
+                   r"|nvidia-cuda-runtime(-cu12)?")  # fmt: skip
+OWN_BACKEND = {"cuda": "nccl", "xpu": "xccl"}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How one device presents itself.
+
+    Attributes:
+        id: Key in the file.
+        vendor: ``intel``, ``nvidia`` or ``apple``.
+        os: ``linux``, ``windows``, ``wsl`` or ``macos``.
+        seen: What a source shows; tests may assert it.
+        inferred: What was only concluded: it may be played, and is never asserted.
+        sources: Field of ``seen`` -> where it was seen.
+    """
+
+    id: str
+    vendor: str
+    os: str
+    seen: dict[str, Any] = field(default_factory=dict)
+    inferred: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, list[str]] = field(default_factory=dict)
+
+    def played(self, key: str, default: Any = None) -> Any:
+        """Return what was seen, else what was concluded, else the default."""
+        return self.seen.get(key, self.inferred.get(key, default))
+
+    @property
+    def platform(self) -> str:
+        """Conda's name of the platform whose targets run there."""
+        system = {"linux": "linux", "wsl": "linux", "windows": "win"}.get(self.os, self.os)
+        return f"{system}-{'aarch64' if 'aarch64' in self.id else '64'}"
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Return the content of the file."""
+    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+@cache
+def profiles() -> dict[str, Profile]:
+    """Return every profile, with what its vendor and system have in common."""
+    return {key: _profile(key, own) for key, own in document()["profile"].items()}
+
+
+def _profile(key: str, own: dict[str, Any]) -> Profile:
+    common = document().get("common", {}).get(f"{own['vendor']}-{own['os']}", {})
+    merged: dict[str, dict[str, Any]] = {"seen": {}, "inferred": {}, "sources": {}}
+    for table in (common, own):
+        merged["sources"] |= table.get("sources", {})
+        merged["inferred"] |= {k: v["value"] for k, v in table.get("inferred", {}).items()}
+        other = ("sources", "inferred", "vendor", "os")
+        merged["seen"] |= {k: v for k, v in table.items() if k not in other}
+    return Profile(key, own["vendor"], own["os"], **merged)
+
+
+@cache
+def targets() -> dict[str, Target]:
+    """Return every target that has a GPU."""
+    names = sorted(path.stem for path in (ROOT / "envs").glob("*.toml"))
+    loaded = {name: load_target(ROOT / "envs", name) for name in names}
+    return {name: each for name, each in loaded.items() if each.accelerator != "cpu"}
+
+
+def is_for(target: Target, profile: Profile) -> bool:
+    """Return whether a target is for a device: platform, family, compute capability."""
+    if target.platform != profile.platform:
+        return False
+    if target.accelerator == "cuda":
+        allowed = SpecifierSet(target.hardware.compute_capability or "")
+        return profile.vendor == "nvidia" and profile.seen["capability"] in allowed
+    families = set(profile.played("families", ()))
+    return profile.vendor == "intel" and bool(families & set(target.hardware.families))
+
+
+def pairs() -> list[tuple[str, str]]:
+    """Return every target with each profile that it is for."""
+    return [
+        (name, profile.id)
+        for name, target in targets().items()
+        for profile in profiles().values()
+        if is_for(target, profile)
+    ]
+
+
+def world(name: str, profile: Profile, base: dict[str, Any], /, **changes: Any) -> dict[str, Any]:
+    """Return the world of a target on a device.
+
+    Args:
+        name: The target's.
+        profile: The device.
+        base: An expectation that the test environment meets, for what it has installed.
+        changes: What the device says otherwise; see `pretend.SAYS`.
+    """
+    target = targets()[name]
+    locked = read_lock(ROOT / "lockfiles" / name).versions
+    stack = {key: version for key, version in locked.items() if STACK.fullmatch(key)}
+    says = {**_says(target, profile, release(stack)), **changes}
+    host = _host(target, profile, says)
+    expect = expectation(target, {**base["packages"], **stack}, CATALOG, host)
+    # Its packages are the test environment's own, which the world "cpu" of the faults imports.
+    expect |= {"python": base["python"], "environment": {}, "requirements": ["torch"]}
+    return {
+        "name": f"{name} on {profile.id}",
+        "expect": expect,
+        "accelerator": target.accelerator,
+        "release": release(stack),
+        "says": says,
+        "nvml": host.gpus[0].driver.version if profile.vendor == "nvidia" else None,  # type: ignore[union-attr]
+        "collectives": profile.played("collectives", []),
+        "compiler": profile.played("compile_needs") == "cc",
+        "compile_error": _compile_error(profile),
+        "arch_list": _arch_list(target),
+        "nodes": profile.played("nodes", []),
+        "import_prints": [
+            line for line, when in _noise(profile, release(stack), stack) if "import" in when
+        ],
+        "distributions": [(key, version, _top(key)) for key, version in stack.items()],
+        "version_file": _version_file(target, stack["torch"]),
+    }
+
+
+def release(stack: dict[str, str]) -> list[int]:
+    """Return major and minor version of the locked torch."""
+    return [int(part) for part in re.findall(r"\d+", stack["torch"])[:2]]
+
+
+def _host(target: Target, profile: Profile, says: dict[str, Any]) -> Host:
+    """Return the machine as the toolkit would read it, for its judgement of the driver."""
+    version = _driver(target, profile, "host_drivers")
+    gpu = Gpu(
+        vendor=profile.vendor,
+        device_id=f"{says['id'] or 0:04x}",
+        name=says["name"],
+        address="0000:03:00.0",
+        family=(profile.played("families") or [None])[0],
+        driver=Driver("driver", version),
+    )
+    level_zero = says["driver"] if profile.platform == "linux-64" else None
+    surroundings = ("wsl",) if profile.os == "wsl" else ()
+    return Host(
+        platform=target.platform,
+        kernel="",
+        surroundings=surroundings,
+        gpus=(gpu,),
+        runtimes=Runtimes(compute_runtime=level_zero),
+    )
+
+
+def lacking(played: dict[str, Any]) -> set[str]:
+    """Return the checks that a world's device cannot run, by what its profile lacks."""
+    lacks = set()
+    if played["says"]["fp64"] != "full":
+        lacks.add("resume.scaler")
+    if OWN_BACKEND[played["accelerator"]] not in played["collectives"]:
+        lacks.add("collective.sum")
+    if not played["compiler"]:
+        lacks.add("compile.mul_add")
+    return lacks
+
+
+def not_owed(played: dict[str, Any]) -> set[str]:
+    """Return the checks that a world's target does not owe on any device."""
+    packages = played["expect"]["packages"]
+    found = {"rotary.ipex"}
+    if IPEX not in packages:
+        found |= {"fused.operators", "rotary.ipex-llm", "rotary.scripted"}
+    if played["release"] < [2, 3]:
+        found.add("resume.scaler")
+    if not any("triton" in name for name in packages):
+        found.add("compile.mul_add")
+    return found
+
+
+def _says(target: Target, profile: Profile, release: list[int]) -> dict[str, Any]:
+    cuda = target.accelerator == "cuda"
+    family = (profile.played("families") or [""])[0]
+    name = _variant(profile.played("names"), target)
+    without = "conversions" if family == "dg2" else "none"
+    memory = _variant(profile.played("memory_mb", [16384]), target)
+    ipex = profile.seen.get("ipex_allocation_mb") if release < [2, 2] else None
+    locked = [IPEX] if release < [2, 2] and not cuda else []
+    texts = document()["texts"]
+    return {
+        "name": name,
+        "id": None if cuda else _device_id(name, profile.played("families", [])),
+        "driver": None if cuda else _driver(target, profile, "drivers"),
+        "capability": profile.seen.get("capability"),
+        "memory": memory * 2**20,
+        "fields": fields(target.accelerator, release),
+        "fp64": "full" if profile.played("fp64", True) else without,
+        "sub_groups": profile.played("sub_groups", [32]),
+        "largest": ipex * 2**20 if ipex else None,
+        "over_largest": texts["ipex_allocation"],
+        "out_of_memory": texts["out_of_memory_cuda" if cuda else "out_of_memory_xpu"],
+        "free_memory": profile.played("free_memory", "works"),
+        "first_kernel": 0.05 if profile.played("first_kernel") == "compiled" else 0.0,
+        "prints": [line for line, when in _noise(profile, release, locked) if "import" not in when],
+        "others": [{}] if profile.played("tiles", 1) == 2 else [],
+    }
+
+
+def _variant(values: list[Any], target: Target) -> Any:
+    """Return one of the values that were seen, another one for another target."""
+    return values[sorted(targets()).index(target.name) % len(values)]
+
+
+def fields(accelerator: str, release: list[int]) -> list[str]:
+    """Return the fields of the device properties in this release of torch."""
+    rows = [row for row in document()["properties"] if row["accelerator"] == accelerator]
+    below = ([int(part) for part in row["below"].split(".")] for row in rows)
+    found: list[str] = next(
+        row["has"] for row, end in zip(rows, below, strict=True) if release < end
+    )
+    return found
+
+
+def _driver(target: Target, profile: Profile, key: str) -> str | None:
+    """Return the newest version that was seen and that the target accepts, None for unknown."""
+    floor = Specifier(str(target.hardware.driver))
+    devices, vendor = read_devices(CATALOG), profile.vendor
+    parsed = (driver_versions.parse(text, vendor) for text in reversed(profile.seen.get(key, [])))
+    enough = (v for v in parsed if v and driver_versions.meets(v, floor, vendor, devices))
+    return next((version.text for version in enough), None)
+
+
+def _device_id(name: str, families: list[str]) -> int | None:
+    if in_name := re.search(r"\[0x(\w+)\]", name):
+        return int(in_name[1], 16)
+    plain = re.sub(r"\(\w+\)| Graphics$| GPU$", "", name).strip()
+    known = read_devices(CATALOG).intel
+    ids = [key for key, each in known.items() if each.name == plain] or [
+        key for key, each in known.items() if each.family in families
+    ]
+    return int(ids[0], 16) if ids else None
+
+
+def _noise(profile: Profile, release: list[int], locked: Any) -> Iterator[tuple[str, str]]:
+    """Yield the harmless lines that this release of torch prints on the device, and when."""
+    for entry in profile.seen.get("noise", ()):
+        when = entry["when"]
+        if "IPEX" in when and IPEX not in locked:
+            continue
+        if "2.13+" in when and release < [2, 13]:
+            continue
+        if "Inductor" in when or "beside" in when:
+            continue
+        yield entry["text"].replace("<pci>", "0000:03:00.0"), when
+
+
+def _compile_error(profile: Profile) -> str:
+    texts: dict[str, str] = document()["texts"]
+    missing = {"msvc": "no_cl", "triton": "no_triton"}.get(profile.played("compile_needs"))
+    return texts[missing] if missing else ""
+
+
+def _arch_list(target: Target) -> list[str]:
+    """Return an architecture of each generation that the target says its wheels are built for."""
+    allowed = SpecifierSet(target.hardware.compute_capability or "")
+    known = ["7.0", "7.5", "8.0", "8.6", "9.0", "10.0", "12.0"]
+    return [f"sm_{each.replace('.', '')}" for each in known if each in allowed]
+
+
+def _top(name: str) -> str:
+    module = {"pytorch-triton-xpu": "triton", IPEX: "intel_extension_for_pytorch"}
+    return module.get(name, name.replace("-", "_"))
+
+
+def _version_file(target: Target, torch: str) -> str:
+    """Return what torch/version.py says in the target's wheel."""
+    lines = [f"__version__ = '{torch}'"]
+    if target.accelerator == "cuda":
+        lines.append("cuda: Optional[str] = '13.0'")
+    return "\n".join(lines) + "\n"

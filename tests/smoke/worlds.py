@@ -1,0 +1,274 @@
+"""Let torch present one real device: its functions agree with what the pretend device says.
+
+A world is plain JSON, made by `profiles.py` of one target and one device profile. Many worlds share
+one process, because torch takes seconds to import. The suite's fresh processes are forked from a
+server that has imported torch and used no device, so that they are as fresh, and cheap.
+
+Not played: Inductor and Triton (a stand-in compiles nothing), the wire between processes (Gloo sums
+for NCCL and XCCL), what Windows itself does (``sys.platform`` stays), the kernels' rounding.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib import import_module, metadata
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import accelerate  # noqa: F401 - imported before any world: they look at torch's version then
+import faults
+import pretend
+import torch
+import transformers  # noqa: F401
+from torch import distributed
+from torch._dynamo.utils import counters
+
+from smoke import child_process, compilers, worker
+from smoke import device as devices
+from smoke.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+World = dict[str, Any]
+
+
+@contextmanager
+def play(world: World) -> Iterator[None]:
+    """Be the device of a world while this lasts."""
+    says = {**pretend.SAYS, **world["says"]}
+    if number := world.get("device", 0):  # the one that the run is for is the first it sees
+        says |= {**says["others"][number - 1], "others": [world["says"]]}
+    pretend.QUEUE.reset()
+    with ExitStack() as stack:
+        stack.enter_context(patch.dict(pretend.SAYS, says))
+        for target, name, value in _replaced(world):
+            stack.enter_context(patch.object(target, name, value, create=True))
+        stack.enter_context(_compilers(world))
+        stack.enter_context(_packages(world))
+        yield
+
+
+def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
+    """Yield what of torch and of the suite is another for this device."""
+    accelerator = world["accelerator"]
+    cpu, is_on = torch.device("cpu"), accelerator != "cpu"
+    yield devices, "of", lambda name: cpu if name == "cpu" else pretend.DEVICE
+    yield devices, "compiled", lambda _name: True
+    yield devices, "kind", lambda device: accelerator if device.type != "cpu" else "cpu"
+    yield devices, "nvidia_driver", lambda: world["nvml"]
+    yield torch.Tensor, "pin_memory", _pin(world)
+    yield torch.Tensor, "to", _to(world)
+    yield torch, "compile", _compile(world)
+    yield distributed, "init_process_group", _init_process_group(world)
+    yield distributed, "all_reduce", _all_reduce(distributed.all_reduce)
+    yield distributed, "is_nccl_available", lambda: "nccl" in world["collectives"]
+    yield distributed, "is_xccl_available", lambda: "xccl" in world["collectives"]
+    yield child_process, "call", _call(world)
+    # WSL has one door to its GPU, and no render node.
+    probe, wsl = import_module("smoke.probe_device"), bool(world["nodes"])
+    nodes = "/nowhere" if wsl else "/dev/nul[l]"
+    yield probe, "NODES", {"cuda": nodes, "xpu": nodes}
+    yield probe, "WSL", "/dev/null" if wsl else "/nowhere"
+    # Its speed is the CPU's: fewer images and rounds suffice.
+    speed = import_module("smoke.test_throughput")
+    plates = import_module("smoke.models").plates
+    yield speed, "plates", lambda _count: plates(2)
+    yield speed, "ROUNDS", 2
+    for kind in ("cuda", "xpu"):
+        module, chosen = getattr(torch, kind), is_on and kind == accelerator
+        yield module, "is_available", _named(module, chosen)
+        if chosen:
+            backend = pretend.Backend()
+            for name in ("device_count", "get_device_name", "get_device_capability",
+                         "get_device_properties", "mem_get_info", "memory_allocated",
+                         "memory_reserved", "synchronize", "empty_cache"):  # fmt: skip
+                yield module, name, getattr(backend, name)
+            yield module, "get_arch_list", lambda: list(world["arch_list"])
+
+
+def _named(module: ModuleType, answer: bool) -> Callable[[], bool]:
+    def is_available() -> bool:
+        return answer and bool(pretend.SAYS["available"])
+
+    # The suite looks whether a package has replaced this function.
+    is_available.__module__ = module.__name__
+    return is_available
+
+
+def _pin(world: World) -> Callable[..., Any]:
+    def pin_memory(tensor: Any, device: Any = None) -> Any:
+        if world["release"] < [2, 2] and world["accelerator"] == "xpu" and device is None:
+            raise RuntimeError("Cannot initialize CUDA without ATen_cuda library")
+        return tensor
+
+    return pin_memory
+
+
+def _to(world: World, to: Callable[..., Any] = torch.Tensor.to) -> Callable[..., Any]:
+    """Return Tensor.to; a number means CUDA to the torch of IPEX 2.1."""
+
+    def moved(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        number = args[0] if args else kwargs.get("device")
+        integer = isinstance(number, int) and not isinstance(number, bool)
+        if integer and world["release"] < [2, 2] and world["accelerator"] == "xpu":
+            raise AssertionError("Torch not compiled with CUDA enabled")
+        return to(tensor, *args, **kwargs)
+
+    return moved
+
+
+def _compile(world: World) -> Callable[..., Any]:
+    """Return torch.compile: it raises what the profile lacks, or counts a graph."""
+
+    def compile_(function: Callable[..., Any], **_more: Any) -> Callable[..., Any]:
+        def compiled(*args: Any) -> Any:
+            if world["compile_error"]:
+                raise RuntimeError(world["compile_error"])
+            counters["stats"]["unique_graphs"] += 1
+            return function(*args)
+
+        return compiled
+
+    return compile_
+
+
+def _init_process_group(
+    world: World, init: Callable[..., None] = distributed.init_process_group
+) -> Callable[..., None]:
+    def init_process_group(backend: str | None = None, **more: Any) -> None:
+        if backend != "gloo" and backend not in world["collectives"]:
+            raise RuntimeError(f"Distributed package doesn't have {str(backend).upper()} built in")
+        init("gloo", **more)
+
+    return init_process_group
+
+
+def _all_reduce(all_reduce: Callable[..., Any]) -> Callable[..., Any]:
+    def reduced(tensor: Any, *args: Any, **more: Any) -> Any:
+        return all_reduce(pretend.unwrap(tensor), *args, **more)
+
+    return reduced
+
+
+@contextmanager
+def _compilers(world: World) -> Iterator[None]:
+    """Hide every compiler where the profile has none on its path; let Triton's driver be there."""
+    find = shutil.which
+    words = ("cc", "gcc", "g++", "c++", "clang", "clang++", "cl", "icx", "icpx")
+
+    def which(name: str, *args: Any, **more: Any) -> str | None:
+        return None if Path(name).name.removesuffix(".exe") in words else find(name, *args, **more)
+
+    hidden = {"CC": "", "CXX": ""}
+    # It asks for no header of Level Zero, which this machine does not have.
+    names = ["triton", "triton.backends", "triton.backends.intel", "triton.backends.intel.driver"]
+    triton = {name: ModuleType(name) for name in names}
+    triton[names[-1]].__file__ = __file__
+    with patch.dict(sys.modules, triton), patch.object(compilers, "compiles", _compiles):
+        if world["compiler"]:
+            yield
+            return
+        with patch.object(shutil, "which", which), patch.dict(os.environ, hidden):
+            yield
+
+
+def _compiles(
+    compiler: str | None,
+    headers: Any,
+    compiles: Callable[..., str] = compilers.compiles,
+    known: dict[str, str] = {},  # noqa: B006 - kept for the next world on purpose
+    **more: Any,
+) -> str:
+    """Compile with what the probe compiles with, once for all worlds."""
+    asked = repr((compiler, headers, more))
+    if asked not in known:
+        known[asked] = compiles(compiler, headers, **more)
+    return known[asked]
+
+
+@contextmanager
+def _packages(world: World) -> Iterator[None]:
+    """Let the distributions of the target's stack be installed, in place of this environment's."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(faults.distributions(*map(tuple, world["distributions"])))
+        Path(folder, "torch").mkdir()
+        Path(folder, "torch", "version.py").write_text(world["version_file"], encoding="utf-8")
+        stack.enter_context(patch.object(metadata, "distributions", _without(world, folder)))
+        if "intel-extension-for-pytorch" in world["expect"]["packages"]:
+            stack.enter_context(faults.stand_in("PrivateUse1"))
+            name = "intel_extension_for_pytorch"
+            stack.enter_context(patch.dict(sys.modules, {name: ModuleType(name)}))
+        if "ipex-llm" in world["expect"]["rotary"]:
+            stack.enter_context(faults.ipex_llm(1.0, fused=True))
+        yield
+
+
+def _without(
+    world: World, folder: Path, listed: Callable[..., Any] = metadata.distributions
+) -> Callable[..., Any]:
+    """Return the distributions but those that the world has in another version."""
+    replaced = {name for name, _version, _top in world["distributions"]}
+
+    def distributions(**more: Any) -> Any:
+        for each in listed(**more):
+            name = each.metadata["Name"].lower().replace("_", "-")
+            if name not in replaced or Path(str(each.locate_file(""))) == folder:
+                yield each
+
+    return distributions
+
+
+# Fresh processes ----------------------------------------------------------------------------------
+
+
+def _call(world: World) -> Callable[..., child_process.Answer]:
+    """Return `child_process.call`, whose processes are forked and live in this world."""
+
+    def call(function: str, *, timeout: float = 100.0, **arguments: Any) -> child_process.Answer:
+        with tempfile.TemporaryDirectory(prefix="smoke-") as name:
+            folder = Path(name)
+            (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
+            process = CONTEXT.Process(target=answer, args=(world, function, name))
+            process.start()
+            process.join(timeout)
+            log = (folder / "output.log").read_text(encoding="utf-8", errors="replace")
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+                return child_process.Answer(None, child_process.hung(timeout), log)
+            if process.exitcode != 0 or not (folder / "answer.json").exists():
+                return child_process.Answer(None, child_process.died(process.exitcode, log), log)
+            reply = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
+        finding = Finding(**reply["finding"]) if reply["finding"] else None
+        return child_process.Answer(reply["value"], finding, log)
+
+    return call
+
+
+def answer(world: World, function: str, folder: str) -> None:
+    """Run as the forked process: call one function of the suite in this world."""
+    log = os.open(Path(folder, "output.log"), os.O_WRONLY | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.environ["SMOKE_CHILD"] = "1"
+    for line in world["import_prints"]:
+        os.write(2, line.encode() + b"\n")
+    fault = next((each for each in faults.FAULTS if each.name == world.get("fault")), None)
+    with play(world), fault.apply() if fault and fault.children else nullcontext():
+        worker._call(function, Path(folder))
+        os._exit(0)  # at once: this process is a copy of a large one, whose objects need no tidying
+
+
+gc.freeze()  # a process that is forked from this one need not search what it never changes
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["__main__"])
