@@ -9,6 +9,7 @@ from provision.commands import smoke
 from provision.commands.current import require_current
 from provision.environment.manifest import mark_verified
 from provision.lockfile.pip import read_lock
+from provision.report.history import baseline, last_report
 from provision.report.regressions import (
     SmokeResult,
     SmokeSkipped,
@@ -53,7 +54,7 @@ def unchanged(request: SmokeRequest) -> SmokeSkipped | None:
     """
     require_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
-    last = smoke.last_report(request.project, request.target.name)
+    last = last_report(request.project, request.target.name)
     if last is None or changed_layers(last, request.layers, lock.digest):
         return None
     return SmokeSkipped(request.target.name, last.started, len(last.failed) + len(last.missing))
@@ -71,7 +72,7 @@ def prove(request: SmokeRequest, run: Run) -> SmokeResult:
     report = _run(request, smoke.from_generation(now.folder, lock), run)
     if report.proves:
         mark_verified(now)
-    before = smoke.baseline(request.project, request.target.name, report)
+    before = baseline(request.project, request.target.name, report)
     return SmokeResult(report, compare_reports(before, report) if before else None)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import datetime as dt
 import importlib.util
 import json
 import tempfile
@@ -16,7 +14,8 @@ from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment, describe_exit, environment_python
-from provision.report.model import comparable, complete_report, read_report
+from provision.report.history import new_report
+from provision.report.model import complete_report, read_report
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -27,13 +26,10 @@ if TYPE_CHECKING:
     from provision.report.model import Report
     from provision.spec.model import Target
 
-REPORTS = "reports"
-# Seconds for each device; generous, a hang is what it is for. Only the suite knows how many devices
-# there are.
 # Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
 # first use, a healthy device takes most of this.
 _TIMEOUT = {"quick": 1800.0, "full": 3600.0}
-_MOST_DEVICES = 8
+_MOST_DEVICES = 8  # of one machine; only the suite knows how many there are
 _VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some failed
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
@@ -212,7 +208,11 @@ def smoke(
         document["checks"] = with_causes(document["checks"])
         if junit:
             _write_junit(xml, junit, document["checks"])
-        path = _kept(project, target.name, suite) if subject.lock else Path(folder, "foreign.json")
+        path = (
+            new_report(project, target.name, suite)
+            if subject.lock
+            else Path(folder, "foreign.json")
+        )
         write_atomic(path, json.dumps(document, indent=1) + "\n")
         return read_report(path)
 
@@ -255,35 +255,6 @@ def _write_junit(written: Path, path: Path, checks: list[dict[str, Any]]) -> Non
             failure.set("message", f"{finding['code']}: {finding['symptom']}")
             failure.text = "\n".join([finding["cause"], finding["remedy"], *finding["evidence"]])
     tree.write(path, encoding="utf-8", xml_declaration=True)
-
-
-def _kept(project: Project, target: str, suite: str) -> Path:
-    now = dt.datetime.now(dt.UTC)
-    return project.environments(target) / REPORTS / f"{now:%Y%m%dT%H%M%S%fZ}-{suite}.json"
-
-
-def history(project: Project, target: str) -> list[Path]:
-    """Return the kept reports of a target on this host, oldest first."""
-    return sorted((project.environments(target) / REPORTS).glob("*.json"))
-
-
-def last_report(project: Project, target: str) -> Report | None:
-    """Return the newest report of a target on this host, or None."""
-    kept = history(project, target)
-    return read_report(kept[-1]) if kept else None
-
-
-def baseline(project: Project, target: str, after: Report) -> list[Report]:
-    """Return the earlier reports that a report is compared with, oldest first.
-
-    A file that is no report (another schema, cut short by a full disk) is left out: one of them
-    must not end the comparison with all others.
-    """
-    found = []
-    for path in history(project, target):
-        with contextlib.suppress(ToolError):
-            found.append(read_report(path))
-    return comparable([report for report in found if report.started < after.started], after)
 
 
 def _tail(text: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from provision.commands import lock, smoke
+from provision.commands import lock
 from provision.core.errors import ProvisionError
 from provision.environment.manifest import current_generation
 from provision.lockfile.pip import PIP_LAYER, read_lock
+from provision.report.history import last_report
 from provision.spec.reader import load_spec, target_names
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def target_statuses(project: Project) -> ProjectStatus:
 
 def _row(project: Project, target: Target) -> TargetStatus:
     record = _readable(lambda: _record(project, target))
-    report = _readable(lambda: smoke.last_report(project, target.name))
+    report = _readable(lambda: last_report(project, target.name))
     built = record if isinstance(record, str) else record.proof if record else "no"
     return TargetStatus(
         name=target.name,

@@ -16,6 +16,7 @@ from provision.commands import smoke
 from provision.core.errors import Exit, ToolError, UsageError
 from provision.core.process import run
 from provision.host.model import Driver, Gpu, Host
+from provision.report.history import history, last_report
 from provision.spec.reader import load_target
 from smoke.expect import read as read_expectation
 from tests.small import CATALOG, TARGET
@@ -36,7 +37,7 @@ def test_a_report_tells_its_host_and_its_lock(lab: Lab) -> None:
     assert built.generation is not None
     assert built.report.stack == {"kernel": "6.1"}
     assert built.report.lock == built.generation.record.lock
-    (path,) = smoke.history(lab.project, TARGET)
+    (path,) = history(lab.project, TARGET)
     assert json.loads(path.read_text())["schema"] == 1
 
 
@@ -70,7 +71,7 @@ def test_a_file_that_is_no_report_does_not_end_the_comparison(
 ) -> None:
     lab.build()
     _age(lab)
-    (kept,) = smoke.history(lab.project, TARGET)
+    (kept,) = history(lab.project, TARGET)
     kept.with_name("20250101T000000000000Z-quick.json").write_text("{")
     assert call(lab) == Exit.OK
     assert "as good as on 2025-01-01" in capsys.readouterr().err
@@ -78,7 +79,7 @@ def test_a_file_that_is_no_report_does_not_end_the_comparison(
 
 def _age(lab: Lab) -> None:
     """Let the report that was just made be an old one."""
-    (path,) = smoke.history(lab.project, TARGET)
+    (path,) = history(lab.project, TARGET)
     path.write_text(path.read_text().replace("2026-01-01", "2025-01-01"))
 
 
@@ -94,9 +95,9 @@ def test_a_check_that_broke_is_a_regression(lab: Lab, capsys: pytest.CaptureFixt
 def test_it_runs_only_if_a_driver_changed(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     lab.build()
     assert call(lab, "--if-driver-changed") == Exit.OK  # the lab's kernel is not this machine's
-    assert len(smoke.history(lab.project, TARGET)) == 2
+    assert len(history(lab.project, TARGET)) == 2
     assert call(lab, "--if-driver-changed") == Exit.OK
-    assert len(smoke.history(lab.project, TARGET)) == 2
+    assert len(history(lab.project, TARGET)) == 2
     assert "all passed then" in capsys.readouterr().err
 
 
@@ -130,7 +131,7 @@ def test_an_error_that_the_doctor_knows_is_reported_with_its_cause(
     lab.build()
     (lab.project.smoke / "run.py").write_text(RAISES)
     assert call(lab, "--junit", str(tmp_path / "junit.xml")) == Exit.FINDINGS
-    report = smoke.last_report(lab.project, TARGET)
+    report = last_report(lab.project, TARGET)
     assert report is not None
     finding = report.checks[0].finding
     assert finding is not None
@@ -154,7 +155,7 @@ def test_a_report_that_needs_no_diagnosis_loads_no_rules(monkeypatch: pytest.Mon
 
 def test_another_environment_is_checked_as_it_is_and_keeps_no_report(lab: Lab) -> None:
     assert call(lab, "--against", sys.executable) == Exit.OK
-    assert smoke.history(lab.project, TARGET) == []
+    assert history(lab.project, TARGET) == []
 
 
 def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def handle(arguments: argparse.Namespace, project: Project, console: Console) -> int:
     """Write the page."""
-    from provision.commands.smoke import history
     from provision.core.filesystem import write_atomic
+    from provision.report.history import history
     from provision.report.model import read_report
     from provision.spec.reader import load_target
     from provision.ui.html_report import render_page
