@@ -49,7 +49,7 @@ PROMISES = {
     "cannot change what is installed": ("commands/test_build.py", "another_hash_is_refused"),
     "only if it equals its lock and its checks pass": ("commands/test_build.py", "failed_checks"),
     "If a build is killed": ("test_faults.py", "killed_at_a_hundred_moments"),
-    "no check is skipped": ("smoke/test_suite.py", "not_green"),
+    "one that is owed is never passed over": ("smoke/test_owed.py", "ends_early"),
     "on any platform for any target": ("commands/test_bundle.py", "by_platform"),
     "all of them are reported at once": ("spec/test_model.py", "at_once"),
     "names the package that did it": ("environment/test_verify.py", "install_that_replaced"),
