@@ -157,22 +157,28 @@ class _Comparer:
             if past and check.outcome == "failed":
                 yield self._failed(check, past)
             elif past:
-                yield from self._healed(check, past[-1])
+                yield from self._turned(check, past[-1])
                 yield from self._worse(check, past)
 
     def _vanished(self) -> Iterator[Finding]:
         """Yield the checks of this suite that ran earlier; a note after the first time."""
         now = {check.id for check in self._after.checks}
+        reasons = {entry.id: f": {entry.reason}" for entry in self._after.not_run}
         same = [report for report in self._earlier if report.suite == self._after.suite]
         last = {old.id: (report, old) for report in same for old in report.checks}
         for name in sorted(last.keys() - now):
             report, old = last[name]
             level = Level.ERROR if report is same[-1] else Level.NOTE
-            symptom = f"{name} is not run any more"
+            symptom = f"{name} is not run any more{reasons.get(name, '')}"
             evidence = f"{old.title}; last run {report.started}"
             yield _finding("check-vanished", symptom, self._cause(report), evidence, level)
 
-    def _healed(self, check: Check, last: _Result) -> Iterator[Finding]:
+    def _turned(self, check: Check, last: _Result) -> Iterator[Finding]:
+        if last.check.outcome == "passed" and check.outcome == "warned":
+            evidence = check.finding.symptom if check.finding else check.title
+            symptom = f"{check.id} passed and warns now"
+            cause = self._cause(last.run.report)
+            yield _finding("check-warns", symptom, cause, evidence, Level.WARNING)
         if last.check.outcome == "failed":
             evidence = last.check.finding.symptom if last.check.finding else check.title
             symptom = f"{check.id} works again"
@@ -182,7 +188,7 @@ class _Comparer:
 
     def _failed(self, check: Check, past: list[_Result]) -> Finding:
         evidence = check.finding.symptom if check.finding else check.title
-        good = [index for index, old in enumerate(past) if old.check.outcome == "passed"]
+        good = [index for index, old in enumerate(past) if old.check.outcome != "failed"]
         if good and good[-1] == len(past) - 1:
             symptom = f"{check.id} worked and fails now"
             return _finding("check-broke", symptom, self._cause(past[-1].run.report), evidence)
@@ -195,7 +201,8 @@ class _Comparer:
         return replace(found, remedy=check.finding.remedy if check.finding else found.remedy)
 
     def _worse(self, check: Check, past: list[_Result]) -> Iterator[Finding]:
-        passed = [old for old in past if old.check.outcome == "passed"]
+        # With those that warned: a card that is always slow must not be without a course.
+        passed = [old for old in past if old.check.outcome != "failed"]
         if not passed:
             return
         from provision.report.measures import kind_of, numbers_of, series  # noqa: PLC0415

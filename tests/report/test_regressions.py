@@ -18,6 +18,8 @@ STACK = {"kernel": "6.1", "driver xe": "6.1", "compute-runtime": "25.18"}
 def report(
     failed: tuple[str, ...] = (),
     *,
+    warned: tuple[str, ...] = (),
+    not_run: tuple[dict[str, Any], ...] = (),
     speed: float = 1600.0,
     spread: float = 40.0,
     ids: tuple[str, ...] = IDS,
@@ -33,15 +35,15 @@ def report(
     checks: list[dict[str, Any]] = [
         {
             "id": name,
-            "outcome": "failed" if name in failed else "passed",
+            "outcome": "failed" if name in failed else "warned" if name in warned else "passed",
             "title": f"{name} is right",
             "stands_for": "a failure",
             "seconds": seconds,
             "numbers": numbers or rate,
             "finding": {
-                "code": "op-fails", "level": "error", "symptom": f"{name} raises", "cause": "c",
-                "remedy": "r", "evidence": ["e"],
-            } if name in failed else None,
+                "code": "op-fails", "level": "error" if name in failed else "warning",
+                "symptom": f"{name} raises", "cause": "c", "remedy": "r", "evidence": ["e"],
+            } if name in (*failed, *warned) else None,
         }
         for name in ids
     ]  # fmt: skip
@@ -49,7 +51,7 @@ def report(
         "schema_version": 1, "suite": suite, "target": "arc-linux", "python": "3.11.7",
         "torch": "2.9.1+xpu", "device": {"name": device, "driver": "25.18"} if device else {},
         "started": f"2026-01-{day:02}T00:00:00Z", "seconds": 9.0, "checks": checks, "stack": stack,
-        "lock": lock,
+        "lock": lock, "not_run": not_run,
     })  # fmt: skip
 
 
@@ -124,6 +126,26 @@ def test_a_healed_check_is_a_note() -> None:
     (finding,) = result.findings
     assert (finding.code, finding.level) == ("check-healed", Level.NOTE)
     assert not result.bad
+
+
+def test_a_check_that_warns_now_is_worse_than_it_was_and_no_failure() -> None:
+    slow = {"warned": ("throughput.training",)}
+    finding = only(report(), report(**slow, day=2))
+    assert (finding.code, finding.level) == ("check-warns", Level.WARNING)
+    assert codes(report(), report(**slow, day=2), report(**slow, day=3)) == []
+
+
+def test_a_card_that_always_warns_is_compared_all_the_same() -> None:
+    slow: dict[str, Any] = {"warned": ("throughput.training",), "ids": ("throughput.training",)}
+    earlier = [report(**slow, day=1 + number) for number in range(6)]
+    assert codes(*earlier, report(**slow, speed=700.0, day=8)) == ["slowed"]
+
+
+def test_a_check_that_is_not_run_any_more_says_why() -> None:
+    gone = {"id": "throughput.training", "title": "t", "owed": False, "reason": "no C compiler"}
+    finding = only(report(), report(ids=IDS[:1], not_run=(gone,), day=2))
+    assert finding.code == "check-vanished"
+    assert finding.symptom == "throughput.training is not run any more: no C compiler"
 
 
 def test_a_lasting_failure_blinds_nothing_and_says_since_when() -> None:
