@@ -158,8 +158,9 @@ def tests(session: nox.Session) -> None:
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "coverage", "erase")
     # A file stays in one process, so that an expensive fixture of a module is set up once. Not
-    # `loadgroup`: xdist 3.8 with pytest 9.2 ignores its groups.
-    parallel = ["-n", "auto", "--dist", "loadfile"]
+    # `loadgroup`: xdist 3.8 with pytest 9.2 ignores its groups. In the order of tests/conftest.py:
+    # xdist's own puts the files with few tests last, and those take longest here.
+    parallel = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     tool(session, "coverage", "run", "-m", "pytest", *parallel, *chosen, **built)
     tool(session, "coverage", "combine", "--quiet")
     tool(session, "coverage", "report")

@@ -29,6 +29,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 REAL = ("machine", "faults", "network", "docker", "wine")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The tests of the smoke suite start processes with torch. First, so that all cores end together.
+    items.sort(key=lambda item: "tests/smoke/" not in item.path.as_posix())
+
+
 @pytest.fixture(autouse=True)
 def _guard(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if not any(request.node.get_closest_marker(name) for name in REAL):
