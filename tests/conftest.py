@@ -30,7 +30,7 @@ REAL = ("machine", "faults", "network", "docker", "wine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # The tests of the smoke suite start processes with torch. First, so that all cores end together.
+    # Those of the smoke suite start processes with torch: first, so that the cores end together.
     items.sort(key=lambda item: "tests/smoke/" not in item.path.as_posix())
 
 
