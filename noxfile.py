@@ -149,6 +149,10 @@ add("update", "Refresh the catalogs from the network; the only verb that changes
 add("clean", "Remove the generations that are not in use.", "clean")
 
 
+# One more than cores: some tests wait for time limits and dead servers.
+WORKERS = str((os.cpu_count() or 1) + 1)
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
@@ -160,7 +164,7 @@ def tests(session: nox.Session) -> None:
     # A file stays in one process, so that an expensive fixture of a module is set up once. Not
     # `loadgroup`: xdist 3.8 with pytest 9.2 ignores its groups. In the order of tests/conftest.py:
     # xdist's own puts the files with few tests last, and those take longest here.
-    parallel = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    parallel = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
     tool(session, "coverage", "run", "-m", "pytest", *parallel, *chosen, **built)
     tool(session, "coverage", "combine", "--quiet")
     tool(session, "coverage", "report")
