@@ -59,7 +59,7 @@ def _warm(bench: Workbench) -> list[Row]:
 
 def _no_op(bench: Workbench) -> list[Row]:
     """Compare commands that find out that there is nothing to do."""
-    bench.built()
+    bench.proven()
     prefix = bench.folder / "uv-no-op"
     # pip-sync needs a pip in the environment, and leaves it there.
     call([*_venv(prefix), "--seed"], _install(bench, prefix, *_links()))
@@ -67,7 +67,7 @@ def _no_op(bench: Workbench) -> list[Row]:
         [
             Contestant("uv", lambda: call(_install(bench, prefix, *_links()))),
             Contestant("pip-sync", lambda: call(_pip_sync(bench, prefix, *_links()))),
-            Contestant("provision", lambda: call(bench.provision("build", TARGET, "--no-smoke"))),
+            Contestant("provision", lambda: call(bench.provision("build", TARGET))),
         ],
         bench.rounds,
     )

@@ -96,3 +96,8 @@ class Workbench:
         """Return the target's environment in the copy, built if it is not there."""
         call(self.provision("build", TARGET, "--no-smoke"))
         return (self.project() / ".envs" / TARGET / "current").resolve()
+
+    def proven(self) -> None:
+        """Build the target's environment with its checks, which is what people build again."""
+        self.built()
+        call(self.provision("smoke", TARGET))
