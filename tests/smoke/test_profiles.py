@@ -26,12 +26,11 @@ if TYPE_CHECKING:
 World = dict[str, Any]
 Results = dict[str, dict[str, Any]]
 
-# What `tests` plays; `nox -s profiles` plays all. They differ most: no float64; IPEX,
-# an unknown driver, no compiler, kernels compiled at first use; no NCCL; two tiles.
+# What `tests` plays; `nox -s profiles` plays all. They differ most: no float64; IPEX, an unknown
+# driver, no compiler, kernels compiled at first use; two tiles.
 FAST = [
     ("arc-linux", "arc-a770-linux"),
     ("ipex-llm-windows", "arc-a380-windows"),
-    ("cuda-windows", "rtx3060-laptop-windows"),
     ("max-linux", "max-1550-linux-flat"),
 ]
 FAST_INVENTED = ["an Arc in no list"]
