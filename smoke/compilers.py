@@ -51,7 +51,8 @@ def compiles(
     """
     if compiler is None:
         return "no C compiler" if suffix == ".c" else "no C++ compiler"
-    with tempfile.TemporaryDirectory(prefix="smoke-") as folder:
+    # Windows removes no file that a process still has open: a compiler's server, for instance.
+    with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as folder:
         source = Path(folder, f"probe{suffix}")
         lines = [*(f"#include <{header}>" for header in headers), "int probe(void) { return 0; }"]
         source.write_text("\n".join(lines) + "\n", encoding="ascii")

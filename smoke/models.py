@@ -83,7 +83,7 @@ class Attention(nn.Module):
 
 
 class TiedTransformer(nn.Module):
-    """A language model that shares one weight between its embedding and its output layer."""
+    """A small transformer whose embedding and output layer share one weight."""
 
     def __init__(self, words: int = 29, width: int = 32) -> None:
         super().__init__()

@@ -84,7 +84,8 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
         print(f"smoke: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
         return 2
     began, clock = time.gmtime(), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="smoke-") as folder:
+    # Windows removes no file that a worker still has open, which may have been ended a moment ago.
+    with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as folder:
         run = Run(options, Path(folder), worker)
         broken = run.to_the_end()
         document = report.compose(
