@@ -15,6 +15,7 @@ from provision.catalog.snapshot import load_index
 from provision.core import network
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
+from provision.core.project import CURRENT
 from provision.lockfile import formats
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
+
+
+_LINUX = ("devcontainer", "module", "apptainer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,17 @@ def export(
     """Return a target in another format, and write it to a file if one is named.
 
     Raises:
-        UsageError: pip and uv would not take the file's name for a ``pylock.toml``.
+        UsageError: pip and uv would not take the file's name for a ``pylock.toml``, or the format
+            is of Linux and the target is not.
         ToolError: An index does not answer, or no longer lists a locked wheel.
     """
     if kind == "pylock" and file:
         _require_pylock_name(file)
+    if kind in _LINUX and target.platform != "linux-64":
+        raise UsageError(
+            f"{target.name} is for {target.platform}; this format is of Linux",
+            remedy="name a Linux target; `provision targets` lists them",
+        )
     # Sorted, and only those in use: the same lock gives the same text.
     used = {artifact.index for artifact in lock.artifacts} - {"default"}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
@@ -76,6 +86,8 @@ def export(
         "uv": lambda: formats.uv_table(target, lock, indexes),
         "devcontainer": lambda: formats.devcontainer(target, toolkit),
         "ci": lambda: formats.ci_job(target, toolkit),
+        "module": lambda: formats.module(target, project.environments(target.name) / CURRENT),
+        "apptainer": lambda: formats.apptainer(target),
     }
     text = writers[kind]()
     notes = _notes(target, kind, toolkit)
@@ -153,13 +165,9 @@ def _toolkit() -> str:
 
 
 def _notes(target: Target, kind: str, toolkit: str) -> tuple[str, ...]:
-    if kind not in {"devcontainer", "ci"}:
-        return ()
     notes = []
-    if toolkit.startswith("./"):
+    if kind in {"devcontainer", "ci"} and toolkit.startswith("./"):
         notes.append(f"put the wheel of this toolkit into the repository, as {toolkit}")
-    if target.accelerator != "cpu" and kind == "ci":
+    if kind == "ci" and target.accelerator != "cpu":
         notes.append(f"the job needs a runner with the labels self-hosted and {target.accelerator}")
-    if target.platform == "win-64" and kind == "devcontainer":
-        notes.append("containers are Linux: name a Linux target")
     return tuple(notes)

@@ -17,6 +17,7 @@ from provision.lockfile.pylock import MARKERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
@@ -32,6 +33,8 @@ LOST = {
     "uv": (_CONDA, "the hashes: `uv lock` takes those that the indexes state", _VARIABLES),
     "devcontainer": (),
     "ci": (),
+    "module": (),
+    "apptainer": (),
 }
 
 
@@ -143,3 +146,39 @@ def ci_job(target: Target, toolkit: str) -> str:
     triggers: dict[str, object] = {"push": {}, "pull_request": {}}
     document = {"name": target.name, "on": triggers, "jobs": {target.name: job}}
     return yaml.safe_dump(document, sort_keys=False, width=1000)
+
+
+def module(target: Target, prefix: Path) -> str:
+    """Return an environment-module file, for Environment Modules and Lmod alike.
+
+    Args:
+        target: The target.
+        prefix: Its environment, by the link that stays when a new generation is built.
+    """
+    lines = [
+        "#%Module1.0",
+        f"module-whatis {{{target.name}: {target.summary}}}",
+        # What would add packages to the environment, or replace its libraries.
+        *(f"unsetenv {name}" for name in ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD")),
+        "setenv PYTHONNOUSERSITE 1",
+        f"setenv VIRTUAL_ENV {{{prefix}}}",
+        f"prepend-path PATH {{{prefix / 'bin'}}}",
+        *(f"setenv {key} {{{value}}}" for key, value in target.variables(prefix).items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def apptainer(target: Target) -> str:
+    """Return an Apptainer definition that takes the image of `provision docker T --oci FILE`."""
+    devices = {"cuda": "apptainer run --nv", "xpu": "apptainer run --bind /dev/dri"}
+    command = devices.get(target.accelerator, "apptainer run")
+    return f"""\
+Bootstrap: oci-archive
+From: {target.name}.oci.tar
+
+# provision docker {target.name} --oci {target.name}.oci.tar
+# apptainer build {target.name}.sif {target.name}.def
+# {command} {target.name}.sif smoke
+%runscript
+    exec /opt/env/bin/python -IS /opt/provision/entrypoint.py "$@"
+"""

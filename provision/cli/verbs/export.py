@@ -1,4 +1,4 @@
-"""a target in the format of another tool: pylock.toml, requirements, conda, uv, CI."""
+"""a target in the format of another tool: pylock.toml, conda, uv, CI, cluster modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from provision.ui.console import Console
 
 # Those of provision.lockfile.formats.LOST, which is slow to import.
-FORMATS = ("pylock", "requirements", "environment", "uv", "devcontainer", "ci")
+FORMATS = ("pylock", "requirements", "environment", "uv", "devcontainer", "ci",
+           "module", "apptainer")  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
