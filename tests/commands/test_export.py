@@ -169,7 +169,7 @@ def test_the_devcontainer_gets_the_device() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(set(FORMATS) - {"pylock"}))
-@pytest.mark.parametrize("name", ["cpu-linux", "ipex-llm-windows"])
+@pytest.mark.parametrize("name", ["cpu-linux", "max-linux"])
 def test_every_format_gives_the_same_text_twice(kind: str, name: str) -> None:
     assert committed(kind, name) == committed(kind, name)
 
@@ -200,3 +200,9 @@ def test_the_password_of_a_mirror_is_in_no_export(lab: Lab) -> None:
     text = exported(lab, "pylock", default=f"http://me:hush@{host}/default/").text
     assert "hush" not in text
     assert Pylock.from_dict(tomllib.loads(text)).packages
+
+
+@pytest.mark.parametrize("kind", ["devcontainer", "module", "apptainer"])
+def test_a_format_of_linux_is_refused_for_windows(kind: str) -> None:
+    with pytest.raises(UsageError, match="this format is of Linux"):
+        committed(kind, "arc-windows")
