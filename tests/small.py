@@ -109,6 +109,11 @@ def serve(root: Path) -> Iterator[Index]:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 _answer(index, self)
 
+        def do_HEAD(self) -> None:
+            path = index.root / self.path.strip("/")
+            _send(self, b"", 200 if path.is_file() else 404,
+                  length=path.stat().st_size if path.is_file() else None)  # fmt: skip
+
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     index.url = f"http://127.0.0.1:{server.server_port}"

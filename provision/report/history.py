@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import hashlib
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.report.model import comparable, read_report
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from provision.core.project import Project
     from provision.report.model import Report
 
@@ -19,14 +21,29 @@ REPORTS = "reports"
 
 
 def new_report(project: Project, target: str, suite: str) -> Path:
-    """Return the path of a report that is written now; paths sort by time."""
-    now = dt.datetime.now(dt.UTC)
-    return project.environments(target) / REPORTS / f"{now:%Y%m%dT%H%M%S%fZ}-{suite}.json"
+    """Return the path of a report that is written now; names sort by time.
+
+    Where somebody else's installation is shared read-only, it lies in the user's own folder.
+    """
+    shared, own = _folders(project, target)
+    folder = shared if os.access(project.environments(target), os.W_OK) else own
+    return folder / f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%fZ}-{suite}.json"
 
 
 def history(project: Project, target: str) -> list[Path]:
-    """Return the stored reports of a target, oldest first."""
-    return sorted((project.environments(target) / REPORTS).glob("*.json"))
+    """Return the stored reports of a target, oldest first; the user's own are among them."""
+    found = [path for folder in _folders(project, target) for path in folder.glob("*.json")]
+    return sorted(found, key=lambda path: path.name)
+
+
+def _folders(project: Project, target: str) -> tuple[Path, Path]:
+    """Return where reports lie: in the project, and in the user's own folder for this project."""
+    if sys.platform == "win32":
+        state = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:  # https://specifications.freedesktop.org/basedir-spec/latest/
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    where = hashlib.sha256(os.fsencode(project.root.resolve())).hexdigest()[:16]
+    return project.environments(target) / REPORTS, state / "provision" / where / target / REPORTS
 
 
 def last_report(project: Project, target: str) -> Report | None:

@@ -1,0 +1,173 @@
+"""The verb ``export``: a target in the format of another installer."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from provision import __version__
+from provision.artifacts.parallel_fetch import list_files
+from provision.catalog.snapshot import load_index
+from provision.core import network
+from provision.core.errors import ToolError, UsageError
+from provision.core.filesystem import write_atomic
+from provision.core.project import CURRENT
+from provision.lockfile import formats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from provision.core.project import Project
+    from provision.installer.install import ArtifactSources
+    from provision.lockfile.pip import Artifact, Lock
+    from provision.spec.model import Target
+
+
+_LINUX = ("devcontainer", "module", "apptainer")
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A target in another format.
+
+    Attributes:
+        target: Name of the target.
+        format: A key of :data:`provision.lockfile.formats.LOST`.
+        file: Where it was written; None where the text is the result.
+        text: The whole file.
+        lost: What the format does not hold of the lock.
+        notes: What its user has to know.
+    """
+
+    target: str
+    format: str
+    file: Path | None
+    text: str
+    lost: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def export(
+    project: Project,
+    target: Target,
+    lock: Lock,
+    *,
+    supply: ArtifactSources,
+    kind: str,
+    file: Path | None,
+) -> Export:
+    """Return a target in another format, and write it to a file if one is named.
+
+    Raises:
+        UsageError: pip and uv would not take the file's name for a ``pylock.toml``, or the format
+            is of Linux and the target is not.
+        ToolError: An index does not answer, or no longer lists a locked wheel.
+    """
+    if kind == "pylock" and file:
+        _require_pylock_name(file)
+    if kind in _LINUX and target.platform != "linux-64":
+        raise UsageError(
+            f"{target.name} is for {target.platform}; this format is of Linux",
+            remedy="name a Linux target; `provision targets` lists them",
+        )
+    # Sorted, and only those in use: the same lock gives the same text.
+    used = {artifact.index for artifact in lock.artifacts} - {"default"}
+    indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
+    toolkit = _toolkit()
+    writers: dict[str, Callable[[], str]] = {
+        "pylock": lambda: _pylock(project, lock, supply, indexes),
+        "requirements": lambda: formats.requirements(lock, indexes),
+        "environment": lambda: formats.environment(target, lock, indexes),
+        "uv": lambda: formats.uv_table(target, lock, indexes),
+        "devcontainer": lambda: formats.devcontainer(target, toolkit),
+        "ci": lambda: formats.ci_job(target, toolkit),
+        "module": lambda: formats.module(target, project.environments(target.name) / CURRENT),
+        "apptainer": lambda: formats.apptainer(target),
+    }
+    text = writers[kind]()
+    notes = _notes(target, kind, toolkit)
+    if file:
+        write_atomic(file, text)
+    return Export(target.name, kind, file, text, formats.lost(target, lock, kind), notes)
+
+
+def _require_pylock_name(file: Path) -> None:
+    from packaging.pylock import is_valid_pylock_path  # noqa: PLC0415 - for one format
+
+    if not is_valid_pylock_path(file):
+        raise UsageError(
+            f"{file.name} is not a name for this format",
+            cause="pip and uv know the format by the name: pylock.toml or pylock.<word>.toml",
+            remedy="name it pylock.toml",
+        )
+
+
+def _pylock(
+    project: Project, lock: Lock, supply: ArtifactSources, indexes: Mapping[str, str]
+) -> str:
+    from provision.lockfile.pylock import pylock  # noqa: PLC0415 - for one format
+
+    return pylock(lock, _addresses(project, lock, supply), indexes)
+
+
+def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Artifact, str]:
+    """Return where each wheel can be downloaded: by the catalog, or by asking the default index."""
+    listed = {
+        (name, wheel.filename): wheel.url
+        for name in {artifact.index for artifact in lock.artifacts} - {"default"}
+        for wheel in load_index(project.catalog, name).files
+    }
+    asked = [artifact for artifact in lock.artifacts if artifact.index == "default"]
+    with network.session() as session, ThreadPoolExecutor(network.PARALLEL_REQUESTS) as pool:
+        pages = pool.map(
+            lambda artifact: list_files(session, supply.indexes["default"], artifact.name), asked
+        )
+        for artifact, packages in zip(asked, pages, strict=True):
+            # By hash: a mirror may hold another file under the name.
+            for package in packages:
+                if package.digests.get("sha256") == artifact.sha256:
+                    listed[artifact.index, artifact.filename] = _without_login(package.url)
+    found = {
+        a: listed[a.index, a.filename] for a in lock.artifacts if (a.index, a.filename) in listed
+    }
+    if missing := [a.filename for a in lock.artifacts if a not in found]:
+        raise ToolError(
+            f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels",
+            evidence="\n".join(missing),
+            cause="the index no longer lists them, or lists no sha256",
+            remedy=f"lock {lock.folder.name} again, or use `--format requirements`, "
+            "which needs no address",
+        )
+    return found
+
+
+def _without_login(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
+
+
+def _toolkit() -> str:
+    """Return the requirement by which another machine gets this toolkit (PEP 610)."""
+    try:
+        direct = json.loads(distribution("provision").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        direct = {}
+    if "vcs_info" in direct:
+        return f"provision @ git+{_without_login(direct['url'])}@{direct['vcs_info']['commit_id']}"
+    if str(direct.get("url", "")).startswith("https://"):
+        return f"provision @ {_without_login(direct['url'])}"
+    return f"./provision-{__version__}-py3-none-any.whl"
+
+
+def _notes(target: Target, kind: str, toolkit: str) -> tuple[str, ...]:
+    notes = []
+    if kind in {"devcontainer", "ci"} and toolkit.startswith("./"):
+        notes.append(f"put the wheel of this toolkit into the repository, as {toolkit}")
+    if kind == "ci" and target.accelerator != "cpu":
+        notes.append(f"the job needs a runner with the labels self-hosted and {target.accelerator}")
+    return tuple(notes)

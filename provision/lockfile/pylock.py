@@ -1,0 +1,53 @@
+"""A target as ``pylock.toml`` (PEP 751), which pip and uv install without Provision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tomlkit
+from packaging.markers import Marker
+from packaging.pylock import Package, PackageWheel, Pylock
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from provision.lockfile.pip import Artifact, Lock
+
+MARKERS = {
+    "linux-64": "sys_platform == 'linux' and platform_machine == 'x86_64'",
+    "win-64": "sys_platform == 'win32' and platform_machine == 'AMD64'",
+}
+
+
+def pylock(lock: Lock, urls: Mapping[Artifact, str], indexes: Mapping[str, str]) -> str:
+    """Return the pip layer of a lock as a validated ``pylock.toml``.
+
+    Args:
+        lock: The lock.
+        urls: Address of each wheel, without credentials.
+        indexes: Address of each vendor index, by name.
+    """
+    document = Pylock(
+        lock_version=Version("1.0"),
+        environments=[Marker(MARKERS[lock.header["platform"]])],
+        requires_python=SpecifierSet(f"=={lock.header['python']}.*"),
+        created_by="provision",
+        packages=[_package(artifact, urls[artifact], indexes) for artifact in lock.artifacts],
+    )
+    document.validate()
+    return tomlkit.dumps(document.to_dict())
+
+
+def _package(artifact: Artifact, url: str, indexes: Mapping[str, str]) -> Package:
+    wheel = PackageWheel(
+        name=artifact.filename, url=url, size=artifact.size, hashes={"sha256": artifact.sha256}
+    )
+    return Package(
+        name=canonicalize_name(artifact.name),
+        version=Version(artifact.version),
+        index=indexes.get(artifact.index),
+        wheels=[wheel],
+    )

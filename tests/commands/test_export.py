@@ -1,0 +1,208 @@
+"""A lock in other installers' formats: each installs the same, and says what it does not hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from packaging.pylock import Pylock
+
+from provision.catalog.digest import catalog_digest
+from provision.catalog.snapshot import Index as Snapshot
+from provision.catalog.snapshot import Wheel as CatalogWheel
+from provision.catalog.snapshot import render_snapshot
+from provision.cli.verbs.export import FORMATS
+from provision.commands.export import Export, export
+from provision.core.errors import ToolError, UsageError
+from provision.installer.install import ArtifactSources
+from provision.installer.uv import uv_program
+from provision.lockfile.formats import LOST
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import load_target
+from tests.small import PYTHON, TARGET, artifact
+
+if TYPE_CHECKING:
+    from tests.lab import Lab
+
+pytestmark = pytest.mark.machine
+ROOT = Path(__file__).parents[2]
+CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "UV_"))}
+
+
+def exported(lab: Lab, kind: str, file: Path | None = None, default: str = "") -> Export:
+    """Export the target of the lab, whose vendor's wheels are put into the catalog."""
+    files = [
+        CatalogWheel(filename=w.name, url=f"{lab.index.url}/vendor/{w.name}", requires_dist=(),
+                     sha256=artifact(w).sha256)
+        for w in lab.wheels if w.parent.name == "vendor"
+    ]  # fmt: skip
+    catalog = Snapshot(**{"$schema": "index.schema.json"}, url=f"{lab.index.url}/vendor/",
+                       files=tuple(files))  # fmt: skip
+    (lab.project.catalog / "vendor.json").write_text(render_snapshot(catalog), encoding="utf-8")
+    indexes = {"default": default or f"{lab.index.url}/default/", "vendor": catalog.url}
+    target = load_target(lab.project.specs, TARGET)
+    assert catalog_digest(lab.project.catalog, target)
+    return export(
+        lab.project,
+        target,
+        read_lock(lab.project.lock(TARGET)),
+        supply=ArtifactSources((), dict(indexes), offline=False),
+        kind=kind,
+        file=file,
+    )
+
+
+def installed(lab: Lab, folder: Path, *words: str) -> dict[str, str]:
+    """Install into a new environment with the given installer's words; return its inventory."""
+    uv = uv_program()
+    subprocess.run([uv, "venv", "--quiet", "--no-config", folder], check=True, env=CLEAN)
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    cache = {"UV_CACHE_DIR": str(lab.project.root / "cache"), "PIP_CONFIG_FILE": os.devnull,
+             "UV_DEFAULT_INDEX": f"{lab.index.url}/default/", "UV_NO_CONFIG": "1"}  # fmt: skip
+    argv = [str(python) if word == "PYTHON" else word for word in words]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=CLEAN | cache,
+                          cwd=folder)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    listed = subprocess.run([uv, "pip", "list", "--format=json", "--python", python], check=True,
+                            capture_output=True, env=CLEAN)  # fmt: skip
+    return {entry["name"]: entry["version"] for entry in json.loads(listed.stdout)}
+
+
+UV = (uv_program(), "pip", "install", "--python", "PYTHON")
+PIP = (sys.executable, "-m", "pip", "--python", "PYTHON", "install", "--quiet")
+
+
+@pytest.mark.parametrize("words", [UV, PIP], ids=["uv", "pip"])
+def test_pylock_installs_what_is_locked(lab: Lab, tmp_path: Path, words: tuple[str, ...]) -> None:
+    file = tmp_path / "pylock.toml"
+    exported(lab, "pylock", file)
+    assert installed(lab, tmp_path / "env", *words, "-r", str(file)) == {
+        "alpha": "1.0",
+        "beta": "1.0",
+    }
+
+
+@pytest.mark.parametrize("words", [UV, PIP], ids=["uv", "pip"])
+def test_pylock_refuses_another_file_of_the_name(
+    lab: Lab, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "pylock.toml"
+    exported(lab, "pylock", file)
+    lab.wheel("alpha", text="version = '6.6'\n")  # of the same size
+    with pytest.raises(AssertionError, match=r"(?i)hash"):
+        installed(lab, tmp_path / "env", *words, "-r", str(file))
+
+
+def test_requirements_install_what_is_locked(lab: Lab, tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    exported(lab, "requirements", file)
+    hashed = ("--require-hashes", "--only-binary", ":all:", "-r", str(file))
+    index = ("--index-url", f"{lab.index.url}/default/")
+    both = {"alpha": "1.0", "beta": "1.0"}
+    assert installed(lab, tmp_path / "pip", *PIP, *hashed, *index) == both
+    best = ("--index-strategy", "unsafe-best-match")
+    assert installed(lab, tmp_path / "uv", *UV, *best, *hashed) == both
+
+
+def test_uv_locks_the_same_versions_from_the_same_indexes(lab: Lab, tmp_path: Path) -> None:
+    lab.wheel("alpha", "2.0")  # newer than the lock, and a second beta where it does not belong
+    lab.wheel("beta", "3.0")
+    text = exported(lab, "uv").text
+    head = f'[project]\nname = "mine"\nversion = "1"\nrequires-python = "=={PYTHON}.*"\n'
+    (tmp_path / "pyproject.toml").write_text(head + text, encoding="utf-8")
+    words = ("lock", "--default-index", f"{lab.index.url}/default/")
+    done = subprocess.run([uv_program(), *words], cwd=tmp_path, env=CLEAN, check=False,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    locked = tomllib.loads((tmp_path / "uv.lock").read_text(encoding="utf-8"))["package"]
+    chosen = {p["name"]: (p["version"], p["source"].get("registry", "")) for p in locked}
+    assert chosen["alpha"] == ("1.0", f"{lab.index.url}/default/")
+    assert chosen["beta"][0] == "1.0"
+    assert chosen["beta"][1].rstrip("/") == f"{lab.index.url}/vendor"
+
+
+def committed(kind: str, name: str) -> Export:
+    """Export a target of this repository without any network."""
+    from provision.commands.request import artifact_sources
+    from provision.core.project import Project
+
+    project = Project(ROOT)
+    target = load_target(project.specs, name)
+    supply = dataclasses.replace(artifact_sources(project, target, ()), wheelhouses=())
+    lock = read_lock(project.lock(name))
+    return export(project, target, lock, supply=supply, kind=kind, file=None)
+
+
+def test_environment_yml_pins_both_layers() -> None:
+    from rattler import MatchSpec
+
+    document: dict[str, Any] = yaml.safe_load(committed("environment", "max-linux").text)
+    *native, pip = document["dependencies"]
+    assert {"python", "openssl", "pip"} <= {spec.partition("=")[0] for spec in native}
+    assert all(MatchSpec(spec).build for spec in native if spec != "pip")
+    lock = read_lock(ROOT / "lockfiles" / "max-linux")
+    assert pip["pip"][1:] == [f"{a.name}=={a.version}" for a in lock.artifacts]
+
+
+@pytest.mark.parametrize("name", ["cpu-linux", "cuda-linux", "arc-windows"])
+def test_the_ci_job_is_a_valid_workflow(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "job.yml"
+    file.write_text(committed("ci", name).text, encoding="utf-8")
+    checked = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows",
+         str(file)], check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_devcontainer_gets_the_device() -> None:
+    assert json.loads(committed("devcontainer", "cuda-linux").text)["runArgs"] == ["--gpus", "all"]
+    assert "/dev/dri" in json.loads(committed("devcontainer", "arc-linux").text)["runArgs"]
+
+
+@pytest.mark.parametrize("kind", sorted(set(FORMATS) - {"pylock"}))
+@pytest.mark.parametrize("name", ["cpu-linux", "max-linux"])
+def test_every_format_gives_the_same_text_twice(kind: str, name: str) -> None:
+    assert committed(kind, name) == committed(kind, name)
+
+
+def test_what_a_format_cannot_hold_is_said() -> None:
+    assert set(FORMATS) == set(LOST)
+    assert any("conda layer" in words for words in committed("requirements", "max-linux").lost)
+    assert not any("conda layer" in words for words in committed("requirements", "cpu-linux").lost)
+    assert any("hashes" in words for words in committed("environment", "cpu-linux").lost)
+
+
+def test_a_wheel_that_the_index_no_longer_lists_is_named(lab: Lab) -> None:
+    (lab.index.root / "default" / "alpha-1.0-py3-none-any.whl").unlink()
+    lab.wheel("alpha", "2.0")
+    with pytest.raises(ToolError, match="no address is known") as failed:
+        exported(lab, "pylock")
+    assert failed.value.evidence == "alpha-1.0-py3-none-any.whl"
+
+
+def test_a_name_that_installers_do_not_take_is_refused(lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a name for this format"):
+        exported(lab, "pylock", tmp_path / "lock.toml")
+    assert not list(tmp_path.glob("lock.toml"))
+
+
+def test_the_password_of_a_mirror_is_in_no_export(lab: Lab) -> None:
+    host = lab.index.url.removeprefix("http://")
+    text = exported(lab, "pylock", default=f"http://me:hush@{host}/default/").text
+    assert "hush" not in text
+    assert Pylock.from_dict(tomllib.loads(text)).packages
+
+
+@pytest.mark.parametrize("kind", ["devcontainer", "module", "apptainer"])
+def test_a_format_of_linux_is_refused_for_windows(kind: str) -> None:
+    with pytest.raises(UsageError, match="this format is of Linux"):
+        committed(kind, "arc-windows")

@@ -1,0 +1,113 @@
+"""One user's read-only installation, used by others: as on a cluster's login node."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.core.errors import Exit
+from provision.core.process import run
+from provision.lockfile import formats
+from provision.spec.reader import load_target
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.lab import Lab
+
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.skipif(sys.platform == "win32", reason="rights of POSIX; modules are of clusters"),
+]
+# root may write anywhere. This user may read what root may, so that a Python in root's home runs.
+_OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+          "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]  # fmt: skip
+
+
+@pytest.fixture
+def shared(lab: Lab, tmp_path: Path) -> Iterator[tuple[Lab, Path]]:
+    """A built project that its user cannot write, and the home of that user."""
+    lab.build()
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o777)
+    folders = [lab.project.root, *(p for p in lab.project.root.rglob("*") if p.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    yield lab, home
+    for folder in folders:
+        folder.chmod(0o755)
+
+
+def call(shared: tuple[Lab, Path], verb: str, *words: str) -> tuple[int, str]:
+    lab, home = shared
+    argv = [*(_OTHER if os.getuid() == 0 else []), sys.executable, "-m", "provision", verb, TARGET]
+    argv += ["--project", str(lab.project.root), *words]
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    env |= {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(argv, env=env, cwd=home, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_smoke_shows_its_result_and_keeps_the_report_at_the_users(
+    shared: tuple[Lab, Path],
+) -> None:
+    code, text = call(shared, "smoke")
+    assert (code, "1 passed" in text) == (Exit.OK, True), text
+    lab, home = shared
+    (kept,) = (home / ".local" / "state" / "provision").rglob("*.json")
+    assert json.loads(kept.read_text())["target"] == TARGET
+    assert len(list((lab.home / "reports").iterdir())) == 1  # that of the build
+    code, text = call(shared, "smoke", "--if-driver-changed")
+    assert (code, "all passed then" in text) == (Exit.OK, True), text
+
+
+@pytest.mark.parametrize("words", [["verify"], ["verify", "--deep"], ["build"]])
+def test_what_changes_nothing_works(shared: tuple[Lab, Path], words: list[str]) -> None:
+    code, text = call(shared, *words)
+    assert code == Exit.OK, text
+
+
+def test_a_program_runs(shared: tuple[Lab, Path]) -> None:
+    lab, _ = shared
+    code, text = call(shared, "run", "--", "python", "-c", "import alpha; print(alpha.__file__)")
+    assert (code, str(lab.home) in text) == (Exit.OK, True), text
+
+
+@pytest.mark.parametrize("verb", ["rollback", "clean"])
+def test_what_would_change_it_says_why_not(shared: tuple[Lab, Path], verb: str) -> None:
+    before = sorted(shared[0].home.iterdir())
+    code, text = call(shared, verb)
+    assert code in {Exit.OK, Exit.USAGE, Exit.TOOL}, text
+    assert "Traceback" not in text
+    assert sorted(shared[0].home.iterdir()) == before
+
+
+def test_a_module_puts_the_environment_first_and_takes_pollutants_away(
+    lab: Lab, tmp_path: Path
+) -> None:
+    lab.build()
+    target = load_target(lab.project.specs, TARGET)
+    target = target.model_copy(update={"environment": {"CACHE": "{prefix}/a b"}})
+    prefix = lab.home / "current"
+    (tmp_path / "tiny").write_text(formats.module(target, prefix), encoding="utf-8")
+    command = next(iter(Path("/usr/lib").glob("*/modulecmd.tcl")), None)
+    if command is None:
+        reason = "the Debian package environment-modules is not installed"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    env = {"MODULEPATH": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": "/elsewhere"}
+    tclsh = shutil.which("tclsh")
+    assert tclsh
+    script = subprocess.run([tclsh, command, "sh", "load", "tiny"], env=env, check=True,
+                            capture_output=True, text=True)  # fmt: skip
+    say = "python -c \"import alpha, os; print(os.environ.get('PYTHONPATH'), os.environ['CACHE'])\""
+    done = run(["sh", "-c", f"{script.stdout}\n{say}"], env=env).require("it loads")
+    assert done.stdout.strip() == f"None {prefix}/a b"
