@@ -32,6 +32,11 @@ class Project(NamedTuple):  # not a dataclass, which loads slower than a build w
         return self.root / "smoke"
 
     @property
+    def evidence(self) -> Path:
+        """The folder of signed evidence and, in ``keys``, of the public keys that count."""
+        return self.root / "docs" / "evidence"
+
+    @property
     def archives(self) -> Path:
         """The folder in which downloaded conda packages are kept for the next build."""
         return self.root / ".cache" / "conda"

@@ -1,0 +1,148 @@
+"""The verb ``evidence``: sign what was proven here, and judge what others have signed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision.core.errors import SpecError, ToolError, UsageError
+from provision.core.filesystem import write_atomic
+from provision.core.hashing import sha256_bytes, sha256_file
+from provision.lockfile.pip import read_lock
+from provision.report.evidence import sign, statement, trusted_keys, verified
+from provision.report.history import history
+from provision.report.model import read_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from provision.core.project import Project
+    from provision.report.evidence import Statement
+    from provision.report.model import Report
+    from provision.spec.model import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One file of evidence.
+
+    Attributes:
+        file: The envelope.
+        state: ``valid``; ``stale`` where the target has another lock now; ``refused``.
+        reason: Why it is not valid; "" where it is.
+        key: Name of the key's file, without its ending; whose it is.
+        device: As torch describes it.
+        driver: Version; ``-`` for a CPU.
+        day: When it was proven, ISO 8601.
+        checks: How many were run.
+    """
+
+    file: Path
+    state: str
+    reason: str = ""
+    target: str = ""
+    key: str = ""
+    device: str = ""
+    driver: str = ""
+    day: str = ""
+    checks: int = 0
+
+
+def emit(
+    project: Project, target: Target, *, file: Path, key: Path, passphrase: Callable[[], str]
+) -> Evidence:
+    """Write the signed evidence of the last full report of a target.
+
+    Raises:
+        UsageError: No full report proves the locked environment, or the key cannot be used.
+        ToolError: The file cannot be written.
+    """
+    found = _last_full(project, target.name)
+    lock = read_lock(project.lock(target.name))
+    if found is None or found.lock != lock.digest:
+        raise UsageError(
+            f"no report of the full suite is about the lock of {target.name}",
+            remedy=f"`provision build {target.name}` and `provision smoke {target.name} --full` "
+            "make one",
+        )
+    made = statement(found, suite_digest(project))
+    write_atomic(file, sign(made, key, passphrase))
+    return _evidence(file, made, key.stem)
+
+
+def _last_full(project: Project, target: str) -> Report | None:
+    full = [path for path in history(project, target) if path.stem.endswith("-full")]
+    return read_report(full[-1]) if full else None
+
+
+def suite_digest(project: Project) -> str:
+    """Return the SHA-256 over the names and hashes of the files of the suite."""
+    files = sorted(project.smoke.glob("*.py"))
+    return sha256_bytes("".join(f"{p.name} {sha256_file(p)}\n" for p in files).encode())
+
+
+def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]:
+    """Return the state of each file of evidence.
+
+    Args:
+        project: Its locks decide what is stale.
+        files: The envelopes.
+        keys: Folder of the public keys that count.
+
+    Raises:
+        SpecError: A file among the keys is no public key.
+        UsageError: There is nothing to judge.
+    """
+    if not files:
+        raise UsageError(
+            "there is no evidence to verify",
+            remedy="name the files, or put them into docs/evidence",
+        )
+    known = trusted_keys(keys)
+    found = []
+    for file in files:
+        try:
+            key, content = verified(file, known)
+        except ToolError as error:
+            found.append(Evidence(file, "refused", error.evidence))
+        else:
+            found.append(_evidence(file, content, key, _staleness(project, content)))
+    return found
+
+
+def _staleness(project: Project, content: Statement) -> str:
+    (subject,) = content.subject
+    try:
+        now = read_lock(project.lock(subject.name)).digest
+    except SpecError:
+        return f"there is no lock of {subject.name} here"
+    return "" if now == subject.digest.sha256 else f"{subject.name} has another lock now"
+
+
+def _evidence(file: Path, content: Statement, key: str, stale: str = "") -> Evidence:
+    seen = content.predicate
+    return Evidence(
+        file,
+        "stale" if stale else "valid",
+        stale,
+        target=content.subject[0].name,
+        key=key,
+        device=str(seen.device.get("name", "")),
+        driver=str(seen.device.get("driver") or "-"),
+        day=seen.started[:10],
+        checks=len(seen.checks),
+    )
+
+
+def evidence_table(found: Sequence[Evidence]) -> str:
+    """Return the table of valid and stale evidence for the documentation, in Markdown."""
+    rows = [
+        f"| {e.target} | {e.device} | {e.driver} | {e.day} | {e.checks} | {e.key} | {e.state} |"
+        for e in sorted(found, key=lambda e: (e.target, e.day))
+        if e.state != "refused"
+    ]
+    head = (
+        "| target | device | driver | day | checks | key | state |\n|---|---|---|---|---|---|---|"
+    )
+    return "\n".join([head, *rows]) + "\n"

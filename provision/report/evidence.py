@@ -1,0 +1,263 @@
+"""Signed evidence: an in-toto statement about one report, in a DSSE envelope.
+
+The subject is the lock, by its digest; the predicate says on which device and driver its
+environment was proven, and how each check ended. The formats:
+https://github.com/in-toto/attestation/tree/main/spec/v1,
+https://github.com/secure-systems-lab/dsse.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from provision.core.errors import SpecError, ToolError, UsageError
+from provision.spec.tables import Table, faults_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+    from pathlib import Path
+
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import Key  # type: ignore[attr-defined]
+
+    from provision.report.model import NotRun, Report
+
+_PAYLOAD_TYPE = "application/vnd.in-toto+json"
+# No address is behind it: in-toto asks for a URI as a name only.
+PREDICATE = "urn:provision:smoke-evidence:v1"
+_SHOWN = ("name", "count", "memory", "driver", "capability", "threads")  # no serial, no UUID
+_LARGEST = 4 * 2**20  # bytes; a report of all checks has a tenth of it
+
+
+class _Digest(Table):
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Subject(Table):
+    """The lock that was proven."""
+
+    name: str
+    digest: _Digest
+
+
+class CheckResult(Table):
+    """How one check ended, and what it measured."""
+
+    id: str
+    outcome: Literal["passed", "warned"]
+    numbers: dict[str, dict[str, float | str]]
+
+
+class Predicate(Table):
+    """What was seen.
+
+    Attributes:
+        suite: Of the checks; ``full`` only.
+        checks_digest: SHA-256 over the files of the suite.
+        device: The device as torch describes it, without serial numbers.
+        stack: Layers of the host and their versions, without addresses.
+        started: ISO 8601, UTC.
+        not_run: The checks that were not owed, with the reason.
+    """
+
+    suite: Literal["full"]
+    checks_digest: str
+    device: dict[str, str | int | None]
+    stack: dict[str, str]
+    python: str
+    torch: str | None
+    started: str
+    checks: Annotated[tuple[CheckResult, ...], Field(min_length=1)]
+    not_run: tuple[dict[str, str], ...]
+
+
+class Statement(Table):
+    """An in-toto statement, version 1."""
+
+    type_: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")]
+    subject: Annotated[tuple[Subject, ...], Field(min_length=1, max_length=1)]
+    predicate_type: Annotated[
+        Literal["urn:provision:smoke-evidence:v1"], Field(alias="predicateType")
+    ]
+    predicate: Predicate
+
+
+def statement(report: Report, checks_digest: str) -> Statement:
+    """Return the statement of a report.
+
+    Args:
+        report: Of the full suite, which proves its target.
+        checks_digest: SHA-256 over the files of the suite.
+
+    Raises:
+        UsageError: The report proves nothing: it is of the quick suite, of a foreign environment,
+            or a check failed or was not run.
+    """
+    bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
+    if report.suite != "full" or report.lock is None or bad:
+        raise UsageError(
+            f"the last report of {report.target} proves nothing",
+            evidence=", ".join(bad) or f"it is of the {report.suite} suite",
+            remedy=f"`provision smoke {report.target} --full` on the device makes one",
+        )
+    document = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": report.target, "digest": {"sha256": report.lock}}],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "suite": report.suite,
+            "checks_digest": checks_digest,
+            "device": {key: report.device[key] for key in _SHOWN if key in report.device},
+            "stack": _without_addresses(report.stack),
+            "python": report.python,
+            "torch": report.torch,
+            "started": report.started,
+            "checks": [
+                {
+                    "id": check.id,
+                    "outcome": check.outcome,
+                    "numbers": {
+                        name: {"value": number.value, "unit": number.unit}
+                        for name, number in check.numbers.items()
+                    },
+                }
+                for check in report.checks
+            ],
+            "not_run": [_left_out(entry) for entry in report.not_run],
+        },
+    }
+    return Statement.model_validate_json(json.dumps(document))
+
+
+def _without_addresses(stack: Mapping[str, str]) -> dict[str, str]:
+    """Return layers with GPUs by number: an address can hold a serial number on Windows."""
+    gpus = [key for key in stack if key.startswith("GPU ")]
+    return {f"GPU {gpus.index(key)}" if key in gpus else key: value for key, value in stack.items()}
+
+
+def _left_out(entry: NotRun) -> dict[str, str]:
+    return {"id": entry.id, "reason": entry.reason}
+
+
+def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
+    """Return the text of an envelope that holds a statement, signed with an OpenSSH or PEM key.
+
+    Args:
+        content: The statement.
+        key: The private key.
+        passphrase: Asks for the passphrase of the key; called only where it has one.
+
+    Raises:
+        UsageError: There is no such key, it is of another kind, or the passphrase is wrong.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - slow to import
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        load_pem_private_key,
+        load_ssh_private_key,
+    )
+    from securesystemslib.dsse import Envelope  # noqa: PLC0415
+    from securesystemslib.signer import (  # type: ignore[attr-defined] # noqa: PLC0415
+        CryptoSigner,
+    )
+
+    try:
+        data = key.read_bytes()
+        load = load_ssh_private_key if b"OPENSSH" in data[:64] else load_pem_private_key
+        try:
+            private = load(data, None)
+        except TypeError:  # the documented answer to a key with a passphrase
+            private = load(data, passphrase().encode())
+        signer = CryptoSigner(private)  # it refuses other kinds itself
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise UsageError(
+            f"cannot sign with {key}",
+            evidence=str(error),
+            remedy="name a private key of ed25519 with --key; "
+            "`ssh-keygen -t ed25519 -f FILE` makes one",
+        ) from error
+    payload = content.model_dump_json(by_alias=True).encode()
+    envelope = Envelope(payload, _PAYLOAD_TYPE, {})
+    envelope.sign(signer)
+    return _render(envelope)
+
+
+def _render(envelope: Envelope) -> str:
+    return json.dumps(envelope.to_dict(), indent=1) + "\n"
+
+
+def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
+    """Return the public keys (OpenSSH format) of a folder: key id -> name of the file, key.
+
+    Raises:
+        SpecError: A file is no public key.
+    """
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        load_ssh_public_key,
+    )
+    from securesystemslib.signer import (  # type: ignore[attr-defined] # noqa: PLC0415
+        SSlibKey,
+    )
+
+    found: dict[str, tuple[str, Key]] = {}
+    for path in sorted(folder.glob("*.pub")):
+        try:
+            key = SSlibKey.from_crypto(load_ssh_public_key(path.read_bytes()))
+        except (OSError, ValueError) as error:
+            raise SpecError(
+                f"{path} is no public key in the format of OpenSSH",
+                evidence=str(error),
+                remedy="put the line of the owner's .pub file there, or remove it",
+            ) from error
+        found[key.keyid] = (path.stem, key)
+    return found
+
+
+def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Statement]:
+    """Return whose key signed a file, and its statement.
+
+    Raises:
+        ToolError: It was changed, no known key signed it, or it is no evidence.
+    """
+    from securesystemslib.exceptions import (  # noqa: PLC0415
+        FormatError,
+        VerificationError,
+    )
+
+    try:
+        envelope = _opened(file, keys)
+        name, key = keys[next(iter(envelope.signatures))]
+        envelope.verify([key], 1)
+        return name, Statement.model_validate_json(envelope.payload)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
+            FormatError, VerificationError) as error:  # fmt: skip
+        faults = faults_of(error, Statement) if isinstance(error, ValidationError) else [str(error)]
+        raise ToolError(
+            f"{file} is no evidence",
+            evidence="\n".join(faults),
+            cause="it was changed, was not written by Provision, or its key is not known here",
+            remedy="ask its author for the file again, or put their public key among the known",
+        ) from error
+
+
+def _opened(file: Path, keys: Container[str]) -> Envelope:
+    """Return the envelope in a file, which one of the keys is said to have signed.
+
+    Raises:
+        ValueError: Its bytes are not those of one signed statement, or its key is not known.
+    """
+    from securesystemslib.dsse import Envelope  # noqa: PLC0415
+
+    with file.open("rb") as stream:
+        data = stream.read(_LARGEST)
+    envelope = Envelope.from_dict(json.loads(data))
+    # What the signature does not cover (spaces, further fields, padding) must not vary either.
+    if _render(envelope).encode() != data:
+        raise ValueError("its bytes are not those that `provision evidence emit` writes")
+    if envelope.payload_type != _PAYLOAD_TYPE or len(envelope.signatures) != 1:
+        raise ValueError("it is not one signed in-toto statement")
+    if not all(keyid in keys for keyid in envelope.signatures):
+        raise ValueError(f"the key {next(iter(envelope.signatures))} is not known here")
+    return envelope
