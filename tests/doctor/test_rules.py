@@ -16,7 +16,9 @@ import pytest
 from provision.core.errors import UsageError
 from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine, rules
+from provision.doctor.logs import finding_texts
 from provision.doctor.rules import ENVIRONMENT_RULES
+from provision.doctor.rules.case import cases
 from provision.host.model import Driver, Gpu, Host, Node, Runtimes
 from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
@@ -532,24 +534,29 @@ def test_found(code: str, name: str, dirty: Callable[[Env], None], env: Env) -> 
         assert finding.remedy
 
 
-def test_every_rule_class_is_applied() -> None:
+def test_every_rule_is_applied() -> None:
     modules = [
         importlib.import_module(f"{rules.__name__}.{found.name}")
         for found in pkgutil.iter_modules(rules.__path__)
     ]
     written = {
-        kind
+        function
         for module in modules
-        for _, kind in inspect.getmembers(module, inspect.isclass)
-        if kind.__module__ == module.__name__ and {"code", "check"} <= vars(kind).keys()
+        for _, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__
+        and list(inspect.signature(function).parameters) == ["context"]
+        and inspect.signature(function).return_annotation == "Iterator[Finding]"
     }
     assert len(written) > 20
-    assert written == {type(rule) for rule in ENVIRONMENT_RULES}
+    assert written == set(ENVIRONMENT_RULES)
 
 
-def test_every_code_of_the_rules_has_a_case() -> None:
+def test_every_case_is_reported_by_a_rule_and_has_a_test() -> None:
     quiet = {"driver-unknown", "index-retired", "stale-kernel-cache", "accelerate-offload-keyerror"}
-    assert {rule.code for rule in ENVIRONMENT_RULES} - quiet <= {code for code, _, _ in CASES}
+    source = "".join(p.read_text(encoding="utf-8") for p in Path(rules.__path__[0]).glob("*.py"))
+    assert [name for name in cases() if f'"{name}"' not in source] == []
+    assert {table["code"] for table in cases().values()} <= set(finding_texts())
+    assert {table["code"] for table in cases().values()} - quiet <= {code for code, _, _ in CASES}
 
 
 def test_healthy_environments_are_left_alone(env: Env) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from provision.core.findings import Finding, Level
+from provision.core.findings import Level
+from provision.doctor.rules.case import case, unless
 from provision.environment.installed import parse_version
 from provision.environment.reading import list_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.core.findings import Finding
     from provision.doctor.context import DoctorContext
     from provision.doctor.libraries import MissingLibrary
     from provision.environment.installed import InstalledDistribution
@@ -42,32 +44,24 @@ _INSTALL = {
 }
 
 
-class MissingLibraries:
+@unless(
+    "half-installed", "ipex-in-cuda-env", "torch-companion-mismatch", "ipex-torch-version-mismatch"
+)
+def missing_libraries(context: DoctorContext) -> Iterator[Finding]:
     """A native library that torch or a companion imports is not found."""
-
-    code: ClassVar[str] = "oneapi-runtime-missing"
-    unless: ClassVar[tuple[str, ...]] = (
-        "half-installed",
-        "ipex-in-cuda-env",
-        "torch-companion-mismatch",
-        "ipex-torch-version-mismatch",
-    )
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        groups: dict[tuple[str, Level], list[MissingLibrary]] = {}
-        for missing in context.missing:
-            groups.setdefault(_kind(missing, context), []).append(missing)
-        for (code, level), several in groups.items():
-            names = ", ".join(missing.name for missing in several[:6])
-            yield Finding(
-                code,
-                level,
-                f"Native libraries are not found: {names}",
-                "They are not installed, or not in a folder that the loader searches",
-                _remedy(several[0].name),
-                tuple(f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6]),
-            )
+    groups: dict[tuple[str, Level], list[MissingLibrary]] = {}
+    for missing in context.missing:
+        groups.setdefault(_kind(missing, context), []).append(missing)
+    for (code, level), several in groups.items():
+        names = ", ".join(missing.name for missing in several[:6])
+        yield case(
+            "missing-libraries",
+            (f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6]),
+            code=code,
+            level=level,
+            names=names,
+            remedy=_remedy(several[0].name),
+        )
 
 
 def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:
@@ -90,89 +84,57 @@ def _remedy(name: str) -> str:
     return f"Install the package that provides {name}, or build the target again"
 
 
-class SameLibraryTwice:
+def same_library_twice(context: DoctorContext) -> Iterator[Finding]:
     """NVIDIA packages for two CUDA versions install a library of the same name."""
-
-    code: ClassVar[str] = "cuda-library-mismatch"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        libraries: dict[tuple[str, str], list[InstalledDistribution]] = {}
-        for dist in context.env.like("nvidia-"):
-            # nvidia-nccl-cu11 and -cu12 both contain nvidia/nccl/lib/libnccl.so.2.
-            if name := re.fullmatch(r"(nvidia-[\w-]+)-cu\d+", dist.name):
-                major = dist.version.partition(".")[0]
-                libraries.setdefault((name[1], major), []).append(dist)
-        twice = [several for several in libraries.values() if len(several) > 1]
-        if twice:
-            uninstall = " ".join(dist.name for several in twice for dist in several)
-            yield Finding(
-                self.code,
-                Level.WARNING,
-                "NVIDIA packages for two CUDA versions write the same files; the last one wins",
-                "Another package, or an earlier torch, installed libraries for another CUDA",
-                f"Run `uv pip uninstall {uninstall}`, then `uv pip install --reinstall torch`",
-                tuple(
-                    " and ".join(f"{dist.name} {dist.version}" for dist in several)
-                    for several in twice[:5]
-                ),
-            )
-
-
-class NewMkl:
-    """conda's builds of torch before 2.3 import a symbol that MKL 2024.1 removed."""
-
-    code: ClassVar[str] = "mkl-abi-break"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        names = list_names(context.env.prefix / "conda-meta")
-        found = (re.match(r"(mkl|pytorch)-(\d[\w.]*)-", name) for name in names)
-        versions = {match[1]: match[2] for match in found if match}
-        mkl, torch = (parse_version(versions.get(name, "")) for name in ("mkl", "pytorch"))
-        if mkl and torch and mkl.release >= (2024, 1) and torch.release < (2, 3):
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                "import torch fails with an undefined symbol, iJIT_NotifyEvent",
-                "MKL 2024.1 no longer has a symbol that this torch imports "
-                "(https://github.com/pytorch/pytorch/issues/123097)",
-                "conda install 'mkl<2024.1'",
-                (f"mkl {mkl} and pytorch {torch} are installed by conda",),
-            )
-
-
-class Setvars:
-    """A system oneAPI precedes the runtime that was installed from wheels."""
-
-    code: ClassVar[str] = "oneapi-version-conflict"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        variables = context.host.variables
-        bundled = context.env.get("intel-sycl-rt") or context.env.get("dpcpp-cpp-rt")
-        marks = [f"{name}={variables[name][:200]}"
-                 for name in ("SETVARS_COMPLETED", "ONEAPI_ROOT", "CMPLR_ROOT", "LD_LIBRARY_PATH")
-                 if "oneapi" in variables.get(name, "").lower() or
-                 (name == "SETVARS_COMPLETED" and name in variables)]  # fmt: skip
-        if bundled is None or not marks:
-            return
-        yield Finding(
-            self.code,
-            Level.ERROR if "LD_LIBRARY_PATH" in str(marks) else Level.WARNING,
-            "A system oneAPI is active in front of the runtime of the wheels",
-            "setvars.sh was sourced in this shell, so the system's libraries are loaded first",
-            "Start the program without setvars.sh, or with `provision run TARGET -- …`",
-            (f"{bundled.name} {bundled.version} is installed", *marks),
+    libraries: dict[tuple[str, str], list[InstalledDistribution]] = {}
+    for dist in context.env.like("nvidia-"):
+        # nvidia-nccl-cu11 and -cu12 both contain nvidia/nccl/lib/libnccl.so.2.
+        if name := re.fullmatch(r"(nvidia-[\w-]+)-cu\d+", dist.name):
+            major = dist.version.partition(".")[0]
+            libraries.setdefault((name[1], major), []).append(dist)
+    twice = [several for several in libraries.values() if len(several) > 1]
+    if twice:
+        uninstall = " ".join(dist.name for several in twice for dist in several)
+        yield case(
+            "same-library-twice",
+            (
+                " and ".join(f"{dist.name} {dist.version}" for dist in several)
+                for several in twice[:5]
+            ),
+            names=uninstall,
         )
 
 
+def new_mkl(context: DoctorContext) -> Iterator[Finding]:
+    """Conda's builds of torch before 2.3 import a symbol that MKL 2024.1 removed."""
+    names = list_names(context.env.prefix / "conda-meta")
+    found = (re.match(r"(mkl|pytorch)-(\d[\w.]*)-", name) for name in names)
+    versions = {match[1]: match[2] for match in found if match}
+    mkl, torch = (parse_version(versions.get(name, "")) for name in ("mkl", "pytorch"))
+    if mkl and torch and mkl.release >= (2024, 1) and torch.release < (2, 3):
+        yield case("new-mkl", (f"mkl {mkl} and pytorch {torch} are installed by conda",))
+
+
+def setvars(context: DoctorContext) -> Iterator[Finding]:
+    """A system oneAPI precedes the runtime that was installed from wheels."""
+    variables = context.host.variables
+    bundled = context.env.get("intel-sycl-rt") or context.env.get("dpcpp-cpp-rt")
+    marks = [f"{name}={variables[name][:200]}"
+             for name in ("SETVARS_COMPLETED", "ONEAPI_ROOT", "CMPLR_ROOT", "LD_LIBRARY_PATH")
+             if "oneapi" in variables.get(name, "").lower() or
+             (name == "SETVARS_COMPLETED" and name in variables)]  # fmt: skip
+    if bundled is None or not marks:
+        return
+    yield case(
+        "setvars",
+        (f"{bundled.name} {bundled.version} is installed", *marks),
+        level=Level.ERROR if "LD_LIBRARY_PATH" in str(marks) else Level.WARNING,
+    )
+
+
 RULES = (
-    SameLibraryTwice(),
-    NewMkl(),
-    Setvars(),
-    MissingLibraries(),
+    same_library_twice,
+    new_mkl,
+    setvars,
+    missing_libraries,
 )

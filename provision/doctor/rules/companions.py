@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from provision.core.findings import Finding, Level
+from provision.doctor.rules.case import case, unless
 from provision.doctor.rules.requirements import pinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.core.findings import Finding
     from provision.doctor.context import DoctorContext
     from provision.environment.installed import InstalledDistribution
 
@@ -27,36 +28,23 @@ _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
 
 
-class Companions:
+def companions(context: DoctorContext) -> Iterator[Finding]:
     """torchvision, torchaudio, torchtext or xformers was built for another torch."""
-
-    code: ClassVar[str] = "torch-companion-mismatch"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        torch = context.env.get("torch")
-        if torch is None or _is_own_build(torch):
-            return
-        companions = filter(None, map(context.env.get, _COMPANIONS))
-        wrong = [
-            f"{dist.name} {dist.version} is for torch {wanted}"
-            for dist in companions
-            if (
-                wanted := _goes_with(dist, torch)
-                or _of_cuda(dist, torch, context)
-                or _of_other_index(dist, torch)
-            )
-        ]
-        if wrong:
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                "A package that was built for one torch is installed with another",
-                "They were installed at different times or from different indexes",
-                "Install all of them in one command from one index: `provision build TARGET`",
-                (f"torch {torch.version} is installed", *wrong),
-            )
+    torch = context.env.get("torch")
+    if torch is None or _is_own_build(torch):
+        return
+    companions = filter(None, map(context.env.get, _COMPANIONS))
+    wrong = [
+        f"{dist.name} {dist.version} is for torch {wanted}"
+        for dist in companions
+        if (
+            wanted := _goes_with(dist, torch)
+            or _of_cuda(dist, torch, context)
+            or _of_other_index(dist, torch)
+        )
+    ]
+    if wrong:
+        yield case("companions", (f"torch {torch.version} is installed", *wrong))
 
 
 def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
@@ -135,32 +123,19 @@ def _same(pin: str, version: str) -> bool:
     return pin == version or pin == version.partition("+")[0]
 
 
-class Extensions:
+@unless("half-installed")
+def extensions(context: DoctorContext) -> Iterator[Finding]:
     """A compiled package was built for another torch, which its requirements do not state."""
-
-    code: ClassVar[str] = "compiled-extension-abi-mismatch"
-    unless: ClassVar[tuple[str, ...]] = ("half-installed",)
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        torch = context.env.get("torch")
-        if torch is None:
-            return
-        wrong = [
-            f"{dist.name} {dist.version} was built for torch {built}"
-            for dist in (several[0] for several in context.env.distributions.values())
-            if (built := _other_torch(dist, torch) or _other_abi(dist, torch, context))
-        ]
-        if wrong:
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                "A compiled extension was built for another torch",
-                "torch was replaced later, or a wheel for another torch was chosen",
-                "Install the wheel for this torch, or build it from source: "
-                "`uv pip install --reinstall --no-build-isolation --no-binary NAME NAME`",
-                (f"torch {torch.version} is installed", *wrong[:4]),
-            )
+    torch = context.env.get("torch")
+    if torch is None:
+        return
+    wrong = [
+        f"{dist.name} {dist.version} was built for torch {built}"
+        for dist in (several[0] for several in context.env.distributions.values())
+        if (built := _other_torch(dist, torch) or _other_abi(dist, torch, context))
+    ]
+    if wrong:
+        yield case("extensions", (f"torch {torch.version} is installed", *wrong[:4]))
 
 
 def _wheel(dist: InstalledDistribution) -> str:
@@ -189,6 +164,6 @@ def _other_abi(
 
 
 RULES = (
-    Companions(),
-    Extensions(),
+    companions,
+    extensions,
 )

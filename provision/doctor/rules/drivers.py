@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from provision.core.findings import Finding, Level
+from provision.doctor.rules.case import case, unless
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.core.findings import Finding
     from provision.doctor.context import DoctorContext
     from provision.host.drivers import DriverJudgement
     from provision.host.model import Gpu
@@ -19,47 +20,21 @@ if TYPE_CHECKING:
 _XPU_FLOORS = {(2, 13): {"linux-64": ">=25.18", "win-64": ">32.0.101.6129"}}
 
 
-class OldDriver:
+@unless("driver-missing", "unsupported-gpu-architecture")
+def old_driver(context: DoctorContext) -> Iterator[Finding]:
     """The driver is older than what this torch was built with."""
-
-    code: ClassVar[str] = "driver-too-old"
-    unless: ClassVar[tuple[str, ...]] = ("driver-missing", "unsupported-gpu-architecture")
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        for gpu, required, judged in _first_judged(context, DriverVerdict.TOO_OLD):
-            remedy = driver_remedy(gpu, context.host, required)
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                "The GPU's driver is too old for this environment",
-                f"It needs a driver {required}",
-                f"{remedy}, then `provision smoke TARGET --if-driver-changed`",
-                judged.evidence,
-            )
+    for gpu, required, judged in _first_judged(context, DriverVerdict.TOO_OLD):
+        remedy = driver_remedy(gpu, context.host, required)
+        yield case("old-driver", judged.evidence, required=required, remedy=remedy)
 
 
-class UnknownDriver:
+@unless(
+    "driver-missing", "unsupported-gpu-architecture", "driver-too-old", "oneapi-runtime-missing"
+)
+def unknown_driver(context: DoctorContext) -> Iterator[Finding]:
     """Whether the driver is new enough for this torch cannot be told."""
-
-    code: ClassVar[str] = "driver-unknown"
-    unless: ClassVar[tuple[str, ...]] = (
-        *OldDriver.unless,
-        OldDriver.code,
-        "oneapi-runtime-missing",
-    )
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is unknown."""
-        for _, required, judged in _first_judged(context, DriverVerdict.UNKNOWN):
-            yield Finding(
-                self.code,
-                Level.NOTE,
-                "Whether the GPU's driver is new enough is unknown",
-                f"It needs a driver {required}, and {judged.reason}",
-                "`provision smoke TARGET` asks the driver itself",
-                judged.evidence,
-            )
+    for _, required, judged in _first_judged(context, DriverVerdict.UNKNOWN):
+        yield case("unknown-driver", judged.evidence, required=required, reason=judged.reason)
 
 
 def _first_judged(
@@ -88,4 +63,4 @@ def _wanted_driver(context: DoctorContext) -> list[str]:
     return wanted
 
 
-RULES = (OldDriver(), UnknownDriver())
+RULES = (old_driver, unknown_driver)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from provision.core.findings import Finding, Level
+from provision.doctor.rules.case import case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.core.findings import Finding
     from provision.doctor.context import DoctorContext
 
 # The first release of each package that works with NumPy 2. Of torch see pytorch/pytorch#107302;
@@ -41,35 +42,26 @@ _FIRST = {
 _WINDOWS = {"torch": "2.4"}
 
 
-class Numpy2:
+def numpy2(context: DoctorContext) -> Iterator[Finding]:
     """A package was compiled for NumPy 1 and does not work with the installed NumPy 2."""
-
-    code: ClassVar[str] = "numpy2-abi"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        numpy = context.env.get("numpy")
-        if numpy is None or not numpy.parsed or numpy.parsed.major < 2:
-            return
-        first = _FIRST | (_WINDOWS if context.env.windows else {})
-        old = [
-            dist
-            for name in first
-            if (dist := context.env.get(name)) and dist.is_before(first[name])
-        ]
-        if old:
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                f"{old[0].name} does not work with NumPy {numpy.version}",
-                f"{', '.join(f'{d.name} {d.version}' for d in old)}: built for NumPy 1",
-                "uv pip install 'numpy<2'",
-                (
-                    f"numpy {numpy.version} is installed",
-                    *(f"{d.name} {d.version}: NumPy 2 needs {first[d.name]}" for d in old[:5]),
-                ),
-            )
+    numpy = context.env.get("numpy")
+    if numpy is None or not numpy.parsed or numpy.parsed.major < 2:
+        return
+    first = _FIRST | (_WINDOWS if context.env.windows else {})
+    old = [
+        dist for name in first if (dist := context.env.get(name)) and dist.is_before(first[name])
+    ]
+    if old:
+        yield case(
+            "numpy2",
+            (
+                f"numpy {numpy.version} is installed",
+                *(f"{d.name} {d.version}: NumPy 2 needs {first[d.name]}" for d in old[:5]),
+            ),
+            first=old[0].name,
+            numpy=numpy.version,
+            names=", ".join(f"{d.name} {d.version}" for d in old),
+        )
 
 
-RULES = (Numpy2(),)
+RULES = (numpy2,)

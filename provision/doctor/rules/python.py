@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from provision.core.findings import Finding, Level
+from provision.core.findings import Level
+from provision.doctor.rules.case import case, unless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.core.findings import Finding
     from provision.doctor.context import DoctorContext
     from provision.environment.installed import InstalledDistribution
 
@@ -20,51 +22,26 @@ _STACK = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-xpu", 
 _NEWEST_PYTHON = 14  # the newest that torch 2.14's wheels are built for
 
 
-class Interpreter:
+def interpreter(context: DoctorContext) -> Iterator[Finding]:
     """The interpreter of the environment does not start."""
-
-    code: ClassVar[str] = "wrong-interpreter-site-packages"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        if context.env.broken:
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                "The environment's Python does not start",
-                "The Python that the environment was created from was moved or removed",
-                f"Run `rm -r {context.env.prefix}`, then create the environment again",
-                (context.env.broken,),
-            )
+    if context.env.broken:
+        yield case("interpreter-gone", (context.env.broken,), prefix=context.env.prefix)
 
 
-class HalfInstalled:
+def half_installed(context: DoctorContext) -> Iterator[Finding]:
     """A distribution is installed in part, or twice: an installation was interrupted."""
-
-    code: ClassVar[str] = "half-installed"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        evidence = [f"leftover {context.env.site / name}" for name in context.env.leftovers]
-        for name, several in context.env.distributions.items():
-            if len(several) > 1:
-                versions = ", ".join(dist.folder.name for dist in several)
-                evidence.append(f"{name} is installed more than once: {versions}")
-            evidence += [line for dist in several if (line := _incomplete(dist))]
-        if evidence:
-            names = {line.split()[0] for line in evidence if not line.startswith("leftover")}
-            what = " ".join(sorted(names)) or "the package whose leftover is quoted"
-            yield Finding(
-                self.code,
-                Level.ERROR if names else Level.WARNING,
-                "A package is installed in part",
-                "An installation was interrupted, or files of the package were removed",
-                f"Delete the quoted leftovers, then run `uv pip install --reinstall {what}`, "
-                "or build the environment again",
-                tuple(evidence[:5]),
-            )
+    evidence = [f"leftover {context.env.site / name}" for name in context.env.leftovers]
+    for name, several in context.env.distributions.items():
+        if len(several) > 1:
+            versions = ", ".join(dist.folder.name for dist in several)
+            evidence.append(f"{name} is installed more than once: {versions}")
+        evidence += [line for dist in several if (line := _incomplete(dist))]
+    if evidence:
+        names = {line.split()[0] for line in evidence if not line.startswith("leftover")}
+        what = " ".join(sorted(names)) or "the package whose leftover is quoted"
+        yield case(
+            "half-installed", evidence[:5], level=Level.ERROR if names else Level.WARNING, what=what
+        )
 
 
 def _incomplete(dist: InstalledDistribution) -> str:
@@ -75,30 +52,17 @@ def _incomplete(dist: InstalledDistribution) -> str:
     return ""
 
 
-class OtherPython:
+def other_python(context: DoctorContext) -> Iterator[Finding]:
     """Compiled packages are for another Python version than the environment's."""
-
-    code: ClassVar[str] = "wrong-interpreter-site-packages"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        own = context.env.python
-        foreign = [
-            f"{dist.name} {dist.version} was built for Python {', '.join(sorted(built))}"
-            for several in context.env.distributions.values()
-            for dist in several
-            if own and (built := _built_for(dist)) and own not in built
-        ]
-        if foreign:
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                f"Compiled packages are for another Python than the environment's {own}",
-                "They were installed with another interpreter, or the environment was copied",
-                "Install them again with this Python: `uv pip install --reinstall NAME`",
-                tuple(foreign[:5]),
-            )
+    own = context.env.python
+    foreign = [
+        f"{dist.name} {dist.version} was built for Python {', '.join(sorted(built))}"
+        for several in context.env.distributions.values()
+        for dist in several
+        if own and (built := _built_for(dist)) and own not in built
+    ]
+    if foreign:
+        yield case("other-python", foreign[:5], own=own)
 
 
 def _built_for(dist: InstalledDistribution) -> frozenset[str]:
@@ -107,113 +71,60 @@ def _built_for(dist: InstalledDistribution) -> frozenset[str]:
     return dist.compiled_for or frozenset(f"3.{match[1]}" for match in tagged if match)
 
 
-class Shadowed:
+def shadowed(context: DoctorContext) -> Iterator[Finding]:
     """PYTHONPATH, PYTHONHOME or a .pth file makes Python import packages from elsewhere."""
-
-    code: ClassVar[str] = "wrong-interpreter-site-packages"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        if home := context.host.variables.get("PYTHONHOME"):
-            yield self._finding(Level.ERROR, "PYTHONHOME", (f"PYTHONHOME={home}",))
-        shadows = [name for name in _STACK if name in context.elsewhere]
-        if shadows:
-            evidence = tuple(f"{name} is in {context.elsewhere[name]}" for name in shadows[:5])
-            yield self._finding(Level.ERROR, "PYTHONPATH", evidence)
-        elif path := context.host.variables.get("PYTHONPATH"):
-            yield self._finding(Level.NOTE, "PYTHONPATH", (f"PYTHONPATH={path}",))
-
-    def _finding(self, level: Level, variable: str, evidence: tuple[str, ...]) -> Finding:
-        return Finding(
-            self.code,
-            level,
-            "Python imports packages from outside the environment",
-            f"{variable}, or a .pth file, puts other folders before the environment's own",
-            f"Run `unset {variable}`, and remove any .pth file that names the quoted folder",
-            evidence,
-        )
+    if home := context.host.variables.get("PYTHONHOME"):
+        yield case("shadowed", (f"PYTHONHOME={home}",), variable="PYTHONHOME")
+    shadows = [name for name in _STACK if name in context.elsewhere]
+    if shadows:
+        evidence = tuple(f"{name} is in {context.elsewhere[name]}" for name in shadows[:5])
+        yield case("shadowed", evidence, variable="PYTHONPATH")
+    elif path := context.host.variables.get("PYTHONPATH"):
+        yield case("shadowed", (f"PYTHONPATH={path}",), level=Level.NOTE, variable="PYTHONPATH")
 
 
-class UserSite:
+def user_site(context: DoctorContext) -> Iterator[Finding]:
     """Packages of the per-user site-packages are imported instead of the environment's."""
-
-    code: ClassVar[str] = "wrong-interpreter-site-packages"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        if context.env.virtual or context.host.variables.get("PYTHONNOUSERSITE"):
-            return
-        both = [n for n in _STACK if n in context.env.user_site and n in context.env.distributions]
-        if both:
-            yield Finding(
-                self.code,
-                Level.ERROR,
-                "Per-user packages are imported instead of those of the environment",
-                "This is no isolated virtual environment, so Python searches the per-user "
-                "site-packages first",
-                f"Run `export PYTHONNOUSERSITE=1`, or `python -m pip uninstall {' '.join(both)}` "
-                "outside of any environment",
-                tuple(f"{name} is in the per-user site-packages too" for name in both[:5]),
-            )
-
-
-class Startup:
-    """A .pth file or a sitecustomize module runs code at every start of Python."""
-
-    code: ClassVar[str] = "wrong-interpreter-site-packages"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        runs = [f"{n}: {line[:120]}" for n, line in context.env.pth if line.startswith("import")]
-        runs += [f"{context.env.site / name} runs at every start" for name in context.env.customize]
-        if runs:
-            yield Finding(
-                self.code,
-                Level.NOTE,
-                "Code in site-packages runs at every start of Python",
-                "A .pth file or a sitecustomize module is in site-packages",
-                "If you did not put it there, move it elsewhere and start the program again",
-                tuple(runs[:5]),
-            )
-
-
-class NoWheels:
-    """A package, or the target, is for another version of Python."""
-
-    code: ClassVar[str] = "python-version-unsupported"
-    unless: ClassVar[tuple[str, ...]] = ("wrong-interpreter-site-packages",)
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        own = context.env.python
-        if not own:
-            return
-        if context.target is not None and context.target.python != own:
-            wanted = context.target.python
-            yield self._finding(own, (f"target {context.target.name} is for Python {wanted}",))
-            return
-        refusing = [
-            f"{dist.name} {dist.version} requires Python {dist.requires_python}"
-            for dist in (several[0] for several in context.env.distributions.values())
-            if not _takes(dist, own)
-        ]
-        if refusing:
-            yield self._finding(own, tuple(refusing[:5]))
-        elif context.env.torch is None and int(own.partition(".")[2] or 0) > _NEWEST_PYTHON:
-            yield self._finding(own, (f"torch has no wheels for Python {own} yet",))
-
-    def _finding(self, own: str, evidence: tuple[str, ...]) -> Finding:
-        return Finding(
-            self.code,
-            Level.ERROR,
-            f"The packages do not support Python {own}",
-            "The packages, or the target, require another version of Python",
-            "Create the environment with an allowed version, such as `uv venv --python 3.11`",
-            evidence,
+    if context.env.virtual or context.host.variables.get("PYTHONNOUSERSITE"):
+        return
+    both = [n for n in _STACK if n in context.env.user_site and n in context.env.distributions]
+    if both:
+        yield case(
+            "user-site",
+            (f"{name} is in the per-user site-packages too" for name in both[:5]),
+            names=" ".join(both),
         )
+
+
+def startup(context: DoctorContext) -> Iterator[Finding]:
+    """A .pth file or a sitecustomize module runs code at every start of Python."""
+    runs = [f"{n}: {line[:120]}" for n, line in context.env.pth if line.startswith("import")]
+    runs += [f"{context.env.site / name} runs at every start" for name in context.env.customize]
+    if runs:
+        yield case("code-at-start", runs[:5])
+
+
+@unless("wrong-interpreter-site-packages")
+def no_wheels(context: DoctorContext) -> Iterator[Finding]:
+    """A package, or the target, is for another version of Python."""
+    own = context.env.python
+    if not own:
+        return
+    if context.target is not None and context.target.python != own:
+        wanted = context.target.python
+        yield case(
+            "python-unsupported", (f"target {context.target.name} is for Python {wanted}",), own=own
+        )
+        return
+    refusing = [
+        f"{dist.name} {dist.version} requires Python {dist.requires_python}"
+        for dist in (several[0] for several in context.env.distributions.values())
+        if not _takes(dist, own)
+    ]
+    if refusing:
+        yield case("python-unsupported", refusing[:5], own=own)
+    elif context.env.torch is None and int(own.partition(".")[2] or 0) > _NEWEST_PYTHON:
+        yield case("python-unsupported", (f"torch has no wheels for Python {own} yet",), own=own)
 
 
 def _takes(dist: InstalledDistribution, python: str) -> bool:
@@ -228,11 +139,11 @@ def _takes(dist: InstalledDistribution, python: str) -> bool:
 
 
 RULES = (
-    Interpreter(),
-    HalfInstalled(),
-    OtherPython(),
-    Shadowed(),
-    UserSite(),
-    Startup(),
-    NoWheels(),
+    interpreter,
+    half_installed,
+    other_python,
+    shadowed,
+    user_site,
+    startup,
+    no_wheels,
 )

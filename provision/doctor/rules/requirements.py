@@ -2,88 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING
 
-from provision.core.findings import Finding, Level
+from provision.doctor.rules.case import case, unless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packaging.requirements import Requirement
 
+    from provision.core.findings import Finding
     from provision.doctor.context import DoctorContext
     from provision.doctor.environment import Environment
     from provision.environment.installed import InstalledDistribution
 
 
-class _Kind(NamedTuple):
-    """The finding for an unmet requirement on a package whose name starts with one of ``names``."""
-
-    names: tuple[str, ...]
-    code: str
-    level: Level
-    symptom: str
-    cause: str
-    remedy: str
-
-
-_KINDS = (
-    _Kind(
-        ("nvidia-",),
-        "cuda-library-mismatch",
-        Level.ERROR,
-        "An NVIDIA library has another version than torch requires",
-        "Another package replaced the library after torch was installed",
-        "uv pip install --reinstall torch",
+# The case of an unmet requirement, by the start of the names of the packages that are required.
+_CASES = {
+    "cuda-library-replaced": ("nvidia-",),
+    "oneapi-library-replaced": (
+        "intel-cmplr-", "intel-sycl-rt", "intel-opencl-rt", "intel-openmp", "intel-pti", "mkl",
+        "onemkl-", "dpcpp-cpp-rt", "oneccl", "tcmlib", "umf",
     ),
-    _Kind(
-        ("intel-cmplr-", "intel-sycl-rt", "intel-opencl-rt", "intel-openmp", "intel-pti", "mkl",
-         "onemkl-", "dpcpp-cpp-rt", "oneccl", "tcmlib", "umf"),
-        "oneapi-version-conflict",
-        Level.WARNING,
-        "A oneAPI library has another version than is required",
-        "Another package, such as IPEX, installed the library of another oneAPI release",
-        "Install the quoted version, or the libraries of one release: `provision build TARGET`",
-    ),
-    _Kind(
-        ("",),
-        "dependency-conflict",
-        Level.WARNING,
-        "Installed packages have requirements that are not met",
-        "A package was installed later without regard to the requirements of the others",
-        "Run `uv pip check` and install the quoted versions, or lock and build the target",
-    ),
-)  # fmt: skip
+    "requirement-unmet": ("",),
+}  # fmt: skip
 
 
-class Requirements:
+@unless(
+    "torch-companion-mismatch", "triton-missing-or-incompatible", "half-installed", "numpy2-abi"
+)
+def unmet_requirements(context: DoctorContext) -> Iterator[Finding]:
     """An installed package requires another version of a package than is installed."""
-
-    code: ClassVar[str] = "dependency-conflict"
-    unless: ClassVar[tuple[str, ...]] = (
-        "torch-companion-mismatch",
-        "triton-missing-or-incompatible",
-        "half-installed",
-        "numpy2-abi",
-    )
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        overridden = set(_overridden(context))
-        broken: dict[_Kind, list[str]] = {}
-        for dist in (several[0] for several in context.env.distributions.values()):
-            for wanted in requirements(dist, context.env):
-                found = context.env.get(wanted.name)
-                if found is None or wanted.name in overridden or not found.parsed:
-                    continue
-                if not meets(found, wanted):
-                    kind = next(k for k in _KINDS if wanted.name.startswith(k.names))
-                    broken.setdefault(kind, []).append(
-                        f"{dist.name} {dist.version} requires {wanted}; it is {found.version}"
-                    )
-        for kind in (kind for kind in _KINDS if kind in broken):
-            evidence = tuple(broken[kind][:5])
-            yield Finding(kind.code, kind.level, kind.symptom, kind.cause, kind.remedy, evidence)
+    overridden = set(_overridden(context))
+    broken: dict[str, list[str]] = {name: [] for name in _CASES}
+    for dist in (several[0] for several in context.env.distributions.values()):
+        for wanted in requirements(dist, context.env):
+            found = context.env.get(wanted.name)
+            if found is None or wanted.name in overridden or not found.parsed:
+                continue
+            if not meets(found, wanted):
+                name = next(n for n, starts in _CASES.items() if wanted.name.startswith(starts))
+                broken[name].append(
+                    f"{dist.name} {dist.version} requires {wanted}; it is {found.version}"
+                )
+    yield from (case(name, lines[:5]) for name, lines in broken.items() if lines)
 
 
 def _overridden(context: DoctorContext) -> Iterator[str]:
@@ -133,4 +95,4 @@ def _requirement(line: str) -> Requirement | None:
     return wanted
 
 
-RULES = (Requirements(),)
+RULES = (unmet_requirements,)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from provision.core.findings import Finding, Level
+from provision.core.findings import Level
+from provision.doctor.rules.case import case, unless
 from provision.environment.installed import name_of
 from provision.environment.reading import list_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from provision.core.findings import Finding
     from provision.doctor.context import DoctorContext
 
 # Packages that are of use with a CUDA build of torch only.
@@ -19,57 +21,44 @@ _FOR_CUDA = ("xformers", "flash-attn", "causal-conv1d", "mamba-ssm", "auto-gptq"
              "sgl-kernel", "flashinfer-python")  # fmt: skip
 
 
-class WrongBuild:
+def wrong_build(context: DoctorContext) -> Iterator[Finding]:
     """The local version tag of torch is not that of the target's accelerator."""
-
-    code: ClassVar[str] = "wrong-index-resolved"
-    unless: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        torch, target = context.env.torch, context.target
-        built = context.env.accelerator
-        if torch is None or target is None or built in ("cpu", target.accelerator):
-            return  # CpuBuild reports a CPU build
-        yield Finding(
-            self.code,
-            Level.ERROR,
-            f"torch is a build for {built}, the target is for {target.accelerator}",
-            "torch was installed from an index that does not have this target's build",
-            f"Run `provision build {target.name}`, which installs torch from the index of the spec",
-            (f"torch {torch.version} is installed",),
-        )
+    torch, target = context.env.torch, context.target
+    built = context.env.accelerator
+    if torch is None or target is None or built in ("cpu", target.accelerator):
+        return  # CpuBuild reports a CPU build
+    yield case(
+        "wrong-build",
+        (f"torch {torch.version} is installed",),
+        built=built,
+        accelerator=target.accelerator,
+        target=target.name,
+    )
 
 
-class CpuBuild:
-    """torch is a CPU build, but the machine, the target or other packages are for a GPU."""
-
-    code: ClassVar[str] = "cpu-build-of-torch-installed"
-    unless: ClassVar[tuple[str, ...]] = ("half-installed",)
-
-    def check(self, context: DoctorContext) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        torch = context.env.torch
-        if torch is None or context.env.accelerator != "cpu":
-            return
-        cards = [g for g in context.host.gpus if g.supported and g.vendor in ("intel", "nvidia")]
-        meant = context.target.accelerator if context.target else None
-        others = [] if meant else [*_for_cuda(context), *_replaced(context)]
-        if meant == "cpu" or not (meant or cards or others):
-            return
-        why = "the machine has a GPU" if cards else "other packages are for CUDA"
-        yield Finding(
-            self.code,
-            Level.ERROR if meant else Level.WARNING,
-            "torch computes on the CPU only",
-            f"torch is a CPU build, but {f'the target is for {meant}' if meant else why}",
-            f"`provision build {context.target.name if context.target else 'auto'}`",
-            (
-                f"torch {torch.version} is a CPU build",
-                *(f"the machine has {gpu.name}" for gpu in cards[:3]),
-                *others[:3],
-            ),
-        )
+@unless("half-installed")
+def cpu_build(context: DoctorContext) -> Iterator[Finding]:
+    """Torch is a CPU build, but the machine, the target or other packages are for a GPU."""
+    torch = context.env.torch
+    if torch is None or context.env.accelerator != "cpu":
+        return
+    cards = [g for g in context.host.gpus if g.supported and g.vendor in ("intel", "nvidia")]
+    meant = context.target.accelerator if context.target else None
+    others = [] if meant else [*_for_cuda(context), *_replaced(context)]
+    if meant == "cpu" or not (meant or cards or others):
+        return
+    why = "the machine has a GPU" if cards else "other packages are for CUDA"
+    yield case(
+        "cpu-build",
+        (
+            f"torch {torch.version} is a CPU build",
+            *(f"the machine has {gpu.name}" for gpu in cards[:3]),
+            *others[:3],
+        ),
+        level=Level.ERROR if meant else Level.WARNING,
+        why=f"the target is for {meant}" if meant else why,
+        target=context.target.name if context.target else "auto",
+    )
 
 
 def _for_cuda(context: DoctorContext) -> Iterator[str]:
@@ -91,6 +80,6 @@ def _replaced(context: DoctorContext) -> Iterator[str]:
 
 
 RULES = (
-    WrongBuild(),
-    CpuBuild(),
+    wrong_build,
+    cpu_build,
 )
