@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.requirements import Requirement
+
+from provision.artifacts.sources import SourceBuilder
 from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import load_channel, load_index
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
+from provision.core.project import Project
 from provision.lockfile.pip import Artifact, render_requirements
-from provision.resolver import conda_lock, local_index, pip_tools, uv
+from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
+from provision.spec.local import input_files, local_digest, local_folder
+from provision.spec.requirement_files import read_requirement_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from provision.artifacts.pip_config import PipConfig
     from provision.catalog.snapshot import Wheel
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
+    from provision.resolver.sources import BuiltWheel
     from provision.resolver.uv import Pins, ResolvedWheel
     from provision.spec.model import Target
 
@@ -60,18 +68,83 @@ class Resolver:
         return self._pip(target, sizes, conda), conda
 
     def _pip(self, target: Target, known: Mapping[str, int], conda: str | None) -> str:
-        wheels = offered(target, self.folder)
         digest = catalog_digest(self.folder, target)
+        top = header(target, digest, conda, self.engine)
+        if inputs := input_files(target, self._root):
+            top["inputs"] = ", ".join(inputs)
+        target, wheels, built = self._with_sources(target)
         self.progress.step(f"{target.name}: resolving")
-        with local_index.serve(wheels, digest) as indexes:
-            engine = uv.UvResolver(indexes, self.sources.index_url, self.run)
+        with self._serve(target, wheels) as engine:
             pins = self._pins(target, wheels, engine)
             resolved = engine.files(target, pins)
+            if target.pip.local:
+                top["local"] = ", ".join(engine.local_names(target))
+                top["local-digest"] = local_digest(target, self._root) or ""
         self.progress.step(f"{target.name}: sizes of files")
         listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
         sizes = self._sizes(resolved, dict(known) | listed)
-        artifacts = [_artifact(target, wheel, sizes[wheel.sha256]) for wheel in resolved]
-        return render_requirements(header(target, digest, conda, self.engine), artifacts)
+        artifacts = [
+            _artifact(target, wheel, sizes[wheel.sha256], built.get(wheel.name))
+            for wheel in resolved
+        ]
+        return render_requirements(top, artifacts)
+
+    @property
+    def _root(self) -> Path:
+        return self.folder.parents[1]  # <root>/envs/catalog
+
+    @contextlib.contextmanager
+    def _serve(
+        self, target: Target, wheels: Mapping[str, Sequence[Wheel]]
+    ) -> Iterator[uv.UvResolver]:
+        """Yield uv with the indexes of a target and with its own packages."""
+        # Resolvers cache pages by their address, which has to differ where the content does.
+        content = [catalog_digest(self.folder, target)]
+        content += [str(wheel.sha256) for wheel in wheels.get(sources.WHEELHOUSE, ())]
+        # As editable ones, whose metadata uv may build although only wheels are allowed.
+        local = [
+            f"-e {folder.as_uri()}{text[text.index('[') :] if '[' in text else ''}"
+            for text in target.pip.local
+            for folder in [local_folder(text, self._root)]
+        ]
+        digest = sha256_bytes(" ".join(content).encode())
+        with local_index.serve(wheels, digest) as indexes:
+            yield uv.UvResolver(indexes, self.sources.index_url, self.run, tuple(local))
+
+    def _with_sources(
+        self, target: Target
+    ) -> tuple[Target, dict[str, tuple[Wheel, ...]], dict[str, BuiltWheel]]:
+        """Build what the spec names by URL or in ``[pip] build``.
+
+        Returns:
+            The spec without URLs, the wheels of each index, and the built ones by name.
+        """
+        built: list[BuiltWheel] = []
+        wheels = offered(target, self.folder)
+        for line in read_requirement_files(self._root, target.pip.files).ignored:
+            self.progress.note(f"{line}: ignored, as [pip.index] of the spec decides that")
+        if any(Requirement(text).url for text in target.pip.requirements):
+            with self._serve(target, wheels) as engine:
+                target, built = sources.build_urls(target, engine, self._builder(target, engine))
+            wheels = _first(built, wheels)
+        if target.pip.build:
+            with self._serve(target, wheels) as engine:
+                self.progress.step(f"{target.name}: resolving with sdists")
+                pins = self._pins(target, wheels, engine, sdists=True)
+                builder = self._builder(target, engine)
+                built += sources.build_sdists(target, pins, engine, builder)
+            wheels = _first(built, wheels)
+        return target, wheels, {wheel.name: wheel for wheel in built}
+
+    def _builder(self, target: Target, engine: uv.UvResolver) -> SourceBuilder:
+        return SourceBuilder(
+            Project(self._root),
+            target.python,
+            {**engine.indexes, "default": self.sources.index_url},
+            self.sources.wheelhouses,
+            self.run,
+            self.progress,
+        )
 
     def _sizes(
         self, resolved: Sequence[ResolvedWheel], known: Mapping[str, int | None]
@@ -87,18 +160,30 @@ class Resolver:
         return sizes | {sha256: requested[url] for sha256, url in unknown.items()}
 
     def _pins(
-        self, target: Target, wheels: Mapping[str, Sequence[Wheel]], engine: uv.UvResolver
+        self,
+        target: Target,
+        wheels: Mapping[str, Sequence[Wheel]],
+        engine: uv.UvResolver,
+        *,
+        sdists: bool = False,
     ) -> Pins:
-        if self.engine == "pip-tools":
+        if self.engine == "pip-tools" and not sdists:
             return pip_tools.pins(target, wheels, self.sources.index_url, self.run)
-        found = engine.pins(target)
+        built = target.pip.build if sdists else ()
+        found = engine.pins(target, sdists=built)
         if isinstance(found, dict):
             return found
+
+        def without(names: Sequence[str]) -> Completed | None:
+            result = engine.pins(target, without=names, sdists=built)
+            return None if isinstance(result, dict) else result
+
+        sources.refuse_source_only(target, found, without)
         self.progress.step(f"{target.name}: finding out which requirements conflict")
 
         def resolve(requirements: Sequence[str]) -> Completed | None:
             part = target.pip.model_copy(update={"requirements": tuple(requirements)})
-            result = engine.pins(target.model_copy(update={"pip": part}))
+            result = engine.pins(target.model_copy(update={"pip": part}), sdists=built)
             return None if isinstance(result, dict) else result
 
         raise explain_conflict(target, found, resolve, self._unusable(target))
@@ -110,7 +195,7 @@ class Resolver:
     def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:
         """Return what pip-tools resolves to when it is constrained to the locked versions."""
         self.progress.step(f"{target.name}: resolving with pip-tools")
-        wheels = offered(target, self.folder)
+        target, wheels, _ = self._with_sources(target)
         return pip_tools.pins(target, wheels, self.sources.index_url, self.run, given=locked)
 
     def _conda(self, target: Target) -> str | None:
@@ -170,13 +255,25 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
     }
 
 
-def _artifact(target: Target, wheel: ResolvedWheel, size: int | None) -> Artifact:
+def _first(
+    built: Sequence[BuiltWheel], wheels: Mapping[str, tuple[Wheel, ...]]
+) -> dict[str, tuple[Wheel, ...]]:
+    """Return the wheels of each index, the built ones before all others."""
+    served = {sources.WHEELHOUSE: tuple(wheel.served() for wheel in built)}
+    return served | {index: found for index, found in wheels.items() if index not in served}
+
+
+def _artifact(
+    target: Target, wheel: ResolvedWheel, size: int | None, built: BuiltWheel | None
+) -> Artifact:
     return Artifact(
         name=wheel.name,
         version=wheel.version,
         filename=wheel.filename,
         sha256=wheel.sha256,
         size=size,
-        index=target.pip.index_of(wheel.name),
+        index=sources.WHEELHOUSE if built else target.pip.index_of(wheel.name),
         via=wheel.via,
+        source=built.source if built else "",
+        build=built.requires if built else (),
     )

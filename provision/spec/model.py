@@ -6,13 +6,14 @@ import datetime as dt
 import hashlib
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, Field, model_validator
 
-from provision.core.credentials import holds_secret
+from provision.core.credentials import has_login, holds_secret
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
 
@@ -41,8 +42,8 @@ def source_requirement(text: str) -> str:
     if url := parse_requirement(text).url:
         if not url.startswith(_SOURCES):
             raise ValueError(f"{text!r}: the URL has to begin with {', '.join(_SOURCES)}")
-        if holds_secret(url):
-            raise ValueError("contains a password, which would end up in the lock")
+        if has_login(parts := urlsplit(url)) and (parts.password or parts.scheme != "git+ssh"):
+            raise ValueError("its URL has a login, which would end up in the lock")
     return text
 
 
@@ -133,6 +134,10 @@ class Pip(Table):
     files: Annotated[
         tuple[str, ...],
         Field(description="Requirement files of pip, relative to the project's folder."),
+    ] = ()
+    constraints: Annotated[
+        tuple[Annotated[str, AfterValidator(index_requirement)], ...],
+        Field(description="Limits on the versions of what others require."),
     ] = ()
     local: Annotated[
         tuple[Annotated[str, AfterValidator(_local)], ...],
@@ -236,7 +241,8 @@ class Target(Table):
         """
         keys = self.model_dump(mode="json", include={"platform", "python", "conda", "pip"})
         keys["pip"].pop("forbid")  # `verify` checks it; a resolver never reads it
-        for later in ("files", "local", "build"):  # keys that older locks do not know
+        # Keys that locks of specs without them do not know; the files' contents count as keys do.
+        for later in ("files", "constraints", "local", "build"):
             if not keys["pip"][later]:
                 del keys["pip"][later]
         return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()

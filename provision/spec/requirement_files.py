@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from provision.spec.model import Target
+
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _OPTION = re.compile(r"(-[rce]|--(?:requirement|constraint|editable)\b)\s*=?\s*(.*)")
 _PER_REQUIREMENT = re.compile(r"\s+--(?:hash|config-settings?|global-option)\b.*$")
@@ -50,6 +52,9 @@ class RequirementFiles:
         if path in self.read:
             return
         self.read.append(path)
+        if not path.is_relative_to(root):
+            self._faults.append(f"{path} is outside the project {root}")
+            return
         try:
             text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
@@ -98,7 +103,7 @@ def read_requirement_files(root: Path, names: Sequence[str]) -> RequirementFiles
     Raises:
         SpecError: All faults of all files at once, each with its place.
     """
-    found = RequirementFiles()
+    found, root = RequirementFiles(), root.resolve()
     for name in names:
         found.add((root / name).resolve(), root)
     if faults := found._faults:  # noqa: SLF001 - of this module
@@ -133,3 +138,19 @@ def _named(url: str) -> str:
         return f"{Requirement(egg or stem)} @ {url}"
     except InvalidRequirement as error:
         raise ValueError(f"{url!r} names no distribution; write `NAME @ URL`") from error
+
+
+def with_files(target: Target, root: Path) -> Target:
+    """Return a target whose requirements include those of its requirement files.
+
+    Raises:
+        SpecError: A file has faults.
+    """
+    if not target.pip.files:
+        return target
+    found = read_requirement_files(root, target.pip.files)
+    pip = target.pip.model_copy(update={
+        name: tuple(dict.fromkeys([*getattr(target.pip, name), *getattr(found, name)]))
+        for name in ("requirements", "constraints", "local")
+    })  # fmt: skip
+    return target.model_copy(update={"pip": pip})
