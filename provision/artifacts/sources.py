@@ -78,12 +78,13 @@ class SourceBuilder:
         address, _, fragment = url.partition("#")
         if digest := parse_qs(fragment).get("sha256"):
             return f"{address} sha256:{digest[0].lower()}"
-        copy = self._first_copy(address)
+        folder = self._cache(sha256_bytes(address.encode()))
+        with network.session() as session:
+            copy = download(session, address, folder, _filename(address), lambda *_: None)
         found = sha256_file(copy)
-        if not address.startswith("file:"):  # so that it is not downloaded twice
-            kept = self._cache(found) / unquote(urlsplit(address).path).rpartition("/")[2]
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            copy.replace(kept)
+        kept = self._cache(found) / _filename(address)  # so that it is not downloaded twice
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        copy.replace(kept)
         self.progress.note(f"{address} has sha256 {found}, which is locked")
         return f"{address} sha256:{found}"
 
@@ -154,12 +155,7 @@ class SourceBuilder:
 
     def _archive(self, name: str, source: str) -> Path:
         place, _, sha256 = source.rpartition(" sha256:")
-        filename = unquote(urlsplit(place).path).rpartition("/")[2]
-        folder = self._cache(sha256)
-        if place.startswith("file://") and not (folder / filename).is_file():
-            copy = self._first_copy(place)
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(copy, folder / filename)
+        filename, folder = _filename(place), self._cache(sha256)
         index, project = (place, None) if "://" in place else (self.indexes.get("default"), name)
         wanted = WantedFile(filename, sha256, None, index, project)
         missing = fetch_all([wanted], folder, self.wheelhouses, self.progress, offline=self.offline)
@@ -173,21 +169,6 @@ class SourceBuilder:
 
     def _cache(self, key: str) -> Path:
         return self.project.root / ".cache" / "sources" / key[:16]
-
-    def _first_copy(self, address: str) -> Path:
-        """Return a file whose hash is not known yet."""
-        parts = urlsplit(address)
-        if parts.scheme == "file":
-            from urllib.request import url2pathname  # noqa: PLC0415 - loads an HTTP client
-
-            path = Path(url2pathname(parts.path))
-            if not path.is_file():
-                raise ToolError(f"there is no file {path}")
-            return path
-        filename = unquote(parts.path).rpartition("/")[2]
-        folder = self._cache(sha256_bytes(address.encode()))
-        with network.session() as session:
-            return download(session, address, folder, filename, lambda *_: None)
 
     def _clone(self, address: str, revision: str, folder: Path) -> str:
         """Clone a repository at a branch, tag or commit; return the commit."""
@@ -247,6 +228,10 @@ def _store(wheel: Path, folder: Path, name: str) -> Path:
     return folder / name
 
 
+def _filename(address: str) -> str:
+    return unquote(urlsplit(address).path).rpartition("/")[2]
+
+
 def _git_parts(url: str) -> tuple[str, str, str]:
     """Return address, revision and the fragment that names a folder of ``git+…@rev#…``."""
     address, _, fragment = url.removeprefix("git+").partition("#")
@@ -263,5 +248,7 @@ def _isolated(home: Path) -> dict[str, str]:
         "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
         "XDG_DATA_HOME": str(Path.home() / ".local" / "share"),  # uv's own Pythons
     }
-    fixed = {"SOURCE_DATE_EPOCH": "315532800", "PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C"}
+    # -g0: debug information holds the path of the build, which is another each time.
+    fixed = {"SOURCE_DATE_EPOCH": "315532800", "PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C",
+             "CFLAGS": "-g0", "CXXFLAGS": "-g0"}  # fmt: skip
     return clean_environment(extra={"HOME": str(home), "USERPROFILE": str(home), **caches, **fixed})

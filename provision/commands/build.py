@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import __version__
@@ -124,7 +124,8 @@ def _ready(home: Path, request: BuildRequest) -> Generation | None:
 def has_drifted(generation: Generation) -> bool:
     """Whether distributions were added or removed since the build; costs one directory listing."""
     site = site_packages(generation.folder)
-    return site is None or dist_info_names(site) != set(generation.record.distributions)
+    record = generation.record
+    return site is None or dist_info_names(site, record.local) != set(record.distributions)
 
 
 def _of_same_lock(home: Path, lock: Lock) -> Generation | None:
@@ -181,16 +182,20 @@ def populate_prefix(
     Raises:
         ToolError: As :func:`build`; the folder is left as it is.
     """
+    from provision.commands.own_sources import install_local, with_built_wheels
     from provision.core.process import environment_python
     from provision.doctor.locked import refuse_built
     from provision.environment.long_paths import check_path_lengths
     from provision.installer.install import check_space, install_pip_layer, plan_install
 
+    supply = with_built_wheels(request.project, request.lock, request.supply, run, progress)
+    request = replace(request, supply=supply)
     plan = plan_install(request.lock, request.supply)
     check_space(folder, plan.disk)
     progress.step(str(plan))
     _make_prefix(folder, request, run, progress)
     install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
+    install_local(environment_python(folder), request, run, progress)
     check_path_lengths(folder, progress)
     verification = _verify(folder, request, progress)
     refuse_built(folder, request.target)
@@ -266,7 +271,8 @@ def _record(folder: Path, request: BuildRequest, verification: Verification) -> 
         spec=request.target.digest(),
         python=conda.python_version(folder) or uv.python_version(folder),
         tools={"provision": __version__, "uv": uv.uv_version()},
-        distributions=tuple(sorted(dist_info_names(site))),
+        distributions=tuple(sorted(dist_info_names(site, request.lock.local))),
+        local=tuple(sorted(request.lock.local)),
         tree=verification.tree or "",
         files=verification.files,
         size=verification.size,

@@ -11,9 +11,9 @@ each entry hold what the format has no field for::
         # index: default
         # via: accelerate, transformers
 
-A wheel that was built from source has the index ``wheelhouse``, and two more kinds of comments:
-``source`` (an sdist, a URL or a git commit, with its hash) and, for each requirement of its build,
-``build``. The header names the own packages of the spec (``local``) and the files that were read.
+A wheel that was built has the index ``wheelhouse`` and two more comments: ``source``, an sdist, a
+URL or a git commit, and ``build``, the requirements of the build with their hashes. The header
+names the own packages of the spec (``local``) and the files beside it (``inputs``).
 
 It has no host, because hashes make the source irrelevant, and no time, because the same input must
 give the same bytes.
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 SCHEMA = "1"
 PIP_LAYER = "requirements.txt"
 CONDA_LAYER = "conda-lock.yml"
+WHEELHOUSE = "wheelhouse"  # the index of wheels that were built from source
 # One pattern per kind of line. A line that matches none is refused: pip would obey "-e" or
 # "--index-url" or a requirement without a hash, and a lock has none of them.
 _HEADER = re.compile(r"# (?P<key>[a-z-]+): (?P<value>.+)")
@@ -167,8 +168,7 @@ def _entries(path: Path, lines: list[str]) -> list[Artifact]:
         elif entry and (match := _HASH.fullmatch(line)):
             entry |= match.groupdict()
         elif entry and (match := _NOTE.fullmatch(line)):
-            earlier = f"{entry['build']}\n" if match["key"] == "build" and "build" in entry else ""
-            entry[match["key"]] = earlier + match["value"]
+            entry[match["key"]] = match["value"]
         else:
             raise SpecError(
                 f"{path}, line {number}: {line.strip()!r} is not a line of a lock",
@@ -197,7 +197,7 @@ def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
             index=entry["index"],
             via=tuple(entry["via"].split(", ")),
             source=entry.get("source", ""),
-            build=tuple(entry.get("build", "").splitlines()),
+            build=tuple(filter(None, entry.get("build", "").split(", "))),
         )
     )
 
@@ -214,6 +214,7 @@ def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]
 def _lines(artifact: Artifact) -> list[str]:
     size = [f"    # size: {artifact.size}"] if artifact.size is not None else []
     source = [f"    # source: {artifact.source}"] if artifact.source else []
+    source += [f"    # build: {', '.join(artifact.build)}"] if artifact.build else []
     return [
         f"{artifact.name}=={artifact.version} \\",
         f"    --hash=sha256:{artifact.sha256}",
@@ -222,5 +223,4 @@ def _lines(artifact: Artifact) -> list[str]:
         f"    # index: {artifact.index}",
         f"    # via: {', '.join(artifact.via)}",
         *source,
-        *(f"    # build: {requirement}" for requirement in artifact.build),
     ]

@@ -15,7 +15,7 @@ from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
 from provision.core.project import Project
-from provision.lockfile.pip import Artifact, render_requirements
+from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
 from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
 from provision.spec.local import input_files, local_digest, local_folder
@@ -100,7 +100,7 @@ class Resolver:
         """Yield uv with the indexes of a target and with its own packages."""
         # Resolvers cache pages by their address, which has to differ where the content does.
         content = [catalog_digest(self.folder, target)]
-        content += [str(wheel.sha256) for wheel in wheels.get(sources.WHEELHOUSE, ())]
+        content += [str(wheel.sha256) for wheel in wheels.get(WHEELHOUSE, ())]
         # As editable ones, whose metadata uv may build although only wheels are allowed.
         local = [
             f"-e {folder.as_uri()}{text[text.index('[') :] if '[' in text else ''}"
@@ -259,7 +259,7 @@ def _first(
     built: Sequence[BuiltWheel], wheels: Mapping[str, tuple[Wheel, ...]]
 ) -> dict[str, tuple[Wheel, ...]]:
     """Return the wheels of each index, the built ones before all others."""
-    served = {sources.WHEELHOUSE: tuple(wheel.served() for wheel in built)}
+    served = {WHEELHOUSE: tuple(wheel.served() for wheel in built)}
     return served | {index: found for index, found in wheels.items() if index not in served}
 
 
@@ -272,7 +272,7 @@ def _artifact(
         filename=wheel.filename,
         sha256=wheel.sha256,
         size=size,
-        index=sources.WHEELHOUSE if built else target.pip.index_of(wheel.name),
+        index=WHEELHOUSE if built else target.pip.index_of(wheel.name),
         via=wheel.via,
         source=built.source if built else "",
         build=built.requires if built else (),

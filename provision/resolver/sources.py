@@ -21,6 +21,7 @@ from provision.catalog.simple_index import embedded_metadata
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError
 from provision.core.hashing import sha256_file
+from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from provision.resolver.uv import Pins, UvResolver
     from provision.spec.model import Target
 
-WHEELHOUSE = "wheelhouse"  # the index of built wheels
 _ROUNDS = 8  # a build names what it lacks: static requirements, then dynamic ones
 _LACKING = re.compile(r"No solution found when resolving: (.*)")
 _SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")

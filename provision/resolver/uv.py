@@ -100,6 +100,7 @@ def parse_pins(text: str) -> Pins:
     for line in text.splitlines():
         if match := _PIN.fullmatch(line.strip()):
             via = (match["via"] or REQUIREMENTS).split(", ")
+            via = [name for name in via if not name.startswith("-c ")]  # limits, requires nothing
             found[match["name"]] = (match["version"], tuple(sorted(set(map(_requirer, via)))))
     return found
 

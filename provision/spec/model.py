@@ -80,8 +80,7 @@ def _channel(text: str) -> str:
     return text
 
 
-_SOURCES = ("git+https://", "git+ssh://", "git+http://", "git+file://", "https://", "http://",
-            "file://")  # fmt: skip
+_SOURCES = ("git+https://", "git+ssh://", "git+http://", "git+file://", "https://", "http://")
 # Validated, but kept as text: it reaches the resolvers and the digest as the author wrote it.
 Requirements = tuple[Annotated[str, AfterValidator(source_requirement)], ...]
 Specifier = Annotated[str, AfterValidator(_specifier)]
