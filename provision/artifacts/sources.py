@@ -2,18 +2,19 @@
 
 A source is one line of a lock, in one of three forms::
 
-    pysrt-1.1.2.tar.gz sha256:b4f8…                     an sdist of an index
+    pysrt-1.1.2.tar.gz sha256:b4f8…                     an sdist of the default index
     https://host/mylib-1.0.tar.gz sha256:03c7…          an archive, or a wheel
     git+https://host/owner/name@<commit>#subdirectory=…
 
-Equal inputs give equal bytes: the sources and the requirements of the build have hashes, uv builds
-in an environment of their own without the caller's variables and home folder, and the files of
-the wheel are packed again in an order, with times and without a compression that vary.
+Equal inputs give equal bytes: sources and requirements of the build have hashes, uv builds in an
+environment of its own, without the variables and the home folder of the caller, and the files of
+the wheel are packed again with fixed order, times and permissions, uncompressed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import zipfile
@@ -26,29 +27,27 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from provision.artifacts.parallel_fetch import WantedFile, fetch_all
 from provision.artifacts.resumable_download import download
 from provision.core import network
-from provision.core.errors import ToolError
+from provision.core.errors import SpecError, ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.process import clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
     from provision.core.project import Project
 
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_LACKING = re.compile(r"No solution found when resolving: (.*)")
+
 
 @dataclass(frozen=True, slots=True)
 class SourceBuilder:
-    """Builds sources of one project.
+    """Builds sources of one project with one minor version of Python.
 
     Attributes:
-        project: Has the wheelhouse for the results, and the cache of archives.
-        python: Minor version of the Python that builds.
-        indexes: URL by name of the indexes that serve requirements of a build; ``default`` is a
-            mirror of the default index, or None.
-        wheelhouses: Folders that may have archives.
-        offline: Use no network.
+        indexes: URLs of the indexes that serve requirements of builds; ``default`` may be None.
     """
 
     project: Project
@@ -60,7 +59,7 @@ class SourceBuilder:
     offline: bool = False
 
     def folder(self, source: str, requires: Sequence[str]) -> Path:
-        """Return where the wheels of a source are kept, which its inputs decide."""
+        """Return where the wheel of a source is kept, which its inputs decide."""
         inputs = "\n".join([source, *requires, self.python])
         return self.project.wheelhouse / sha256_bytes(inputs.encode())[:16]
 
@@ -68,18 +67,17 @@ class SourceBuilder:
         """Return the source of a direct reference: a git commit, or an archive with its hash.
 
         Raises:
-            ToolError: It cannot be fetched.
+            SpecError: The repository has no such branch or tag.
+            ToolError: It cannot be reached.
         """
         if url.startswith("git+"):
             address, revision, fragment = _git_parts(url)
-            with tempfile.TemporaryDirectory(prefix="provision-") as scratch:
-                commit = self._clone(address, revision or "HEAD", Path(scratch, "clone"))
-            return f"git+{address}@{commit}{fragment}"
+            return f"git+{address}@{self._commit(address, revision or 'HEAD')}{fragment}"
         address, _, fragment = url.partition("#")
         if digest := parse_qs(fragment).get("sha256"):
             return f"{address} sha256:{digest[0].lower()}"
-        folder = self._cache(sha256_bytes(address.encode()))
         with network.session() as session:
+            folder = self._cache(sha256_bytes(address.encode()))
             copy = download(session, address, folder, _filename(address), lambda *_: None)
         found = sha256_file(copy)
         kept = self._cache(found) / _filename(address)  # so that it is not downloaded twice
@@ -88,56 +86,69 @@ class SourceBuilder:
         self.progress.note(f"{address} has sha256 {found}, which is locked")
         return f"{address} sha256:{found}"
 
-    def wheel(self, name: str, source: str, requires: Sequence[str]) -> Path | Completed:
-        """Return the wheel of a source, built unless the wheelhouse has it.
+    def wheel(
+        self,
+        name: str,
+        source: str,
+        requires: tuple[str, ...] = (),
+        complete: Callable[[list[str]], tuple[str, ...]] | None = None,
+    ) -> tuple[Path, tuple[str, ...]]:
+        """Build the wheel of a source, unless the wheelhouse has it.
 
         Args:
             name: The distribution.
             source: See the module.
             requires: The requirements of the build, pinned with hashes.
+            complete: Pins what a build asks for; None if nothing may be added.
 
         Returns:
-            The wheel, or the failed run of uv.
+            The wheel, and the requirements of its build.
 
         Raises:
-            ToolError: The source cannot be fetched, or is not what is locked.
+            ToolError: The source cannot be fetched or built, or its hash is another.
         """
-        store = self.folder(source, requires)
-        if built := next(store.glob("*.whl"), None):
-            return built
+        if kept := next(self.folder(source, requires).glob("*.whl"), None):
+            return kept, requires
+        named: set[str] = set()
         with self._tree(name, source) as tree, tempfile.TemporaryDirectory() as scratch:
             if tree.suffix == ".whl":
-                return _store(tree, store, tree.name)
-            done = self._uv_build(tree, Path(scratch), requires)
-            if done.returncode:
-                return done
+                return _store(tree, self.folder(source, ())), ()
+            self.progress.step(f"building {name} from {source.partition(' ')[0]}")
+            while True:
+                done = self._uv_build(tree, Path(scratch), requires)
+                if not done.returncode:
+                    break
+                # uv refuses requirements without a hash, and lists them: first the static ones.
+                lacking = set(re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr))))
+                if complete is None or lacking <= named:
+                    raise _build_error(name, source, done)
+                named |= lacking
+                requires = complete(sorted(named))
+                if kept := next(self.folder(source, requires).glob("*.whl"), None):
+                    return kept, requires
             (made,) = Path(scratch).glob("out/*.whl")
-            packed = Path(scratch, made.name)
-            pack_again(made, packed)
-            return _store(packed, store, made.name)
+            pack_again(made, packed := Path(scratch, made.name))
+            return _store(packed, self.folder(source, requires)), requires
 
     def _uv_build(self, tree: Path, scratch: Path, requires: Sequence[str]) -> Completed:
         import uv  # noqa: PLC0415 - used only to find the program
 
         constraints, home = scratch / "build.txt", scratch / "home"
         constraints.write_text("\n".join(requires), encoding="utf-8")
-        home.mkdir()
-        # --no-sources: a workspace or a git reference of the author's own machine has no hash.
+        home.mkdir(exist_ok=True)
+        # --no-sources: a workspace or a folder of the author's own machine.
         argv = [uv.find_uv_bin(), "build", "--no-config", "--wheel", "--no-sources", "--quiet",
-                "--no-create-gitignore", "--python", self.python,
-                "--build-constraints", str(constraints), "--require-hashes",
-                "--out-dir", str(scratch / "out"), str(tree)]  # fmt: skip
+                "--no-create-gitignore", "--python", self.python, "--require-hashes",
+                "--build-constraints", str(constraints), "--out-dir", str(scratch / "out"),
+                *(["--offline"] if self.offline else []), str(tree)]  # fmt: skip
         for index, url in self.indexes.items():
             if url:
-                option = ["--default-index", url] if index == "default" else ["--index", url]
-                argv += option
-        if self.offline:
-            argv.append("--offline")
+                argv += ["--default-index", url] if index == "default" else ["--index", url]
         return self.run(argv, env=_isolated(home), cwd=scratch)
 
     @contextmanager
     def _tree(self, name: str, source: str) -> Iterator[Path]:
-        """Yield the folder of a source with its pyproject.toml or setup.py, or a wheel."""
+        """Yield the folder with the pyproject.toml or setup.py of a source, or a wheel."""
         with tempfile.TemporaryDirectory(prefix="provision-") as scratch:
             top = Path(scratch, "source")
             if source.startswith("git+"):
@@ -149,7 +160,12 @@ class SourceBuilder:
             if archive.suffix == ".whl":
                 yield archive
                 return
-            _unpack(archive, top)
+            try:
+                # The filter refuses paths and links that lead out of the folder.
+                tar = {} if archive.suffix == ".zip" else {"filter": "data"}
+                shutil.unpack_archive(archive, top, **tar)  # type: ignore[arg-type]
+            except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+                raise ToolError(f"cannot unpack {archive.name}", evidence=str(error)) from error
             inside = list(top.iterdir())
             yield inside[0] if len(inside) == 1 and inside[0].is_dir() else top
 
@@ -158,8 +174,9 @@ class SourceBuilder:
         filename, folder = _filename(place), self._cache(sha256)
         index, project = (place, None) if "://" in place else (self.indexes.get("default"), name)
         wanted = WantedFile(filename, sha256, None, index, project)
-        missing = fetch_all([wanted], folder, self.wheelhouses, self.progress, offline=self.offline)
-        if missing:
+        if missing := fetch_all(
+            [wanted], folder, self.wheelhouses, self.progress, offline=self.offline
+        ):
             raise ToolError(
                 f"the source of {name} is not available",
                 evidence=str(missing[0]),
@@ -170,37 +187,37 @@ class SourceBuilder:
     def _cache(self, key: str) -> Path:
         return self.project.root / ".cache" / "sources" / key[:16]
 
-    def _clone(self, address: str, revision: str, folder: Path) -> str:
-        """Clone a repository at a branch, tag or commit; return the commit."""
+    def _git(self, *words: str) -> str:
         # The user's own git settings take part: they have the access to private repositories.
         agent = {n: os.environ[n] for n in ("SSH_AUTH_SOCK",) if n in os.environ}
         env = clean_environment(extra={"GIT_TERMINAL_PROMPT": "0", **agent})
+        done = self.run(["git", "-c", "core.autocrlf=false", *words], env=env)
+        remedy = "check the address and your access to it"
+        return done.require(f"git {words[0]} failed", remedy=remedy).stdout
 
-        def git(*words: str) -> Completed:
-            return self.run(["git", "-c", "core.autocrlf=false", *words], env=env)
+    def _commit(self, address: str, revision: str) -> str:
+        if _COMMIT.fullmatch(revision):
+            return revision
+        lines = self._git("ls-remote", "--", address, revision, f"{revision}^{{}}").splitlines()
+        if not lines:
+            raise SpecError(
+                f"{address} has no branch or tag {revision}",
+                remedy="name one that it has, or all 40 digits of a commit",
+            )
+        return lines[-1].split()[0]  # of a tag with a message, the last is its commit
 
-        inside = ("-C", str(folder))
-        remedy = "check the address, your access to it, and that git is installed"
+    def _clone(self, address: str, commit: str, folder: Path) -> None:
         # With its history, from which some build scripts take the version.
-        git("clone", "--quiet", "--no-checkout", "--filter=blob:none", "--", address, str(folder))\
-            .require(f"cannot clone {address}", remedy=remedy)  # fmt: skip
-        fetched = git(*inside, "fetch", "--quiet", "origin", revision).returncode == 0
-        commit = "FETCH_HEAD" if fetched else revision  # a short commit cannot be fetched
-        git(*inside, "checkout", "--quiet", "--detach", commit, "--").require(
-            f"{address} has no branch, tag or commit {revision}", remedy="correct the requirement"
-        )
-        git(*inside, "submodule", "--quiet", "update", "--init", "--recursive").require(
-            f"cannot fetch the submodules of {address}", remedy=remedy
-        )
-        return git(*inside, "rev-parse", "HEAD").require("git has no HEAD").stdout.strip()
+        self._git("clone", "--quiet", "--no-checkout", "--", address, str(folder))
+        inside = f"--git-dir={folder / '.git'}", f"--work-tree={folder}"
+        self._git(*inside, "checkout", "--quiet", "--detach", commit)
+        self._git("-C", str(folder), "submodule", "--quiet", "update", "--init", "--recursive")
 
 
 def pack_again(wheel: Path, target: Path) -> None:
     """Write a wheel again so that its bytes depend on the contents of its files only."""
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(target, "w") as new:
         for entry in sorted(old.infolist(), key=lambda entry: entry.filename):
-            if entry.is_dir():
-                continue
             data = old.read(entry)
             if entry.filename.endswith(".dist-info/RECORD"):  # in the order of a folder listing
                 data = b"".join(sorted(data.splitlines(keepends=True)))
@@ -208,24 +225,24 @@ def pack_again(wheel: Path, target: Path) -> None:
             plain.create_system = 3  # Unix: else it would name the platform of the build
             runs = entry.external_attr >> 16 & 0o111
             plain.external_attr = (0o100755 if runs else 0o100644) << 16
-            new.writestr(plain, data)
+            if not entry.is_dir():
+                new.writestr(plain, data)
 
 
-def _unpack(archive: Path, folder: Path) -> None:
-    try:
-        # The filter refuses paths and links that lead out of the folder.
-        tar = {} if archive.suffix == ".zip" else {"filter": "data"}
-        shutil.unpack_archive(archive, folder, **tar)  # type: ignore[arg-type]
-    except (shutil.ReadError, OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ToolError(f"{archive.name} cannot be unpacked", evidence=str(error)) from error
+def _build_error(name: str, source: str, done: Completed) -> ToolError:
+    return ToolError(
+        f"could not build {name} from {source}",
+        evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
+        cause="its build failed in an environment of its own, without the settings of the caller",
+        remedy="install the compiler or the libraries that it names, or require another version",
+    )
 
 
-def _store(wheel: Path, folder: Path, name: str) -> Path:
+def _store(wheel: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f".{name}.{os.getpid()}"
+    part = folder / f".{wheel.name}.{os.getpid()}"
     shutil.copyfile(wheel, part)
-    part.replace(folder / name)
-    return folder / name
+    return part.replace(folder / wheel.name)
 
 
 def _filename(address: str) -> str:

@@ -124,8 +124,7 @@ def _ready(home: Path, request: BuildRequest) -> Generation | None:
 def has_drifted(generation: Generation) -> bool:
     """Whether distributions were added or removed since the build; costs one directory listing."""
     site = site_packages(generation.folder)
-    record = generation.record
-    return site is None or dist_info_names(site, record.local) != set(record.distributions)
+    return site is None or dist_info_names(site) != set(generation.record.distributions)
 
 
 def _of_same_lock(home: Path, lock: Lock) -> Generation | None:
@@ -271,8 +270,7 @@ def _record(folder: Path, request: BuildRequest, verification: Verification) -> 
         spec=request.target.digest(),
         python=conda.python_version(folder) or uv.python_version(folder),
         tools={"provision": __version__, "uv": uv.uv_version()},
-        distributions=tuple(sorted(dist_info_names(site, request.lock.local))),
-        local=tuple(sorted(request.lock.local)),
+        distributions=tuple(sorted(dist_info_names(site))),
         tree=verification.tree or "",
         files=verification.files,
         size=verification.size,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts
@@ -11,6 +10,8 @@ from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from provision.commands.build import BuildRequest
     from provision.core.process import Run
     from provision.core.progress import Progress
@@ -47,21 +48,17 @@ def with_built_wheels(
         kept = builder.folder(each.source, each.build) / each.filename
         if kept.is_file() and sha256_file(kept) != each.sha256:
             kept.unlink()
-        if not kept.is_file():
-            progress.step(f"building {each.name} from {each.source.partition(' ')[0]}")
-        made = builder.wheel(each.name, each.source, each.build)
-        if not isinstance(made, Path):
-            made.require(f"could not build {each.name} from {each.source}")
-        elif made.name != each.filename or (digest := sha256_file(made)) != each.sha256:
+        made, _ = builder.wheel(each.name, each.source, each.build)
+        digest = sha256_file(made)
+        if (made.name, digest) != (each.filename, each.sha256):
             raise ToolError(
                 f"the build of {each.name} gives another wheel than the locked one",
-                evidence=f"{made.name}: sha256 {digest}, locked: {each.filename} {each.sha256}",
+                evidence=f"built: {made.name} {digest}, locked: {each.filename} {each.sha256}",
                 cause="its build depends on this machine, or on what it downloads",
                 remedy=f"take {each.filename} from the wheelhouse/ of whoever made the lock and "
                 "name its folder with --wheelhouse, or lock again",
             )
-        else:
-            folders.append(made.parent)
+        folders.append(made.parent)
     return replace(supply, wheelhouses=(*folders, *supply.wheelhouses))
 
 
@@ -82,9 +79,10 @@ def install_local(python: Path, request: BuildRequest, run: Run, progress: Progr
             continue
         progress.step(f"installing {text}")
         editable = ["-e"] if text.startswith("-e ") else []
-        argv = [uv_program(), "pip", "install", "--no-config", "--python", str(python),
-                "--no-deps", "--no-sources", "--reinstall",
-                "--exclude-newer", midnight(request.target.pip.cutoff), *editable, str(folder)]  # fmt: skip
+        cutoff = midnight(request.target.pip.cutoff)  # for the requirements of their builds
+        argv = [uv_program(), "pip", "install", "--no-config", "--python", str(python), "--no-deps",
+                "--no-sources", "--reinstall", "--exclude-newer", cutoff, *editable,
+                str(folder)]  # fmt: skip
         if url := request.supply.indexes.get("default"):
             argv += ["--default-index", url]
         for house in request.supply.wheelhouses:

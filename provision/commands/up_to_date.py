@@ -84,11 +84,9 @@ def _inputs(project: Project, target: str) -> Iterator[Path]:
     """Yield the files that the full path may read, apart from the generation's own."""
     yield project.specs / f"{target}.toml"
     yield from sorted(project.lock(target).glob("*"))
-    # Requirement files and the metadata of own packages, as the lock's header names them.
-    header = _bytes_of(project.lock(target) / "requirements.txt") or b""
-    for line in header.split(b"\n\n")[0].decode(errors="replace").splitlines():
-        if line.startswith("# inputs: "):
-            yield from (project.root / name for name in line[10:].split(", "))
+    for line in (_bytes_of(project.lock(target) / "requirements.txt") or b"").splitlines()[:20]:
+        if line.startswith(b"# inputs: "):  # requirement files, and the metadata of own packages
+            yield from (project.root / name for name in line[10:].decode().split(", "))
     # Of the catalog all files: which of them count is written in the spec, and they are small.
     yield from sorted(project.catalog.glob("*"))
     yield from config_files(os.environ)
@@ -161,6 +159,4 @@ def _note(before: str, record: bytes) -> bytes:
 
 def _drifted(folder: Path, record: dict[str, Any]) -> bool:
     site = site_packages(folder)
-    if site is None:
-        return True
-    return dist_info_names(site, record.get("local", ())) != set(record["distributions"])
+    return site is None or dist_info_names(site) != set(record["distributions"])

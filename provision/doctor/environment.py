@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
-from provision.core.prefix import distribution_name
 from provision.doctor.sites import config_of, prefix_of, sites_of
-from provision.environment.installed import distributions_by_name
+from provision.environment.installed import distribution_name, distributions_by_name
 from provision.environment.reading import list_names, read_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.core.prefix import distribution_name
 from provision.environment.reading import list_names, read_text
 from provision.environment.wheel_record import RecordEntry
 
@@ -195,6 +194,12 @@ def distributions_in(folders: Iterable[str]) -> dict[str, str]:
         for name in list_names(Path(folder))
         if name.endswith(".dist-info")
     }
+
+
+def distribution_name(folder: str) -> str:
+    """Return the normalised name in the name of a ``.dist-info`` folder: ``a_b-1.0`` is ``a-b``."""
+    # packaging's canonicalize_name (PEP 503), without its import: folders are only listed here.
+    return re.sub(r"[-_.]+", "-", folder.partition("-")[0]).lower()
 
 
 def name_of(requirement: str) -> str:

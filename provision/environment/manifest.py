@@ -32,8 +32,7 @@ class Record(Table):
         spec: Digest of the part of the spec that determines the lock.
         python: The interpreter's full version.
         tools: Version of each tool that was used.
-        distributions: Names of the ``.dist-info`` folders, sorted; without the own packages.
-        local: Names of the project's own packages, which are not locked.
+        distributions: Names of the ``.dist-info`` folders, sorted.
         tree: Digest of all files; see :class:`provision.environment.verify.Verification`.
         files: Number of files.
         size: Bytes on disk.
@@ -49,7 +48,6 @@ class Record(Table):
     python: str
     tools: dict[str, str]
     distributions: tuple[str, ...]
-    local: tuple[str, ...] = ()
     tree: str
     files: int
     size: int

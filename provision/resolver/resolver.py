@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from packaging.requirements import Requirement
 
 from provision.artifacts.sources import SourceBuilder
 from provision.catalog.digest import catalog_digest
@@ -18,6 +17,7 @@ from provision.core.project import Project
 from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
 from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
+from provision.resolver.sources import BuiltWheel, with_pip
 from provision.spec.local import input_files, local_digest, local_folder
 from provision.spec.requirement_files import read_requirement_files
 
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from provision.catalog.snapshot import Wheel
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
-    from provision.resolver.sources import BuiltWheel
     from provision.resolver.uv import Pins, ResolvedWheel
     from provision.spec.model import Target
+
+    Served = dict[str, tuple[Wheel, ...]]  # by index
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +69,11 @@ class Resolver:
         return self._pip(target, sizes, conda), conda
 
     def _pip(self, target: Target, known: Mapping[str, int], conda: str | None) -> str:
-        digest = catalog_digest(self.folder, target)
-        top = header(target, digest, conda, self.engine)
-        if inputs := input_files(target, self._root):
+        top = header(target, catalog_digest(self.folder, target), conda, self.engine)
+        if inputs := input_files(target, self._root, own=True):
             top["inputs"] = ", ".join(inputs)
+        if target.pip.local:
+            top["local-digest"] = local_digest(target, self._root)
         target, wheels, built = self._with_sources(target)
         self.progress.step(f"{target.name}: resolving")
         with self._serve(target, wheels) as engine:
@@ -79,7 +81,6 @@ class Resolver:
             resolved = engine.files(target, pins)
             if target.pip.local:
                 top["local"] = ", ".join(engine.local_names(target))
-                top["local-digest"] = local_digest(target, self._root) or ""
         self.progress.step(f"{target.name}: sizes of files")
         listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
         sizes = self._sizes(resolved, dict(known) | listed)
@@ -94,57 +95,45 @@ class Resolver:
         return self.folder.parents[1]  # <root>/envs/catalog
 
     @contextlib.contextmanager
-    def _serve(
-        self, target: Target, wheels: Mapping[str, Sequence[Wheel]]
-    ) -> Iterator[uv.UvResolver]:
-        """Yield uv with the indexes of a target and with its own packages."""
+    def _serve(self, target: Target, wheels: Served) -> Iterator[uv.UvResolver]:
+        """Yield uv with the indexes of a target."""
         # Resolvers cache pages by their address, which has to differ where the content does.
-        content = [catalog_digest(self.folder, target)]
-        content += [str(wheel.sha256) for wheel in wheels.get(WHEELHOUSE, ())]
-        # As editable ones, whose metadata uv may build although only wheels are allowed.
-        local = [
-            f"-e {folder.as_uri()}{text[text.index('[') :] if '[' in text else ''}"
-            for text in target.pip.local
-            for folder in [local_folder(text, self._root)]
-        ]
-        digest = sha256_bytes(" ".join(content).encode())
+        built = [str(wheel.sha256) for wheel in wheels.get(WHEELHOUSE, ())]
+        digest = sha256_bytes(" ".join([catalog_digest(self.folder, target), *built]).encode())
         with local_index.serve(wheels, digest) as indexes:
-            yield uv.UvResolver(indexes, self.sources.index_url, self.run, tuple(local))
+            yield uv.UvResolver(indexes, self.sources.index_url, self.run)
 
-    def _with_sources(
-        self, target: Target
-    ) -> tuple[Target, dict[str, tuple[Wheel, ...]], dict[str, BuiltWheel]]:
-        """Build what the spec names by URL or in ``[pip] build``.
+    def _with_sources(self, target: Target) -> tuple[Target, Served, dict[str, BuiltWheel]]:
+        """Build what a spec names by URL or in ``[pip] build``.
 
         Returns:
-            The spec without URLs, the wheels of each index, and the built ones by name.
+            The spec with pins in their place, the wheels of each index, and the built ones by name.
         """
-        built: list[BuiltWheel] = []
-        wheels = offered(target, self.folder)
         for line in read_requirement_files(self._root, target.pip.files).ignored:
             self.progress.note(f"{line}: ignored, as [pip.index] of the spec decides that")
-        if any(Requirement(text).url for text in target.pip.requirements):
+        folders = [local_folder(text, self._root).as_uri() for text in target.pip.local]
+        extras = [text[text.find("[") :] if "[" in text else "" for text in target.pip.local]
+        # As editable ones, whose metadata uv may build although only wheels are allowed.
+        local = [f"-e {folder}{extra}" for folder, extra in zip(folders, extras, strict=True)]
+        target = with_pip(target, local=tuple(local))
+        wheels, built = offered(target, self.folder), dict[str, BuiltWheel]()
+        for build in (sources.build_urls, sources.build_sdists):
             with self._serve(target, wheels) as engine:
-                target, built = sources.build_urls(target, engine, self._builder(target, engine))
-            wheels = _first(built, wheels)
-        if target.pip.build:
-            with self._serve(target, wheels) as engine:
-                self.progress.step(f"{target.name}: resolving with sdists")
-                pins = self._pins(target, wheels, engine, sdists=True)
-                builder = self._builder(target, engine)
-                built += sources.build_sdists(target, pins, engine, builder)
-            wheels = _first(built, wheels)
-        return target, wheels, {wheel.name: wheel for wheel in built}
-
-    def _builder(self, target: Target, engine: uv.UvResolver) -> SourceBuilder:
-        return SourceBuilder(
-            Project(self._root),
-            target.python,
-            {**engine.indexes, "default": self.sources.index_url},
-            self.sources.wheelhouses,
-            self.run,
-            self.progress,
-        )
+                builder = SourceBuilder(
+                    Project(self._root),
+                    target.python,
+                    {**engine.indexes, "default": self.sources.index_url},
+                    self.sources.wheelhouses,
+                    self.run,
+                    self.progress,
+                )
+                resolve = functools.partial(self._pins, target, wheels, engine)
+                target, made = build(target, sources.Workshop(engine, builder, resolve))
+            if made:
+                built |= {wheel.name: wheel for wheel in made}
+                served = tuple(wheel.served() for wheel in built.values())
+                wheels = {WHEELHOUSE: served} | {**wheels, WHEELHOUSE: served}
+        return target, wheels, built
 
     def _sizes(
         self, resolved: Sequence[ResolvedWheel], known: Mapping[str, int | None]
@@ -159,31 +148,18 @@ class Resolver:
         requested = network.content_lengths(unknown.values(), self.sources.index_url)
         return sizes | {sha256: requested[url] for sha256, url in unknown.items()}
 
-    def _pins(
-        self,
-        target: Target,
-        wheels: Mapping[str, Sequence[Wheel]],
-        engine: uv.UvResolver,
-        *,
-        sdists: bool = False,
-    ) -> Pins:
-        if self.engine == "pip-tools" and not sdists:
+    def _pins(self, target: Target, wheels: Served, engine: uv.UvResolver) -> Pins:
+        if self.engine == "pip-tools" and not target.pip.build:
             return pip_tools.pins(target, wheels, self.sources.index_url, self.run)
-        built = target.pip.build if sdists else ()
-        found = engine.pins(target, sdists=built)
+        found = engine.pins(target)
         if isinstance(found, dict):
             return found
-
-        def without(names: Sequence[str]) -> Completed | None:
-            result = engine.pins(target, without=names, sdists=built)
-            return None if isinstance(result, dict) else result
-
-        sources.refuse_source_only(target, found, without)
+        sources.refuse_source_only(target, found, engine)
         self.progress.step(f"{target.name}: finding out which requirements conflict")
 
         def resolve(requirements: Sequence[str]) -> Completed | None:
             part = target.pip.model_copy(update={"requirements": tuple(requirements)})
-            result = engine.pins(target.model_copy(update={"pip": part}), sdists=built)
+            result = engine.pins(target.model_copy(update={"pip": part}))
             return None if isinstance(result, dict) else result
 
         raise explain_conflict(target, found, resolve, self._unusable(target))
@@ -253,14 +229,6 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
         "python": target.python,
         "command": f"provision lock {target.name}",
     }
-
-
-def _first(
-    built: Sequence[BuiltWheel], wheels: Mapping[str, tuple[Wheel, ...]]
-) -> dict[str, tuple[Wheel, ...]]:
-    """Return the wheels of each index, the built ones before all others."""
-    served = {WHEELHOUSE: tuple(wheel.served() for wheel in built)}
-    return served | {index: found for index, found in wheels.items() if index not in served}
 
 
 def _artifact(

@@ -1,8 +1,7 @@
 """Requirements that are no wheel of an index: built first, then served to the resolver as wheels.
 
-A built wheel is served by an index ``wheelhouse`` of its own on loopback, which comes before all
-others. So the resolver takes its name from there and nowhere else, and everything after it
-knows wheels only.
+A built wheel is served by an index of its own on loopback, ``wheelhouse``, before all others. So
+the resolver takes its name from there and nowhere else, and all that follows knows wheels only.
 """
 
 from __future__ import annotations
@@ -11,32 +10,30 @@ import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from provision.catalog.simple_index import embedded_metadata
 from provision.catalog.snapshot import Wheel
-from provision.core.errors import SpecError, ToolError
+from provision.core.errors import SpecError
 from provision.core.hashing import sha256_file
 from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.tags import best_wheel
+from provision.spec.model import Override
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from provision.artifacts.sources import SourceBuilder
     from provision.core.process import Completed
     from provision.resolver.uv import Pins, UvResolver
     from provision.spec.model import Target
 
-_ROUNDS = 8  # a build names what it lacks: static requirements, then dynamic ones
-_LACKING = re.compile(r"No solution found when resolving: (.*)")
 _SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")
 _BUILDING = threading.Lock()  # targets are locked in parallel, and mostly need the same wheels
-_MARKERS = {
+_SYSTEMS = {
     "linux-64": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
                  "platform_machine": "x86_64"},
     "win-64": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt",
@@ -45,14 +42,17 @@ _MARKERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltWheel:
-    """A wheel that was built from source.
+class Workshop:
+    """What building takes: uv with the indexes, the builder, and the resolver of the target."""
 
-    Attributes:
-        path: In the wheelhouse.
-        source: See :mod:`provision.artifacts.sources`.
-        requires: The requirements of its build, pinned with hashes.
-    """
+    engine: UvResolver
+    builder: SourceBuilder
+    resolve: Callable[[], Pins]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltWheel:
+    """A wheel in the wheelhouse, its source, and the pinned requirements of its build."""
 
     path: Path
     source: str
@@ -63,17 +63,12 @@ class BuiltWheel:
         """The distribution, normalised."""
         return str(parse_wheel_filename(self.path.name)[0])
 
-    @property
-    def version(self) -> str:
-        """Its version."""
-        return str(parse_wheel_filename(self.path.name)[1])
-
     def served(self) -> Wheel:
         """Return it as an entry of an index; its URL is never asked for."""
         metadata = embedded_metadata(self.path)
         return Wheel(
             filename=self.path.name,
-            url=f"http://{WHEELHOUSE}.invalid/{self.path.name}",
+            url=f"http://{WHEELHOUSE}.invalid/",
             sha256=sha256_file(self.path),
             size=self.path.stat().st_size,
             requires_python=metadata.requires_python,
@@ -81,9 +76,12 @@ class BuiltWheel:
         )
 
 
-def build_urls(
-    target: Target, engine: UvResolver, builder: SourceBuilder
-) -> tuple[Target, list[BuiltWheel]]:
+def with_pip(target: Target, **changes: Any) -> Target:  # noqa: ANN401 - values of fields
+    """Return a target with other values in its table ``[pip]``."""
+    return target.model_copy(update={"pip": target.pip.model_copy(update=changes)})
+
+
+def build_urls(target: Target, workshop: Workshop) -> tuple[Target, list[BuiltWheel]]:
     """Build what a spec requires by URL; return the spec with pins in place of the URLs.
 
     Raises:
@@ -91,61 +89,50 @@ def build_urls(
         ToolError: It cannot be fetched or built.
     """
     requirements, built = [], []
+    system = _SYSTEMS[target.platform] | {"python_version": target.python}
     for text in target.pip.requirements:
-        requirement = Requirement(text)
-        if not requirement.url:
+        wanted = Requirement(text)
+        if not wanted.url:
             requirements.append(text)
-        elif not requirement.marker or requirement.marker.evaluate(_markers(target)):
-            source = builder.pinned(requirement.url)
-            wheel = _build(target, requirement.name, source, engine, builder)
-            if wheel.name != canonicalize_name(requirement.name):
+        elif not wanted.marker or wanted.marker.evaluate(system):
+            wheel = _build(target, wanted.name, workshop.builder.pinned(wanted.url), workshop)
+            if wheel.name != canonicalize_name(wanted.name):
                 raise SpecError(
-                    f"{target.name}: {requirement.url} is {wheel.name}, not {requirement.name}",
-                    remedy=f"write `{wheel.name} @ {requirement.url}`",
+                    f"{target.name}: {wanted.url} is {wheel.name}, not {wanted.name}",
+                    remedy=f"write `{wheel.name} @ {wanted.url}`",
                 )
-            extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-            requirements.append(f"{wheel.name}{extras}=={wheel.version}")
+            extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
+            version = parse_wheel_filename(wheel.path.name)[1]
+            requirements.append(f"{wheel.name}{extras}=={version}")
             built.append(wheel)
-    pip = target.pip.model_copy(update={"requirements": tuple(requirements)})
-    return target.model_copy(update={"pip": pip}), built
+    return with_pip(target, requirements=tuple(requirements)), built
 
 
-def build_sdists(
-    target: Target, pins: Pins, engine: UvResolver, builder: SourceBuilder
-) -> list[BuiltWheel]:
-    """Build the distributions of ``[pip] build`` at the versions that were resolved.
+def build_sdists(target: Target, workshop: Workshop) -> tuple[Target, list[BuiltWheel]]:
+    """Build the distributions of ``[pip] build`` at the versions that a resolver chooses.
 
     Raises:
-        SpecError: One has no sdist, or is compiled for another platform.
-        ToolError: It cannot be fetched or built.
+        SpecError: There is no solution, or one is compiled for another platform.
+        ToolError: One has no sdist, cannot be fetched or cannot be built.
     """
+    if not target.pip.build:
+        return target, []
+    workshop.builder.progress.step(f"{target.name}: resolving with sdists")
+    pins = workshop.resolve()
+    for name in sorted(set(target.pip.build) - pins.keys()):
+        workshop.builder.progress.note(f"{target.name}: nothing requires {name} of [pip] build")
     wanted = {name: pins[name] for name in target.pip.build if name in pins}
-    for name in sorted(set(target.pip.build) - wanted.keys()):
-        builder.progress.note(f"{target.name}: [pip] build names {name}, which nothing requires")
-    found = engine.sdists(target, wanted)
-    return [_build(target, name, source, engine, builder) for name, source in found.items()]
+    found = workshop.engine.sdists(target, wanted)
+    built = [_build(target, name, source, workshop) for name, source in found.items()]
+    return with_pip(target, build=()), built
 
 
-def _build(
-    target: Target, name: str, source: str, engine: UvResolver, builder: SourceBuilder
-) -> BuiltWheel:
-    requires: tuple[str, ...] = ()
-    named: list[str] = []
+def _build(target: Target, name: str, source: str, workshop: Workshop) -> BuiltWheel:
+    alone = with_pip(target, build=())
     with _BUILDING:
-        builder.progress.step(f"{target.name}: {name} from {source.partition(' ')[0]}")
-        for _ in range(_ROUNDS):
-            made = builder.wheel(name, source, requires)
-            if isinstance(made, Path):
-                break
-            # uv asks for the requirements of the build, as each of them must have a hash.
-            lacking = [n for line in _LACKING.findall(made.stderr)
-                       for n in re.findall(r"`([^`]+)`", line)]  # fmt: skip
-            if not set(lacking) - set(named):
-                made.require(f"could not build {name} from {source}")
-            named = list(dict.fromkeys([*named, *lacking]))
-            requires = engine.build_requirements(target, named)
-        else:
-            raise ToolError(f"the build of {name} always requires more", evidence=", ".join(named))
+        made, requires = workshop.builder.wheel(
+            name, source, (), lambda names: workshop.engine.build_requirements(alone, names)
+        )
     if not best_wheel([made.name], target.platform, target.python):
         raise SpecError(
             f"{name} is compiled: {made.name} does not serve {target.platform}",
@@ -155,36 +142,30 @@ def _build(
     return BuiltWheel(made, source, requires)
 
 
-def refuse_source_only(
-    target: Target,
-    failed: Completed,
-    resolve: Callable[[Sequence[str]], Completed | None],
-) -> None:
+def refuse_source_only(target: Target, failed: Completed, engine: UvResolver) -> None:
     """Refuse a spec that needs distributions without wheels, and name all of them.
 
     Args:
         target: The spec.
         failed: The failed run of the resolver.
-        resolve: Resolves without some distributions; returns the failed run, None on success.
+        engine: Resolves again without those that it named.
 
     Raises:
         SpecError: It has the line to add to the spec.
     """
     names: list[str] = []
-    run: Completed | None = failed
-    while run and (new := set(_SOURCE_ONLY.findall(run.stderr)) - set(names)):
+    found: Pins | Completed = failed
+    while not isinstance(found, dict) and (
+        new := set(_SOURCE_ONLY.findall(found.stderr)) - {*names}
+    ):
         names = sorted({*names, *new})
-        run = resolve(names)
+        # A requirement whose marker never holds is dropped; as an override, from all packages.
+        never = [Override(requirement=f"{n}; python_version < '0'", reason="-") for n in names]
+        found = engine.pins(with_pip(target, overrides=(*target.pip.overrides, *never)))
     if names:
         line = ", ".join(f'"{name}"' for name in sorted({*target.pip.build, *names}))
         raise SpecError(
-            f"{target.name}: {', '.join(names)}: as source only, and only wheels are locked",
-            cause="a build runs the code of the package, so the spec has to name it",
+            f"{target.name}: there is no wheel of {', '.join(names)}, only source",
+            cause="a build runs the code of a package, so only what the spec names is built",
             remedy=f"write `build = [{line}]` into [pip] of envs/{target.name}.toml",
         )
-
-
-def _markers(target: Target) -> dict[str, str]:
-    python = {"python_version": target.python, "python_full_version": f"{target.python}.0"}
-    known = {key: str(value) for key, value in default_environment().items()}
-    return known | _MARKERS[target.platform] | python

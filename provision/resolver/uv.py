@@ -60,9 +60,7 @@ def version() -> str:
     return f"uv {importlib.metadata.version('uv')}"
 
 
-def compile_argv(
-    uv: str, target: Target, indexes: Mapping[str, str], *, universal: bool = False
-) -> list[str]:
+def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[str]:
     """Return the part of the command that all uses share.
 
     Args:
@@ -70,21 +68,21 @@ def compile_argv(
         target: Gives platform, Python and cut-off dates.
         indexes: URL of each catalog index, in order before the default index; see
             :mod:`provision.resolver.local_index`.
-        universal: For all platforms instead of the target's.
     """
     # --python: platform and version are given below, so any interpreter serves, and uv need not
     # search for one. --only-binary: what an sdist becomes depends on the machine that builds it.
-    # --no-sources: [tool.uv.sources] of a local package names folders and branches, not releases.
-    platform = ["--universal"] if universal else ["--python-platform", UV_NAMES[target.platform]]
+    # --no-sources: [tool.uv.sources] of an own package names folders and branches, not releases.
     argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet", "--no-sources",
             "--python", sys.executable, "--no-python-downloads",
-            *platform, "--python-version", target.python,
+            "--python-platform", UV_NAMES[target.platform], "--python-version", target.python,
             "--only-binary", ":all:", "--index-strategy", "first-index",
             "--exclude-newer", midnight(target.pip.cutoff)]  # fmt: skip
     for index, url in indexes.items():
         argv += ["--index", f"{index}={url}"]
     for name, day in target.pip.cutoffs.items():
         argv += ["--exclude-newer-package", f"{name}={midnight(day)}"]
+    for name in target.pip.build:  # and so from its sdist, in spite of --only-binary
+        argv += ["--no-binary", name]
     return argv
 
 
@@ -154,81 +152,22 @@ class UvResolver:
         indexes: URL of each catalog index.
         default_index: A mirror of the default index; None for uv's own default.
         run: Runs processes.
-        local: The target's own packages, as lines of a requirement file.
     """
 
     indexes: Mapping[str, str]
     default_index: str | None
     run: Run
-    local: tuple[str, ...] = ()
 
-    def pins(
-        self, target: Target, *, without: Sequence[str] = (), sdists: Sequence[str] = ()
-    ) -> Pins | Completed:
-        """Resolve a target's requirements; return the failed process if there is no solution.
-
-        Args:
-            target: The spec.
-            without: Distributions that are taken for absent, whatever requires them.
-            sdists: Distributions of which the sdist is taken, and no wheel.
-        """
-        # uv drops a requirement whose marker never holds; as an override, from all packages.
-        absent = [f"{name}; python_version < '0'" for name in without]
+    def pins(self, target: Target) -> Pins | Completed:
+        """Resolve a target's requirements; return the failed process if there is no solution."""
         files = {
-            REQUIREMENTS: [*target.pip.requirements, *self.local],
-            OVERRIDES: [*(override.requirement for override in target.pip.overrides), *absent],
+            REQUIREMENTS: [*target.pip.requirements, *target.pip.local],
             CONSTRAINTS: target.pip.constraints,
+            OVERRIDES: [override.requirement for override in target.pip.overrides],
         }
-        options = ["--overrides", OVERRIDES, "--annotation-style", "line", REQUIREMENTS]
-        options += ["--constraints", CONSTRAINTS] if target.pip.constraints else []
-        for name in sdists:
-            options += ["--no-binary", name]
-        done = self._compile(target, files, options)
+        options = ["--overrides", OVERRIDES, "--constraints", CONSTRAINTS]
+        done = self._compile(target, files, [*options, "--annotation-style", "line", REQUIREMENTS])
         return done if done.returncode else parse_pins(done.stdout)
-
-    def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
-        """Return the sdist of each pin: its name and hash, as a source.
-
-        Raises:
-            ToolError: The index lists none, or none with a SHA-256.
-        """
-        if not pins:
-            return {}
-        found = {}
-        from_source = [word for name in pins for word in ("--no-binary", name)]
-        for package in tomllib.loads(self._pylock(target, pins, from_source))["packages"]:
-            name, sdist = str(package["name"]), package.get("sdist")
-            if not sdist or not (sha256 := sdist["hashes"].get("sha256")):
-                raise ToolError(
-                    f"the index lists no sdist with a SHA-256 of {name} {package['version']}",
-                    remedy=f"remove {name} from [pip] build of envs/{target.name}.toml",
-                )
-            found[name] = f"{_filename(sdist)} sha256:{sha256}"
-        return found
-
-    def local_names(self, target: Target) -> list[str]:
-        """Return the names of the target's own packages.
-
-        Raises:
-            ToolError: A folder has no package, or its metadata cannot be read.
-        """
-        done = self._compile(
-            target, {PINS: self.local}, ["--no-deps", "--format", "pylock.toml", PINS]
-        )
-        done.require(f"cannot read the local packages of {target.name}")
-        return sorted(str(package["name"]) for package in tomllib.loads(done.stdout)["packages"])
-
-    def build_requirements(self, target: Target, names: Sequence[str]) -> tuple[str, ...]:
-        """Resolve the requirements of a build for all platforms; each pin has hashes.
-
-        Raises:
-            ToolError: They cannot be resolved.
-        """
-        options = ["--generate-hashes", "--no-annotate", REQUIREMENTS]
-        done = self._compile(target, {REQUIREMENTS: names}, options, universal=True)
-        done.require(f"could not resolve the build requirements {', '.join(names)}")
-        lines = done.stdout.replace("\\\n", " ").splitlines()
-        return tuple(" ".join(line.split()) for line in lines if line.strip())
 
     def files(self, target: Target, pins: Pins) -> list[ResolvedWheel]:
         """Look up the wheels of resolved versions.
@@ -238,9 +177,49 @@ class UvResolver:
         """
         return parse_pylock(self._pylock(target, pins), pins, target.platform, target.python)
 
-    def _pylock(self, target: Target, pins: Pins, more: Sequence[str] = ()) -> str:
+    def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
+        """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``.
+
+        Raises:
+            ToolError: The index lists none, or none with a SHA-256.
+        """
+        found = {}
+        for package in tomllib.loads(self._pylock(target, pins))["packages"] if pins else ():
+            name, sdist = str(package["name"]), package.get("sdist", {})
+            if not (sha256 := sdist.get("hashes", {}).get("sha256")):
+                raise ToolError(
+                    f"the index lists no sdist with a SHA-256 of {name} {package['version']}",
+                    remedy=f"remove {name} from [pip] build of envs/{target.name}.toml",
+                )
+            found[name] = f"{_filename(sdist)} sha256:{sha256}"
+        return found
+
+    def local_names(self, target: Target) -> list[str]:
+        """Return the names of the own packages.
+
+        Raises:
+            ToolError: A folder has no package, or its metadata cannot be read.
+        """
+        options = ["--no-deps", "--format", "pylock.toml", PINS]
+        done = self._compile(target, {PINS: target.pip.local}, options)
+        done.require(f"cannot read the own packages of {target.name}")
+        return sorted(str(package["name"]) for package in tomllib.loads(done.stdout)["packages"])
+
+    def build_requirements(self, target: Target, names: Sequence[str]) -> tuple[str, ...]:
+        """Resolve the requirements of a build; each pin has the hashes of all its files.
+
+        Raises:
+            ToolError: They cannot be resolved.
+        """
+        options = ["--generate-hashes", "--no-annotate", REQUIREMENTS]
+        done = self._compile(target, {REQUIREMENTS: names}, options)
+        done.require(f"could not resolve the build requirements {', '.join(names)}")
+        lines = done.stdout.replace("\\\n", " ").splitlines()
+        return tuple(" ".join(line.split()) for line in lines if line.strip())
+
+    def _pylock(self, target: Target, pins: Pins) -> str:
         pinned = {PINS: [f"{name}=={version}" for name, (version, _) in pins.items()]}
-        options = ["--no-deps", "--format", "pylock.toml", PINS, *more]
+        options = ["--no-deps", "--format", "pylock.toml", PINS]
         # Offline first: uv has just cached every index page, and revalidating them would double the
         # time. Where pip-tools resolved, uv's cache may lack them.
         done = self._compile(target, pinned, ["--offline", *options])
@@ -250,12 +229,7 @@ class UvResolver:
         return done.stdout
 
     def _compile(
-        self,
-        target: Target,
-        files: Mapping[str, Sequence[str]],
-        options: Sequence[str],
-        *,
-        universal: bool = False,
+        self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]
     ) -> Completed:
         import uv  # noqa: PLC0415 - used only to find the program
 
@@ -265,8 +239,8 @@ class UvResolver:
         with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
             for name, lines in files.items():
                 write_atomic(Path(temporary) / name, "".join(f"{line}\n" for line in lines))
-            argv = compile_argv(uv.find_uv_bin(), target, self.indexes, universal=universal)
-            return self.run([*argv, *options], env=env, cwd=Path(temporary))
+            argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *options]
+            return self.run(argv, env=env, cwd=Path(temporary))
 
 
 def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -34,11 +34,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def source_requirement(text: str) -> str:
-    """Return a requirement that may name a URL.
-
-    Raises:
-        ValueError: It is not valid, or its URL cannot be locked.
-    """
+    """Return a requirement, or raise ValueError if it is invalid or its URL cannot be locked."""
     if url := parse_requirement(text).url:
         if not url.startswith(_SOURCES):
             raise ValueError(f"{text!r}: the URL has to begin with {', '.join(_SOURCES)}")
@@ -48,11 +44,7 @@ def source_requirement(text: str) -> str:
 
 
 def index_requirement(text: str) -> str:
-    """Return a requirement without a URL.
-
-    Raises:
-        ValueError: It is not valid, or names a URL.
-    """
+    """Return a requirement, or raise ValueError if it is invalid or names a URL."""
     if parse_requirement(text).url:
         raise ValueError(f"{text!r} names a URL; write it into `requirements`")
     return text
@@ -240,8 +232,7 @@ class Target(Table):
         """
         keys = self.model_dump(mode="json", include={"platform", "python", "conda", "pip"})
         keys["pip"].pop("forbid")  # `verify` checks it; a resolver never reads it
-        # Keys that locks of specs without them do not know; the files' contents count as keys do.
-        for later in ("files", "constraints", "local", "build"):
+        for later in ("files", "constraints", "local", "build"):  # unknown to older locks
             if not keys["pip"][later]:
                 del keys["pip"][later]
         return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
