@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import tempfile
 import zipfile
 from contextlib import contextmanager
@@ -107,7 +108,7 @@ class SourceBuilder:
         Raises:
             ToolError: The source cannot be fetched or built, or its hash is another.
         """
-        if kept := next(self.folder(source, requires).glob("*.whl"), None):
+        if kept := self._kept(source, requires):
             return kept, requires
         named: set[str] = set()
         with self._tree(name, source) as tree, tempfile.TemporaryDirectory() as scratch:
@@ -124,11 +125,17 @@ class SourceBuilder:
                     raise _build_error(name, source, done)
                 named |= lacking
                 requires = complete(sorted(named))
-                if kept := next(self.folder(source, requires).glob("*.whl"), None):
+                if kept := self._kept(source, requires):
                     return kept, requires
             (made,) = Path(scratch).glob("out/*.whl")
             pack_again(made, packed := Path(scratch, made.name))
             return _store(packed, self.folder(source, requires)), requires
+
+    def _kept(self, source: str, requires: Sequence[str]) -> Path | None:
+        # A wheelhouse that is in git may hold compiled wheels of several platforms.
+        fitting = "-win*" if sys.platform == "win32" else "linux*"
+        folder = self.folder(source, requires)
+        return next((p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None)
 
     def _uv_build(self, tree: Path, scratch: Path, requires: Sequence[str]) -> Completed:
         import uv  # noqa: PLC0415 - used only to find the program

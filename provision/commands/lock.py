@@ -186,7 +186,7 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
         return f"envs/{target.name}.toml changed since it was locked"
     local = local_digest(target, folder.parents[1])
     if local and lock.header.get("local-digest") != local:  # in an image or bundle there is none
-        return "the requirements of a local package changed since it was locked"
+        return "the requirements of an own package changed since it was locked"
     if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"
     if lock.header.get("conda") != (sha256_bytes(lock.conda.encode()) if lock.conda else None):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
@@ -25,6 +24,7 @@ from provision.spec.model import Override
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from provision.artifacts.sources import SourceBuilder
     from provision.core.process import Completed

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
-_OPTION = re.compile(r"--?(r|c|e)(?:equirement|onstraint|ditable)?\s*=?\s*(.*)")
+_OPTION = re.compile(
+    r"-(?:-(?=requirement\b|constraint\b|editable\b))?([rce])(?:equirement|onstraint|ditable)?"
+    r"[\s=]*(.*)"
+)
 _PER_REQUIREMENT = re.compile(r"\s+--(?:hash|config-settings?|global-option)\b.*$")
 
 
