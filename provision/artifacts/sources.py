@@ -19,7 +19,6 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +32,7 @@ from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.process import clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
@@ -91,10 +90,10 @@ class SourceBuilder:
         self,
         name: str,
         source: str,
-        requires: tuple[str, ...] = (),
+        requires: tuple[str, ...],
         complete: Callable[[list[str]], tuple[str, ...]] | None = None,
     ) -> tuple[Path, tuple[str, ...]]:
-        """Build the wheel of a source, unless the wheelhouse has it.
+        """Return the wheel of a source and the requirements of its build; the wheelhouse keeps it.
 
         Args:
             name: The distribution.
@@ -102,23 +101,19 @@ class SourceBuilder:
             requires: The requirements of the build, pinned with hashes.
             complete: Pins what a build asks for; None if nothing may be added.
 
-        Returns:
-            The wheel, and the requirements of its build.
-
         Raises:
             ToolError: The source cannot be fetched or built, or its hash is another.
         """
         if kept := self._kept(source, requires):
             return kept, requires
         named: set[str] = set()
-        with self._tree(name, source) as tree, tempfile.TemporaryDirectory() as scratch:
-            if tree.suffix == ".whl":
-                return _store(tree, self.folder(source, ())), ()
+        with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
+            scratch = Path(temporary)
+            fetched = self._fetch(name, source, scratch / "source")
+            if fetched.suffix == ".whl":
+                return _store(fetched, self.folder(source, ())), ()
             self.progress.step(f"building {name} from {source.partition(' ')[0]}")
-            while True:
-                done = self._uv_build(tree, Path(scratch), requires)
-                if not done.returncode:
-                    break
+            while (done := self._uv_build(fetched, scratch, requires)).returncode:
                 # uv refuses requirements without a hash, and lists them: first the static ones.
                 lacking = set(re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr))))
                 if complete is None or lacking <= named:
@@ -127,8 +122,8 @@ class SourceBuilder:
                 requires = complete(sorted(named))
                 if kept := self._kept(source, requires):
                     return kept, requires
-            (made,) = Path(scratch).glob("out/*.whl")
-            pack_again(made, packed := Path(scratch, made.name))
+            (made,) = scratch.glob("out/*.whl")
+            pack_again(made, packed := scratch / made.name)
             return _store(packed, self.folder(source, requires)), requires
 
     def _kept(self, source: str, requires: Sequence[str]) -> Path | None:
@@ -137,44 +132,33 @@ class SourceBuilder:
         folder = self.folder(source, requires)
         return next((p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None)
 
-    def _uv_build(self, tree: Path, scratch: Path, requires: Sequence[str]) -> Completed:
+    def _uv_build(self, fetched: Path, scratch: Path, requires: Sequence[str]) -> Completed:
         import uv  # noqa: PLC0415 - used only to find the program
 
         constraints, home = scratch / "build.txt", scratch / "home"
         constraints.write_text("\n".join(requires), encoding="utf-8")
         home.mkdir(exist_ok=True)
-        # --no-sources: a workspace or a folder of the author's own machine.
+        # --no-sources: they may be folders of the author's own machine.
         argv = [uv.find_uv_bin(), "build", "--no-config", "--wheel", "--no-sources", "--quiet",
                 "--no-create-gitignore", "--python", self.python, "--require-hashes",
                 "--build-constraints", str(constraints), "--out-dir", str(scratch / "out"),
-                *(["--offline"] if self.offline else []), str(tree)]  # fmt: skip
+                *(["--offline"] if self.offline else []), str(fetched)]  # fmt: skip
         for index, url in self.indexes.items():
             if url:
                 argv += ["--default-index", url] if index == "default" else ["--index", url]
         return self.run(argv, env=_isolated(home), cwd=scratch)
 
-    @contextmanager
-    def _tree(self, name: str, source: str) -> Iterator[Path]:
-        """Yield the folder with the pyproject.toml or setup.py of a source, or a wheel."""
-        with tempfile.TemporaryDirectory(prefix="provision-") as scratch:
-            top = Path(scratch, "source")
-            if source.startswith("git+"):
-                address, commit, fragment = _git_parts(source)
-                self._clone(address, commit, top)
-                yield top / parse_qs(fragment[1:]).get("subdirectory", [""])[0]
-                return
-            archive = self._archive(name, source)
-            if archive.suffix == ".whl":
-                yield archive
-                return
-            try:
-                # The filter refuses paths and links that lead out of the folder.
-                tar = {} if archive.suffix == ".zip" else {"filter": "data"}
-                shutil.unpack_archive(archive, top, **tar)  # type: ignore[arg-type]
-            except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-                raise ToolError(f"cannot unpack {archive.name}", evidence=str(error)) from error
-            inside = list(top.iterdir())
-            yield inside[0] if len(inside) == 1 and inside[0].is_dir() else top
+    def _fetch(self, name: str, source: str, folder: Path) -> Path:
+        """Return an archive, or the folder of a clone that has the package."""
+        if not source.startswith("git+"):
+            return self._archive(name, source)
+        address, commit, fragment = _git_parts(source)
+        # With its history, from which some build scripts take the version.
+        self._git("clone", "--quiet", "--no-checkout", "--", address, str(folder))
+        inside = ("-C", str(folder))
+        self._git(*inside, "checkout", "--quiet", "--detach", commit)
+        self._git(*inside, "submodule", "--quiet", "update", "--init", "--recursive")
+        return folder / parse_qs(fragment[1:]).get("subdirectory", [""])[0]
 
     def _archive(self, name: str, source: str) -> Path:
         place, _, sha256 = source.rpartition(" sha256:")
@@ -200,7 +184,7 @@ class SourceBuilder:
         env = clean_environment(extra={"GIT_TERMINAL_PROMPT": "0", **agent})
         done = self.run(["git", "-c", "core.autocrlf=false", *words], env=env)
         remedy = "check the address and your access to it"
-        return done.require(f"git {words[0]} failed", remedy=remedy).stdout
+        return done.require("git failed", remedy=remedy).stdout
 
     def _commit(self, address: str, revision: str) -> str:
         if _COMMIT.fullmatch(revision):
@@ -212,13 +196,6 @@ class SourceBuilder:
                 remedy="name one that it has, or all 40 digits of a commit",
             )
         return lines[-1].split()[0]  # of a tag with a message, the last is its commit
-
-    def _clone(self, address: str, commit: str, folder: Path) -> None:
-        # With its history, from which some build scripts take the version.
-        self._git("clone", "--quiet", "--no-checkout", "--", address, str(folder))
-        inside = f"--git-dir={folder / '.git'}", f"--work-tree={folder}"
-        self._git(*inside, "checkout", "--quiet", "--detach", commit)
-        self._git("-C", str(folder), "submodule", "--quiet", "update", "--init", "--recursive")
 
 
 def pack_again(wheel: Path, target: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
 
 from provision.artifacts.sources import SourceBuilder
 from provision.catalog.digest import catalog_digest
@@ -116,24 +117,23 @@ class Resolver:
         # As editable ones, whose metadata uv may build although only wheels are allowed.
         local = [f"-e {folder}{extra}" for folder, extra in zip(folders, extras, strict=True)]
         target = with_pip(target, local=tuple(local))
-        wheels, built = offered(target, self.folder), dict[str, BuiltWheel]()
-        for build in (sources.build_urls, sources.build_sdists):
+        wheels, built = offered(target, self.folder), list[BuiltWheel]()
+        if any(Requirement(text).url for text in target.pip.requirements):
             with self._serve(target, wheels) as engine:
-                builder = SourceBuilder(
-                    Project(self._root),
-                    target.python,
-                    {**engine.indexes, "default": self.sources.index_url},
-                    self.sources.wheelhouses,
-                    self.run,
-                    self.progress,
-                )
-                resolve = functools.partial(self._pins, target, wheels, engine)
-                target, made = build(target, sources.Workshop(engine, builder, resolve))
-            if made:
-                built |= {wheel.name: wheel for wheel in made}
-                served = tuple(wheel.served() for wheel in built.values())
-                wheels = {WHEELHOUSE: served} | {**wheels, WHEELHOUSE: served}
-        return target, wheels, built
+                target, built = sources.build_urls(target, engine, self._builder(target, engine))
+        if target.pip.build:
+            wheels = _before(wheels, built)
+            with self._serve(target, wheels) as engine:
+                self.progress.step(f"{target.name}: resolving with sdists")
+                pins, builder = self._pins(target, wheels, engine), self._builder(target, engine)
+                built += sources.build_sdists(target, pins, engine, builder)
+        target = with_pip(target, build=())
+        return target, _before(wheels, built), {wheel.name: wheel for wheel in built}
+
+    def _builder(self, target: Target, engine: uv.UvResolver) -> SourceBuilder:
+        indexes = {**engine.indexes, "default": self.sources.index_url}
+        houses, project = self.sources.wheelhouses, Project(self._root)
+        return SourceBuilder(project, target.python, indexes, houses, self.run, self.progress)
 
     def _sizes(
         self, resolved: Sequence[ResolvedWheel], known: Mapping[str, int | None]
@@ -229,6 +229,12 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
         "python": target.python,
         "command": f"provision lock {target.name}",
     }
+
+
+def _before(wheels: Served, built: Sequence[BuiltWheel]) -> Served:
+    """Return the wheels of each index, the built ones first: a resolver takes them from there."""
+    first = {WHEELHOUSE: tuple(wheel.served() for wheel in built)} if built else {}
+    return first | {index: found for index, found in wheels.items() if index != WHEELHOUSE}
 
 
 def _artifact(

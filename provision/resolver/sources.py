@@ -6,6 +6,7 @@ the resolver takes its name from there and nowhere else, and all that follows kn
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from dataclasses import dataclass
@@ -23,7 +24,6 @@ from provision.lockfile.tags import best_wheel
 from provision.spec.model import Override
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from provision.artifacts.sources import SourceBuilder
@@ -39,15 +39,6 @@ _SYSTEMS = {
     "win-64": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt",
                "platform_machine": "AMD64"},
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Workshop:
-    """What building takes: uv with the indexes, the builder, and the resolver of the target."""
-
-    engine: UvResolver
-    builder: SourceBuilder
-    resolve: Callable[[], Pins]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +72,9 @@ def with_pip(target: Target, **changes: Any) -> Target:  # noqa: ANN401 - values
     return target.model_copy(update={"pip": target.pip.model_copy(update=changes)})
 
 
-def build_urls(target: Target, workshop: Workshop) -> tuple[Target, list[BuiltWheel]]:
+def build_urls(
+    target: Target, engine: UvResolver, builder: SourceBuilder
+) -> tuple[Target, list[BuiltWheel]]:
     """Build what a spec requires by URL; return the spec with pins in place of the URLs.
 
     Raises:
@@ -95,7 +88,7 @@ def build_urls(target: Target, workshop: Workshop) -> tuple[Target, list[BuiltWh
         if not wanted.url:
             requirements.append(text)
         elif not wanted.marker or wanted.marker.evaluate(system):
-            wheel = _build(target, wanted.name, workshop.builder.pinned(wanted.url), workshop)
+            wheel = _build(target, wanted.name, builder.pinned(wanted.url), engine, builder)
             if wheel.name != canonicalize_name(wanted.name):
                 raise SpecError(
                     f"{target.name}: {wanted.url} is {wheel.name}, not {wanted.name}",
@@ -108,31 +101,28 @@ def build_urls(target: Target, workshop: Workshop) -> tuple[Target, list[BuiltWh
     return with_pip(target, requirements=tuple(requirements)), built
 
 
-def build_sdists(target: Target, workshop: Workshop) -> tuple[Target, list[BuiltWheel]]:
-    """Build the distributions of ``[pip] build`` at the versions that a resolver chooses.
+def build_sdists(
+    target: Target, pins: Pins, engine: UvResolver, builder: SourceBuilder
+) -> list[BuiltWheel]:
+    """Build the distributions of ``[pip] build`` at the versions that were resolved.
 
     Raises:
-        SpecError: There is no solution, or one is compiled for another platform.
+        SpecError: One is compiled for another platform.
         ToolError: One has no sdist, cannot be fetched or cannot be built.
     """
-    if not target.pip.build:
-        return target, []
-    workshop.builder.progress.step(f"{target.name}: resolving with sdists")
-    pins = workshop.resolve()
     for name in sorted(set(target.pip.build) - pins.keys()):
-        workshop.builder.progress.note(f"{target.name}: nothing requires {name} of [pip] build")
+        builder.progress.note(f"{target.name}: nothing requires {name} of [pip] build")
     wanted = {name: pins[name] for name in target.pip.build if name in pins}
-    found = workshop.engine.sdists(target, wanted)
-    built = [_build(target, name, source, workshop) for name, source in found.items()]
-    return with_pip(target, build=()), built
+    found = engine.sdists(target, wanted)
+    return [_build(target, name, source, engine, builder) for name, source in found.items()]
 
 
-def _build(target: Target, name: str, source: str, workshop: Workshop) -> BuiltWheel:
-    alone = with_pip(target, build=())
+def _build(
+    target: Target, name: str, source: str, engine: UvResolver, builder: SourceBuilder
+) -> BuiltWheel:
+    pinned = functools.partial(engine.build_requirements, with_pip(target, build=()))
     with _BUILDING:
-        made, requires = workshop.builder.wheel(
-            name, source, (), lambda names: workshop.engine.build_requirements(alone, names)
-        )
+        made, requires = builder.wheel(name, source, (), pinned)
     if not best_wheel([made.name], target.platform, target.python):
         raise SpecError(
             f"{name} is compiled: {made.name} does not serve {target.platform}",

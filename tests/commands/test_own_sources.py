@@ -178,7 +178,12 @@ def _serve(site: Site) -> Iterator[None]:
                     for n, data in site.files.items()
                     if n.partition("-")[0].replace("_", "-") == leaf
                 ]  # fmt: skip
-                page = {"meta": {"api-version": "1.1"}, "name": leaf, "versions": [], "files": files}
+                page = {
+                    "meta": {"api-version": "1.1"},
+                    "name": leaf,
+                    "versions": [],
+                    "files": files,
+                }
                 body = json.dumps(page).encode() if files else None
                 content = "application/vnd.pypi.simple.v1+json"
             self.send_response(200 if body is not None else 404)
@@ -354,7 +359,7 @@ def test_a_wheel_of_another_platform_says_where_it_is_built(site: Site) -> None:
     [
         ("other @ git+file://{git}@v1#subdirectory=python", "is gitty, not other"),
         ("gitty @ git+file://{git}@v2#subdirectory=python", "has no branch or tag v2"),
-        ("gitty @ git+file://{git}-absent", "git ls-remote failed"),
+        ("gitty @ git+file://{git}-absent", "git failed"),
         ("gitty @ git+file://{git}", "could not build gitty"),
         ("gitty @ {url}/files/plain-1.0-py3-none-any.whl", "is plain, not gitty"),
         ("gitty @ {url}/files/absent-1.0.tar.gz#sha256=" + "a" * 64, "is not available"),
@@ -403,9 +408,7 @@ def test_a_bundle_and_a_bill_of_materials_have_what_was_built(site: Site, tmp_pa
     for name in ("uv.txt", "requirements.txt"):
         (tools / name).write_text("")
     folder = tmp_path / "bundle"
-    bundle(
-        site.project, target, locked, supply=site.supply, folder=folder, progress=site.listener
-    )
+    bundle(site.project, target, locked, supply=site.supply, folder=folder, progress=site.listener)
     assert [p.name for p in (folder / "artifacts").iterdir()] == ["deeper-1.0-py3-none-any.whl"]
     assert (folder / "toolkit" / "needs.txt").read_text() == "deeper\n"
     (component,) = json.loads(sbom(target, locked))["components"]
