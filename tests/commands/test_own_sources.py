@@ -7,7 +7,6 @@ import hashlib
 import http.server
 import io
 import json
-import os
 import shutil
 import subprocess
 import tarfile
@@ -48,6 +47,9 @@ pytestmark = pytest.mark.machine
 # A build backend of a few lines: what it writes depends on all that must not leak into a build.
 BACKEND = """
 import base64, hashlib, json, os, time, tomllib, zipfile
+def digest(text):
+    found = hashlib.sha256(text.encode()).digest()
+    return base64.urlsafe_b64encode(found).rstrip(b"=").decode()
 def get_requires_for_build_wheel(config_settings=None):
     return ["helper"]
 def build_wheel(folder, config_settings=None, metadata_directory=None):
@@ -60,17 +62,18 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     leaked += os.listdir(os.environ["HOME"])
     needs = "".join(f"Requires-Dist: {d}\\n" for d in project.get("dependencies", []))
     tag = extra.get("tag", "py3-none-any")
+    head = f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
     files = {f"{name}.py": f"leaked = {leaked}\\nhelper = {helper.version!r}\\n",
              f"{info}/WHEEL": f"Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: {tag}\\n",
-             f"{info}/METADATA": f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n{needs}"}
+             f"{info}/METADATA": head + needs}
     if extra.get("random"):
         files[f"{name}.py"] += f"made = {os.urandom(8)!r}\\n"
-    digest = lambda text: base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-    record = "".join(f"{n},sha256={digest(t)},{len(t.encode())}\\n" for n, t in sorted(files.items(), key=lambda _: os.urandom(4)))
+    any_order = sorted(files.items(), key=lambda _: os.urandom(4))
+    record = "".join(f"{n},sha256={digest(t)},{len(t.encode())}\\n" for n, t in any_order)
     files[f"{info}/RECORD"] = record + f"{info}/RECORD,,\\n"
     wheel = f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(os.path.join(folder, wheel), "w") as archive:
-        for path, text in sorted(files.items(), key=lambda _: os.urandom(4)):
+        for path, text in [*any_order, (f"{info}/RECORD", files[f"{info}/RECORD"])]:
             archive.writestr(zipfile.ZipInfo(path, time.localtime()[:6]), text)
     return wheel
 def get_requires_for_build_editable(config_settings=None):
@@ -193,7 +196,7 @@ def _serve(site: Site) -> Iterator[None]:
             self.end_headers()
             self.wfile.write(body or b"")
 
-        do_HEAD = do_GET
+        do_HEAD = do_GET  # noqa: N815 - the name is that of the standard library
 
         def log_message(self, *_: object) -> None:
             """Stay silent."""
@@ -424,4 +427,3 @@ def test_a_packed_wheel_depends_on_its_files_only(tmp_path: Path) -> None:
     pack_again(one, tmp_path / "one.whl")
     pack_again(other, tmp_path / "other.whl")
     assert (tmp_path / "one.whl").read_bytes() == (tmp_path / "other.whl").read_bytes()
-    assert os.path.getsize(tmp_path / "one.whl") > 0
