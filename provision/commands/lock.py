@@ -12,7 +12,6 @@ from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_bytes
 from provision.lockfile.diff import ArtifactChange, diff_artifacts
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, parse_lock, read_lock
-from provision.spec.local import local_digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,9 +183,12 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
     """
     if lock.header.get("spec") != target.digest():
         return f"envs/{target.name}.toml changed since it was locked"
-    local = local_digest(target, folder.parents[1])
-    if local and lock.header.get("local-digest") != local:  # in an image or bundle there is none
-        return "the requirements of an own package changed since it was locked"
+    if target.pip.local:
+        from provision.spec.local import local_digest  # noqa: PLC0415 - few specs have any
+
+        own = local_digest(target, folder.parents[1])
+        if own and lock.header.get("local-digest") != own:  # in an image or a bundle there is none
+            return "the requirements of an own package changed since it was locked"
     if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"
     if lock.header.get("conda") != (sha256_bytes(lock.conda.encode()) if lock.conda else None):

@@ -126,6 +126,8 @@ def _validate(path: Path, data: dict[str, Any]) -> Target:
             evidence="\n".join(faults),
             remedy="correct each of them; `provision schema` prints all that is allowed",
         ) from error
-    from provision.spec.requirement_files import with_files  # noqa: PLC0415
+    if not target.pip.files:
+        return target
+    from provision.spec.requirement_files import with_files  # noqa: PLC0415 - few specs name files
 
     return with_files(target, path.absolute().parents[1])
