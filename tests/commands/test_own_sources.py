@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tarfile
 import threading
+import tomllib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from provision.artifacts.pip_config import PipConfig
 from provision.artifacts.sources import pack_again
 from provision.commands.build import BuildRequest, build
 from provision.commands.bundle import bundle
+from provision.commands.export import Export, export
 from provision.commands.lock import lock, staleness
 from provision.commands.own_sources import with_built_wheels
 from provision.core.errors import SpecError, ToolError
@@ -418,6 +420,26 @@ def test_a_bundle_and_a_bill_of_materials_have_what_was_built(site: Site, tmp_pa
     assert {"name": "provision:source", "value": locked.artifacts[0].source} in component[
         "properties"
     ]
+
+
+def test_other_formats_say_where_a_built_wheel_is(site: Site) -> None:
+    own = site.project.root / "own"
+    own.mkdir()
+    (own / "pyproject.toml").write_text(manifest("own"))
+    site.spec('requirements = ["deeper", "plain"]\nbuild = ["deeper"]\nlocal = ["own"]')
+    locked = site.lock()
+    target = load_target(site.project.specs, "tiny")
+
+    def exported(kind: str) -> Export:
+        return export(site.project, target, locked, supply=site.supply, kind=kind, file=None)
+
+    found = {each["name"]: each["wheels"][0] for each in
+             tomllib.loads(exported("pylock").text)["packages"]}  # fmt: skip
+    assert found["plain"]["url"].startswith(site.url)
+    assert (site.project.root / found["deeper"]["path"]).is_file()
+    assert "url" not in found["deeper"]
+    assert exported("pylock").lost == ("the own packages of the spec",)
+    assert any("built from source" in words for words in exported("requirements").lost)
 
 
 def test_a_packed_wheel_depends_on_its_files_only(tmp_path: Path) -> None:
