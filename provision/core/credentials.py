@@ -1,6 +1,7 @@
 """Passwords and tokens in URLs: find them, keep them from being shown, use them where they belong.
 
-Errors and echoed commands pass through :func:`redact`, so that no caller has to think of it.
+Errors, commands, the terminal and JSON results pass through :func:`redact`, so that no caller has
+to think of it. To programs, credentials go by environment variable: any user can read a command.
 Every verb loads this module, so it imports little.
 """
 
@@ -18,11 +19,21 @@ _USERINFO = re.compile(r"(?<=://)[^/\s'\"<>]+@")
 # The form of anaconda.org: https://host/t/<token>/channel. A $VARIABLE in its place is no secret.
 _IN_PATH = r"/t/(?!\$)[^/\s'\"<>]+"
 _URL_PATH = re.compile(rf"(://[^\s'\"<>]*?){_IN_PATH}")
+# ?token=…, &X-Amz-Signature=…, the `sig` of Azure, and the like.
+_QUERY = re.compile(
+    r"(?i)([?&;][\w.%-]*(?:token|sig|signature|secret|passw(?:or)?d|pwd|auth|credential|key)=)"
+    r"[^&;\s'\"<>#]+"
+)
+_HEADER = re.compile(
+    r"(?i)((?:authorization|private-token|x-[\w-]*(?:token|key|auth))['\"]?\s*[:=]\s*b?['\"]?)"
+    r"(?:(basic|bearer|digest|token)\s+)?[^\s'\",]+"
+)
 
 
 def redact(text: str) -> str:
-    """Return a text with the credentials of every URL in it replaced by ``***``."""
-    return _URL_PATH.sub(r"\1/t/***", _USERINFO.sub("***@", text))
+    """Return a text with the credentials of every URL and HTTP header replaced by ``***``."""
+    text = _URL_PATH.sub(r"\1/t/***", _USERINFO.sub("***@", text))
+    return _HEADER.sub(r"\1***", _QUERY.sub(r"\1***", text))
 
 
 def has_login(parts: SplitResult) -> bool:
