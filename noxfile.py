@@ -26,10 +26,10 @@ STAMP = "complete.stamp"
 OLD = HERE / ".tools-old"  # the tools that are being replaced
 AGAIN = 75  # exit code of nox: the tools for development have to be added, from outside of them
 # The settings of pip that decide what can be reached; any other (target, user, dry-run …) would
-# break the set-up or change it. With each the name that uv has for it, as it reads no pip
-# configuration (https://docs.astral.sh/uv/pip/compatibility/).
+# break the set-up or change it. With each the variable that uv has for it, as it reads no pip
+# configuration (https://docs.astral.sh/uv/pip/compatibility/); for no-index it has only an option.
 NETWORK = {"index-url": "UV_DEFAULT_INDEX", "find-links": "UV_FIND_LINKS",
-           "no-index": "UV_NO_INDEX", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY",
+           "no-index": "", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY",
            "trusted-host": "UV_INSECURE_HOST", "client-cert": "SSL_CLIENT_CERT",
            "timeout": "UV_HTTP_TIMEOUT"}  # fmt: skip
 OWN = ("NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS")
@@ -142,7 +142,8 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
     python = made / BIN.name / f"python{EXE}"
     install = (program, "pip", "install", "--quiet", "--no-config", "--no-deps",
                "--compile-bytecode", "--python", python)  # fmt: skip
-    call(*install, "--require-hashes", "-r", wanted)
+    local = ["--no-index"] if pip.get("PIP_NO_INDEX", "0").lower() in {"1", "true", "on"} else []
+    call(*install, *local, "--require-hashes", "-r", wanted)
     # uv is also the backend that pyproject.toml names, so this needs no network.
     call(*install, "--offline", "-e", HERE)
     # The absolute path that uv wrote is UTF-8, which Python 3.11 and 3.12 read in the encoding of
@@ -187,7 +188,7 @@ def settings() -> tuple[dict[str, str], dict[str, str]]:
     own = {name: os.environ[name] for name in OWN if name in os.environ}
     found = {key: value for key, value in pip_settings(os.environ).items() if key in NETWORK}
     pip = {f"PIP_{key.replace('-', '_').upper()}": value for key, value in found.items()}
-    uv = {NETWORK[key]: value for key, value in found.items()}
+    uv = {NETWORK[key]: value for key, value in found.items() if NETWORK[key]}
     if links := uv.get("UV_FIND_LINKS"):
         uv["UV_FIND_LINKS"] = ",".join(links.split())
     # The file of pip would bring its other settings.

@@ -253,13 +253,13 @@ def test_attack_kills_during_the_set_up(clone: Path) -> None:
     assert left(clone) == [".tools"]
     # And those that replace what is there: the tools for development are added.
     for kill in range(4):
-        process = start(clone, "-s", "budget", "--", "--version")
+        process = start(clone, "-s", "lock", "--", "--help")
         time.sleep(course * (kill + 0.5) / 4)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         tools = clone / ".tools" / "bin" / "provision"
         assert subprocess.run([tools, "--version"], check=False).returncode == 0
-    finish(start(clone, "-s", "budget", "--", "--version"))
+    finish(start(clone, "-s", "lock", "--", "--help"))
     assert left(clone) == [".tools"]
 
 
