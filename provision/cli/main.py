@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from provision import __version__
 from provision.core.errors import Exit, ProvisionError
+from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import find_project
 from provision.ui.console import Console, print_json, show_log
@@ -41,6 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(arguments: argparse.Namespace) -> int:
     console = Console(program_name())
     project = find_project(arguments.project or Path.cwd())
+    if not arguments.project:
+        target = getattr(arguments, "target", None)
+        require_own_project(project, target if isinstance(target, str) else None)
     outcome = arguments.handle(arguments, project, console)
     # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):

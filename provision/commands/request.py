@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from provision.artifacts.pip_config import read_pip_config
@@ -13,6 +14,7 @@ from provision.core.errors import SpecError, UsageError
 from provision.core.program import program_name
 from provision.host.probe import this_platform
 from provision.installer.install import ArtifactSources
+from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
+
+
+# As os.path.expandvars() reads them, on Windows too.
+_VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 
 
 def build_request(
@@ -76,6 +82,16 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
         raise SpecError(
             f"the lock of {target.name} is stale",
             cause=why,
+            remedy=f"lock it again: `{program_name()} lock {target.name}`",
+        )
+    # They are expanded when a file is fetched; any other would send a secret of the caller.
+    named = {name for package in conda_packages(lock) for name in _VARIABLE.findall(package.url)}
+    known = _VARIABLE.findall(" ".join(target.conda.channels if target.conda else ()))
+    if unknown := sorted(named - set(known)):
+        raise SpecError(
+            f"the lock of {target.name} names variables that its spec does not",
+            evidence=", ".join(unknown),
+            cause="its conda layer was edited: their values would be sent to the channel",
             remedy=f"lock it again: `{program_name()} lock {target.name}`",
         )
     return lock
