@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # A user name alone counts: many services take an access token in its place.
 # Greedy, up to the last @ before a slash: a password may hold one that is not percent-encoded.
-_USERINFO = re.compile(r"(?<=://)[^/\s'\"<>]+@")
+_USERINFO = re.compile(r"(\w\w:/{1,2})[^/\s'\"<>]+@")
 # The form of anaconda.org: https://host/t/<token>/channel. A $VARIABLE in its place is no secret.
 _IN_PATH = r"/t/(?!\$)[^/\s'\"<>]+"
 _URL_PATH = re.compile(rf"(://[^\s'\"<>]*?){_IN_PATH}")
@@ -25,14 +25,14 @@ _QUERY = re.compile(
     r"[^&;\s'\"<>#]+"
 )
 _HEADER = re.compile(
-    r"(?i)((?:authorization|private-token|x-[\w-]*(?:token|key|auth))['\"]?\s*[:=]\s*b?['\"]?)"
-    r"(?:(basic|bearer|digest|token)\s+)?[^\s'\",]+"
+    r"(?i)((?:authorization|private-token|x-[\w-]*(?:token|key|auth))['\"]?\s*[:=]\s*(?:b?['\"])?)"
+    r"(?:(?:basic|bearer|digest|token)\s+)?[^\s'\",]+"
 )
 
 
 def redact(text: str) -> str:
     """Return a text with the credentials of every URL and HTTP header replaced by ``***``."""
-    text = _URL_PATH.sub(r"\1/t/***", _USERINFO.sub("***@", text))
+    text = _URL_PATH.sub(r"\1/t/***", _USERINFO.sub(r"\1***@", text))
     return _HEADER.sub(r"\1***", _QUERY.sub(r"\1***", text))
 
 
