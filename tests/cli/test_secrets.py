@@ -92,7 +92,8 @@ VERBS = [
 @pytest.mark.parametrize("fault", [None, 403])
 def test_attack_no_verb_prints_or_writes_a_password(bench: Bench, fault: int | None) -> None:
     bench.index.fault = fault
-    for words in VERBS:
+    # Retries take their time: with the fault only the verbs that download.
+    for words in [words for words in VERBS if not fault or words[0] in {"build", "bundle"}]:
         cut = words.index("--") if "--" in words else len(words)
         told = bench.call(*words[:cut], "--debug", "-v", *words[cut:])
         assert PASSWORD not in told, words
