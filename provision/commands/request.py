@@ -78,23 +78,21 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
         SpecError: It is absent or unreadable, or the spec or catalog changed since it was made.
     """
     lock = read_lock(project.lock(target.name))
-    if why := staleness(target, project.catalog, lock):
+    if why := staleness(target, project.catalog, lock) or _foreign_variables(target, lock):
         raise SpecError(
             f"the lock of {target.name} is stale",
             cause=why,
             remedy=f"lock it again: `{program_name()} lock {target.name}`",
         )
-    # They are expanded when a file is fetched; any other would send a secret of the caller.
-    named = {name for package in conda_packages(lock) for name in _VARIABLE.findall(package.url)}
-    known = _VARIABLE.findall(" ".join(target.conda.channels if target.conda else ()))
-    if unknown := sorted(named - set(known)):
-        raise SpecError(
-            f"the lock of {target.name} names variables that its spec does not",
-            evidence=", ".join(unknown),
-            cause="its conda layer was edited: their values would be sent to the channel",
-            remedy=f"lock it again: `{program_name()} lock {target.name}`",
-        )
     return lock
+
+
+def _foreign_variables(target: Target, lock: Lock) -> str:
+    """Return why no file of a lock may be fetched: variables are expanded in its addresses."""
+    known = _VARIABLE.findall(" ".join(target.conda.channels if target.conda else ()))
+    named = {name for package in conda_packages(lock) for name in _VARIABLE.findall(package.url)}
+    foreign = ", ".join(sorted(named - set(known)))
+    return f"its addresses name variables that the spec does not: {foreign}" if foreign else ""
 
 
 def artifact_sources(

@@ -144,8 +144,7 @@ def test_attack_a_lock_cannot_send_a_variable_of_the_caller(
     (folder / PIP_LAYER).write_text(pip.replace("# platform:", f"{seal}# platform:"))
     assert "$CHANNEL_TOKEN" in conda_packages(read_lock(bench.project.lock(TARGET)))[0].url
     told = bench.call("build", TARGET)
-    assert "names variables that its spec does not" in told
-    assert "CHANNEL_TOKEN" in told
+    assert "name variables that the spec does not: CHANNEL_TOKEN" in told
     assert not [path for path in bench.index.asked if TOKEN in path]
 
 
