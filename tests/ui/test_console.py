@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import unicodedata
@@ -9,6 +10,7 @@ import unicodedata
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console as RichConsole
 
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
@@ -94,3 +96,13 @@ def test_attack_a_result_holds_no_password(capsys: pytest.CaptureFixture[str]) -
     written = capsys.readouterr().out
     assert "hunter2" not in written
     assert json.loads(written)["result"]["a"] == ["https://***@host/"]
+
+
+def test_attack_the_name_of_a_download_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    made = Console("provision")
+    made.__dict__["_rich"] = RichConsole(file=told, force_terminal=True, width=120)
+    with made.downloads() as on_bytes:
+        on_bytes("[red]a\x1b]0;owned\x07.whl", 1, 2)
+    assert "[red]a\\x1b]0;owned" in told.getvalue()
+    assert "\x1b]0;" not in told.getvalue()
