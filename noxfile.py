@@ -31,7 +31,7 @@ AGAIN = 75  # exit code of nox: the tools for development have to be added, from
 NETWORK = {"index-url": "UV_DEFAULT_INDEX", "find-links": "UV_FIND_LINKS",
            "no-index": "", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY",
            "trusted-host": "UV_INSECURE_HOST", "client-cert": "SSL_CLIENT_CERT",
-           "timeout": "UV_HTTP_TIMEOUT"}  # fmt: skip
+           "timeout": "UV_HTTP_TIMEOUT", "default-timeout": "UV_HTTP_TIMEOUT"}  # fmt: skip
 OWN = ("NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS")
 
 # They are the caller's Python's, and would reach every program that a session starts.

@@ -94,7 +94,7 @@ def index_environment(index_url: str | None) -> dict[str, str]:
 
 def _cache() -> Path:
     """Return the folder of uv's cache (https://docs.astral.sh/uv/concepts/cache/); not Windows'."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    base = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache")
     return Path(os.environ.get("UV_CACHE_DIR") or Path(base, "uv"))
 
 
