@@ -22,7 +22,7 @@ _URL_PATH = re.compile(rf"(://[^\s'\"<>]*?){_IN_PATH}")
 # ?token=…, &X-Amz-Signature=…, the `sig` of Azure, and the like.
 _QUERY = re.compile(
     r"(?i)([?&;][\w.%-]*(?:token|sig|signature|secret|passw(?:or)?d|pwd|auth|credential|key)=)"
-    r"[^&;\s'\"<>#]+"
+    r"(?!\$)[^&;\s'\"<>#]+"
 )
 _HEADER = re.compile(
     r"(?i)((?:authorization|private-token|x-[\w-]*(?:token|key|auth))['\"]?\s*[:=]\s*(?:b?['\"])?)"
@@ -46,7 +46,8 @@ def holds_secret(url: str) -> bool:
     from urllib.parse import urlsplit  # noqa: PLC0415 - not for redact()
 
     password = urlsplit(url).password or ""
-    return (bool(password) and not password.startswith("$")) or bool(re.search(_IN_PATH, url))
+    named = not password or password.startswith("$")
+    return not named or bool(re.search(_IN_PATH, url) or _QUERY.search(url))
 
 
 def login_for(url: str, mirror: str | None) -> tuple[str, str] | None:

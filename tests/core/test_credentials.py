@@ -63,6 +63,8 @@ def test_an_echoed_command_holds_no_password(caplog: pytest.LogCaptureFixture) -
         ("https://me@host/channel", False, True),
         ("https://host/t/abc/channel", True, False),
         ("https://host/t/$TOKEN/channel", False, False),
+        ("https://host/channel?sig=abc", True, False),
+        ("https://host/channel?sig=$SIGNATURE", False, False),
     ],
 )
 def test_a_secret_is_told_from_the_name_of_a_variable(
