@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import __version__
@@ -181,16 +181,20 @@ def populate_prefix(
     Raises:
         ToolError: As :func:`build`; the folder is left as it is.
     """
+    from provision.commands.own_sources import install_local, with_built_wheels
     from provision.core.process import environment_python
     from provision.doctor.locked import refuse_built
     from provision.environment.long_paths import check_path_lengths
     from provision.installer.install import check_space, install_pip_layer, plan_install
 
+    supply = with_built_wheels(request.project, request.lock, request.supply, run, progress)
+    request = replace(request, supply=supply)
     plan = plan_install(request.lock, request.supply)
     check_space(folder, plan.disk)
     progress.step(str(plan))
     _make_prefix(folder, request, run, progress)
     install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
+    install_local(environment_python(folder), request, run, progress)
     check_path_lengths(folder, progress)
     verification = _verify(folder, request, progress)
     refuse_built(folder, request.target)

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 from provision import __version__
 from provision.artifacts.parallel_fetch import PARTIAL, fetch_all, wanted_archive, wanted_wheel
 from provision.artifacts.tools import choose_wheels, read_tools
+from provision.commands.own_sources import with_built_wheels
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import is_tagged, make_tagged, write_atomic
 from provision.core.hashing import sha256_below
+from provision.core.process import run
 from provision.core.text import json_text, plural
 from provision.installer.install import check_space, plan_install
 from provision.lockfile.conda import conda_packages
+from provision.spec.local import input_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -105,6 +108,7 @@ def bundle(
         ToolError: It cannot be written.
     """
     _open(folder)
+    supply = with_built_wheels(project, lock, supply, run, progress)
     missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
     missing += _tools(project, target, supply, folder / TOOLS, progress)
     progress.step("copying the toolkit")
@@ -166,7 +170,8 @@ def _collect(
 
 def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
     spec = project.specs / f"{target.name}.toml"
-    places = (spec, project.catalog, project.lock(target.name), project.smoke)
+    files = (project.root / name for name in input_files(target, project.root))
+    places = (spec, project.catalog, project.lock(target.name), project.smoke, *files)
     try:
         for source in (*(project.root / name for name in _OF_TOOLKIT), *places):
             path = folder / source.relative_to(project.root)

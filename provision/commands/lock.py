@@ -183,6 +183,12 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
     """
     if lock.header.get("spec") != target.digest():
         return f"envs/{target.name}.toml changed since it was locked"
+    if target.pip.local:
+        from provision.spec.local import local_digest  # noqa: PLC0415 - few specs have any
+
+        own = local_digest(target, folder.parents[1])
+        if own and lock.header.get("local-digest") != own:  # in an image or a bundle there is none
+            return "the requirements of an own package changed since it was locked"
     if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"
     if lock.header.get("conda") != (sha256_bytes(lock.conda.encode()) if lock.conda else None):

@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,11 +29,13 @@ from provision.core.prefix import dist_info_names, site_packages
 from provision.core.project import CURRENT, RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from provision.core.project import Project
     from provision.environment.manifest import Generation
     from provision.spec.model import Target
+
+    Read = Callable[[Path], bytes | None]
 
 _NOTE = "up-to-date"
 _TOOLKIT = Path(__file__).parents[1]
@@ -63,9 +66,10 @@ def fingerprint(project: Project, target: str) -> str:
     pip_variables = sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))
     facts = [__version__, sys.version, sys.platform, _machine(), target, pip_variables]
     total = hashlib.sha256(json.dumps(facts).encode())
-    for path in _inputs(project, target):
+    read = cache(_bytes_of)  # each file once
+    for path in _inputs(project, target, read):
         # The path and the length keep bytes from moving between two files unnoticed.
-        content = _bytes_of(path)
+        content = read(path)
         size = "absent" if content is None else len(content)
         total.update(f"\0{path}\0{size}\0".encode(errors="surrogateescape"))
         total.update(content or b"")
@@ -80,10 +84,13 @@ def _machine() -> str:
     return os.uname().machine  # the module platform is slow to import
 
 
-def _inputs(project: Project, target: str) -> Iterator[Path]:
+def _inputs(project: Project, target: str, read: Read) -> Iterator[Path]:
     """Yield the files that the full path may read, apart from the generation's own."""
     yield project.specs / f"{target}.toml"
     yield from sorted(project.lock(target).glob("*"))
+    for line in (read(project.lock(target) / "requirements.txt") or b"").splitlines()[:20]:
+        if line.startswith(b"# inputs: "):  # requirement files, and the metadata of own packages
+            yield from (project.root / name for name in line[10:].decode().split(", "))
     # Of the catalog all files: which of them count is written in the spec, and they are small.
     yield from sorted(project.catalog.glob("*"))
     yield from config_files(os.environ)

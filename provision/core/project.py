@@ -41,6 +41,11 @@ class Project(NamedTuple):  # not a dataclass, which loads slower than a build w
         """The folder in which downloaded conda packages are kept for the next build."""
         return self.root / ".cache" / "conda"
 
+    @property
+    def wheelhouse(self) -> Path:
+        """The folder of the wheels that were built from source."""
+        return self.root / "wheelhouse"
+
     def lock(self, target: str) -> Path:
         """Return the folder of a target's lock."""
         return self.root / "lockfiles" / target

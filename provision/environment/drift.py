@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def distribution_findings(installed: list[InstalledDistribution], lock: Lock) -> Iterator[Finding]:
     """Yield what differs between the installed distributions and the pip layer of a lock."""
     by_name = {dist.name: dist for dist in installed}
-    unlocked = [by_name[name] for name in sorted(by_name.keys() - lock.versions.keys())]
+    # Own packages are the user's to change, and no drift.
+    foreign = by_name.keys() - lock.versions.keys() - lock.local
+    unlocked = [by_name[name] for name in sorted(foreign)]
     for name, version in lock.versions.items():
         found = by_name.get(name)
         if found is None:

@@ -82,6 +82,9 @@ def verify(
     installed = [dist for dist in found if dist.folder.name not in of_conda]
     every: list[InstalledDistribution | InstalledCondaPackage] = [*installed, *conda]
     records = {dist.folder: dist.files() or [] for dist in every}
+    # The files of own packages are known, and are not compared.
+    every = [dist for dist in every if dist.name not in lock.local]
+    compared = [records[dist.folder] for dist in every]
     on_disk = list_files(site, with_stdlib=bool(conda))
     findings = [
         *conda_findings(conda, lock),
@@ -89,7 +92,7 @@ def verify(
         *forbidden_findings(installed, forbid),
         *unrecorded_findings(on_disk, records.values()),
     ]
-    hashes = hash_files(site, records.values(), on_disk) if deep else {}
+    hashes = hash_files(site, compared, on_disk) if deep else {}
     damaged: set[str] = set()
     for dist in every:
         if faults := list(damage_findings(dist, site, records[dist.folder], on_disk, hashes)):
@@ -101,7 +104,7 @@ def verify(
     return Verification(
         findings=tuple(findings),
         distributions=len(every),
-        files=sum(map(len, records.values())),
+        files=sum(map(len, compared)),
         size=sum(on_disk.values()),
         drifted=tuple(sorted(damaged | replaced)),
         tree=tree_digest(prefix, site, hashes, conda) if deep else None,

@@ -11,6 +11,10 @@ each entry hold what the format has no field for::
         # index: default
         # via: accelerate, transformers
 
+A wheel that was built has the index ``wheelhouse`` and two more comments: ``source``, an sdist, a
+URL or a git commit, and ``build``, the requirements of the build with their hashes. The header
+names the own packages of the spec (``local``) and the files beside it (``inputs``).
+
 It has no host, because hashes make the source irrelevant, and no time, because the same input must
 give the same bytes.
 """
@@ -32,13 +36,14 @@ if TYPE_CHECKING:
 SCHEMA = "1"
 PIP_LAYER = "requirements.txt"
 CONDA_LAYER = "conda-lock.yml"
+WHEELHOUSE = "wheelhouse"  # the index of wheels that were built from source
 # One pattern per kind of line. A line that matches none is refused: pip would obey "-e" or
 # "--index-url" or a requirement without a hash, and a lock has none of them.
 _HEADER = re.compile(r"# (?P<key>[a-z-]+): (?P<value>.+)")
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\")
 _HASH = re.compile(r"    --hash=sha256:(?P<sha256>[0-9a-f]{64})")
 _COMMENT = re.compile(r"^#.*\n|  # .*$", re.MULTILINE)  # of the conda layer
-_NOTE = re.compile(r"    # (?P<key>file|size|index|via): (?P<value>.+)")
+_NOTE = re.compile(r"    # (?P<key>file|size|index|via|source|build): (?P<value>.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,9 @@ class Artifact:
         size: Its size in bytes; None where the index does not list it.
         index: Catalog index that it comes from, or ``default``.
         via: What requires it: distributions, or ``the spec``.
+        source: What it was built from; "" for a wheel of an index. See
+            :mod:`provision.artifacts.sources`.
+        build: The requirements of its build, each with hashes.
     """
 
     name: str
@@ -62,6 +70,8 @@ class Artifact:
     size: int | None
     index: str
     via: tuple[str, ...]
+    source: str = ""
+    build: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,14 @@ class Lock:
         lines = [f"python {self.header['python']} {self.header['platform']}"]
         lines += sorted(f"{a.name}=={a.version} {a.sha256}" for a in self.artifacts)
         lines.append(_COMMENT.sub("", self.conda or ""))
+        if self.local:  # installed from folders that the lock does not cover
+            lines.append(f"local {self.header['local']} {self.header.get('local-digest')}")
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @property
+    def local(self) -> frozenset[str]:
+        """Names of the project's own packages, which are installed but not locked."""
+        return frozenset(self.header.get("local", "").split(", ")) - {""}
 
     @property
     def versions(self) -> dict[str, str]:
@@ -179,6 +196,8 @@ def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
             size=int(entry["size"]) if "size" in entry else None,
             index=entry["index"],
             via=tuple(entry["via"].split(", ")),
+            source=entry.get("source", ""),
+            build=tuple(filter(None, entry.get("build", "").split(", "))),
         )
     )
 
@@ -194,6 +213,8 @@ def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]
 
 def _lines(artifact: Artifact) -> list[str]:
     size = [f"    # size: {artifact.size}"] if artifact.size is not None else []
+    source = [f"    # source: {artifact.source}"] if artifact.source else []
+    source += [f"    # build: {', '.join(artifact.build)}"] if artifact.build else []
     return [
         f"{artifact.name}=={artifact.version} \\",
         f"    --hash=sha256:{artifact.sha256}",
@@ -201,4 +222,5 @@ def _lines(artifact: Artifact) -> list[str]:
         *size,
         f"    # index: {artifact.index}",
         f"    # via: {', '.join(artifact.via)}",
+        *source,
     ]

@@ -130,9 +130,9 @@ def _require_support(target: Target) -> None:
             cause=f"it resolves for its own Python and platform, {here[1]} on {here[0]}",
             remedy="use uv, or run this on that platform",
         )
-    if target.pip.overrides or target.pip.cutoffs:
+    if target.pip.overrides or target.pip.cutoffs or target.pip.local or target.pip.constraints:
         raise UsageError(
             f"pip-tools cannot resolve {target.name}",
-            cause="it supports neither overrides nor a cut-off for a single package",
+            cause="overrides, constraints, local packages and cut-offs of single packages need uv",
             remedy="use uv",
         )
