@@ -303,7 +303,15 @@ def budget(session: nox.Session) -> None:
 @nox.session
 def faults(session: nox.Session) -> None:
     """Kill builds at a hundred moments, fill disks, stop servers; prints what survived."""
-    tool(session, "pytest", "-m", "faults", *session.posargs)
+    tool(session, "pytest", "-m", "faults and not attack", *session.posargs)
+
+
+@nox.session
+def attacks(session: nox.Session) -> None:
+    """Try every known attack, 5,000 damaged files and 200 kills; prints a table."""
+    # Each kind of damage and each verb is a test, and takes long: one file may use all processes.
+    tool(session, "pytest", "-n", WORKERS, "-m", "attack", *session.posargs,
+         PROVISION_FUZZ="5000", PROVISION_KILLS="200", PROVISION_POINTS="8")  # fmt: skip
 
 
 @nox.session

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from provision.core.process import environment_python
+from tests import attack_table
 from tests.lab import open_lab
 
 if TYPE_CHECKING:
@@ -29,9 +30,17 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 REAL = ("machine", "faults", "network", "docker", "wine")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        attack_table.mark(item)
     # Those of the smoke suite start processes with torch: first, so that the cores end together.
     items.sort(key=lambda item: "tests/smoke/" not in item.path.as_posix())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if "attack" in terminalreporter.config.option.markexpr.split():
+        attack_table.print_table(terminalreporter)
 
 
 @pytest.fixture(autouse=True)

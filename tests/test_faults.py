@@ -190,6 +190,60 @@ def test_killed_while_building_the_real_thing(
         print(f"\nkill -9 over {whole:.1f} s of cpu-linux: {REAL_MOMENTS} moments, all survived")
 
 
+# Verb -> what it is given to do, on the real thing; `lock` and `update` need the network.
+REAL_VERBS = {
+    "repair": (("verify", "cpu-linux", "--repair", "--no-smoke"), 3),
+    "rollback": (("rollback", "cpu-linux"), 2),
+    "clean": (("clean", "cpu-linux"), 2),
+    "smoke": (("smoke", "cpu-linux"), 3),
+}
+
+
+@pytest.mark.parametrize("verb", REAL_VERBS)
+def test_killed_in_other_verbs_of_the_real_thing(
+    tmp_path: Path, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for part in ("envs", "lockfiles", "smoke"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    argv = [sys.executable, "-I", "-m", "provision"]
+    place = ["--project", str(tmp_path)]
+    build = [*argv, "build", "cpu-linux", "--no-smoke", *place]
+    words, moments = REAL_VERBS[verb]
+    home = tmp_path / ".envs" / "cpu-linux"
+
+    def prepare() -> None:
+        """Make two generations, the current one drifted if it is to be repaired."""
+        shutil.rmtree(home, ignore_errors=True)
+        subprocess.run(build, check=True, stderr=subprocess.DEVNULL)
+        _make_drift((home / "current").resolve())
+        subprocess.run(build, check=True, stderr=subprocess.DEVNULL)
+        if verb == "repair":
+            _make_drift((home / "current").resolve())
+
+    prepare()
+    started = time.monotonic()
+    finished = subprocess.run([*argv, *words, *place], check=False, stderr=subprocess.DEVNULL)
+    assert finished.returncode == 0
+    whole = time.monotonic() - started
+    for number in range(moments):
+        if verb != "smoke":
+            prepare()
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        child = subprocess.Popen([*argv, *words, *place], start_new_session=True, **quiet)  # type: ignore[call-overload]
+        time.sleep(whole * (number + 0.5) / moments)
+        _kill(child, alone=number % 2 == 0)
+        code = "import torch; print(torch.ones(2).sum().item())"
+        python = environment_python(home / "current")
+        assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"
+        again = subprocess.run([*argv, *words, *place], check=False, capture_output=True, text=True)
+        # A kill after the swap leaves nothing earlier to go back to.
+        assert again.returncode == 0 or "no earlier generation" in again.stderr, again.stderr
+        assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"
+        assert unfinished_generations(home) == []
+    with capsys.disabled():
+        print(f"\nkill -9 over {whole:.1f} s of {verb} of cpu-linux: {moments} moments, survived")
+
+
 def _make_drift(generation: Path) -> None:
     """Rename one package's metadata, so that the next build has to make a fresh generation."""
     (info,) = generation.rglob("iniconfig-*.dist-info")

@@ -8,6 +8,7 @@ only after its SHA-256 was compared with the lock, so every named file in a fold
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from provision.artifacts.resumable_download import download
 from provision.artifacts.wheelhouse import find_artifacts
+from provision.catalog.simple_index import list_files
 from provision.core import network
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
@@ -26,13 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pypi_simple import DistributionPackage
     from requests import Session
 
     from provision.core.progress import Progress
     from provision.lockfile.conda import CondaPackage
     from provision.lockfile.pip import Artifact
 
+_BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+!~-]*")
 PARTIAL = ".partial"  # the folder of files that are incomplete or not yet verified
 
 
@@ -101,14 +103,19 @@ def fetch_all(
         progress: Receives a line per download, and per file whose hash is wrong.
         offline: Download nothing.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = list(wanted)
+    for item in wanted:
+        # Locks with other names are refused when read; what writes does not rely on that.
+        if not _BARE.fullmatch(item.filename):
+            raise ToolError(f"{item.filename!r} is not the name of a file to be collected")
     with folder_lock(folder / PARTIAL, lambda: progress.note(waiting(folder))):
-        rest = _from_folders(list(wanted), folder, [folder, *wheelhouses], progress)
+        rest = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
         for item in rest:  # a file of that name has the wrong hash
             (folder / item.filename).unlink(missing_ok=True)
         if offline:
-            return [
-                _missing(item, "it is in no wheelhouse, and --offline was given") for item in rest
-            ]
+            why = "it is in no wheelhouse, and --offline was given"
+            return [_missing(item, why) for item in rest]
         if not rest:
             return []
         with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
@@ -165,7 +172,7 @@ def _download(session: Session, item: WantedFile, folder: Path, progress: Progre
     """Download and verify a file; return why that failed, or ""."""
     try:
         url = str(item.source) if item.project is None else _file_url(session, item)
-        part = download(session, url, folder / PARTIAL, item.filename, _ignore)
+        part = download(session, url, folder / PARTIAL, item.filename, _ignore, most=item.size)
     except ToolError as error:
         return _reason(error)
     # Hashed as a whole after the transfer, because a resumed file was not seen from its start.
@@ -187,24 +194,6 @@ def _file_url(session: Session, item: WantedFile) -> str:
         if package.filename == item.filename:
             return str(package.url)
     raise ToolError("its index does not list it")
-
-
-def list_files(session: Session, index: str | None, project: str) -> list[DistributionPackage]:
-    """Return the files of a distribution on a simple index; None is the default index.
-
-    Raises:
-        ToolError: The index does not answer, or does not know the distribution.
-    """
-    import pypi_simple  # noqa: PLC0415 - slow to import, and needed for downloads only
-    import requests  # noqa: PLC0415
-
-    client = pypi_simple.PyPISimple(index or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=session)
-    try:
-        return client.get_project_page(project, timeout=network.TIMEOUT).packages
-    except pypi_simple.NoSuchProjectError as error:
-        raise ToolError("its index does not know the distribution") from error
-    except (requests.RequestException, pypi_simple.UnsupportedContentTypeError) as error:
-        raise ToolError("its index does not answer") from error
 
 
 def _reason(error: ToolError) -> str:

@@ -6,10 +6,12 @@ transfers at once and compares the hashes.
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Protocol
 
+from provision.core import limits
 from provision.core.errors import ToolError
-from provision.core.network import TIMEOUT
+from provision.core.network import TIMEOUT, stated_length
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +30,15 @@ class OnBytes(Protocol):
         ...
 
 
-def download(session: Session, url: str, folder: Path, filename: str, on_bytes: OnBytes) -> Path:
+def download(
+    session: Session,
+    url: str,
+    folder: Path,
+    filename: str,
+    on_bytes: OnBytes,
+    *,
+    most: int | None = None,
+) -> Path:
     """Download a file and return its path.
 
     An earlier part is resumed only if the server confirms by its ETag that the file is unchanged
@@ -41,9 +51,10 @@ def download(session: Session, url: str, folder: Path, filename: str, on_bytes: 
         folder: The destination; an incomplete part stays there when the network fails.
         filename: The file's name in the folder.
         on_bytes: Called after each chunk.
+        most: Bytes after which the file cannot be the right one.
 
     Raises:
-        ToolError: The server refused, or the connection broke at each attempt.
+        ToolError: The server refused, sent too much, or the connection broke at each attempt.
     """
     import requests  # noqa: PLC0415
 
@@ -53,7 +64,7 @@ def download(session: Session, url: str, folder: Path, filename: str, on_bytes: 
         try:
             with session.get(url, headers=_range(part, tag), stream=True, timeout=TIMEOUT) as reply:
                 reply.raise_for_status()
-                _save(reply, part, tag, filename, on_bytes)
+                _save(reply, part, tag, filename, on_bytes, most=most or limits.DOWNLOAD)
             break
         except requests.HTTPError as error:
             # 416: the part is already whole, because an earlier process died before its rename.
@@ -63,7 +74,9 @@ def download(session: Session, url: str, folder: Path, filename: str, on_bytes: 
                 raise _failed(filename, error, part) from error
             tag.unlink(missing_ok=True)
         except (requests.RequestException, OSError) as error:
-            if attempt == _ATTEMPTS:
+            if error.errno == errno.EFBIG:  # it would be as large the next time
+                part.unlink(missing_ok=True)
+            if error.errno == errno.EFBIG or attempt == _ATTEMPTS:
                 raise _failed(filename, error, part) from error
     tag.unlink(missing_ok=True)
     return part.replace(folder / filename)
@@ -78,7 +91,9 @@ def _range(part: Path, tag: Path) -> dict[str, str]:
     return headers
 
 
-def _save(reply: Response, part: Path, tag: Path, filename: str, on_bytes: OnBytes) -> None:
+def _save(
+    reply: Response, part: Path, tag: Path, filename: str, on_bytes: OnBytes, *, most: int
+) -> None:
     resumed = reply.status_code == 206
     if not resumed:
         part.unlink(missing_ok=True)
@@ -87,10 +102,11 @@ def _save(reply: Response, part: Path, tag: Path, filename: str, on_bytes: OnByt
         if (etag := reply.headers.get("ETag", "")) and not etag.startswith("W/"):
             tag.write_text(etag, encoding="utf-8")
     done = part.stat().st_size if resumed else 0
-    length = reply.headers.get("Content-Length")
-    total = done + int(length) if length else None
+    length = stated_length(reply)
+    total = None if length is None else done + length
     with part.open("ab") as stream:
-        for chunk in reply.iter_content(_CHUNK):
+        # Counted here, since what a server states need not be what it sends.
+        for chunk in limits.bounded(reply.iter_content(_CHUNK), most - done, filename):
             stream.write(chunk)
             done += len(chunk)
             on_bytes(filename, done, total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from provision.core.hashing import sha256_file
@@ -37,8 +38,7 @@ ItemT = TypeVar("ItemT", bound=NamedArtifact)
 def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:
     """Return the file of each artifact that a folder holds, by name and, where known, size.
 
-    Hashes are not compared here: the installer does that while it unpacks, and a gigabyte should
-    not be read twice. If it fails, :func:`damaged_artifacts` finds the file at fault.
+    Hashes are not compared here, because a plan needs none; :func:`damaged_artifacts` does that.
     """
     found = {}
     for artifact in artifacts:
@@ -50,9 +50,13 @@ def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[
     return found
 
 
-def damaged_artifacts(found: Mapping[ItemT, Path]) -> list[Path]:
+def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:
     """Return the files whose SHA-256 is not the lock's."""
-    return [path for item, path in found.items() if sha256_file(path) != item.sha256]
+    with ThreadPoolExecutor() as pool:  # hashlib lets other threads run while it hashes
+        named = list(found)
+        hashes = pool.map(sha256_file, [path for _, path in named])
+        pairs = zip(named, hashes, strict=True)
+        return [path for (item, path), digest in pairs if digest != item.sha256]
 
 
 def size_on_disk(artifacts: Iterable[ItemT], found: Mapping[ItemT, Path]) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from provision.core.errors import SpecError
+from provision.core.limits import read_parsed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,8 +103,8 @@ def read_devices(catalog: Path) -> Devices:
         SpecError: A file is missing or not valid.
     """
     try:
-        devices = tomllib.loads((catalog / "devices.toml").read_text(encoding="utf-8"))
-        drivers = tomllib.loads((catalog / "drivers.toml").read_text(encoding="utf-8"))
+        devices = read_parsed(catalog / "devices.toml", tomllib.loads)
+        drivers = read_parsed(catalog / "drivers.toml", tomllib.loads)
         return Devices(
             intel=_intel(devices["intel"]),
             chips=tuple(_chip(*row) for row in devices["nvidia"]["chips"]),
@@ -112,7 +113,7 @@ def read_devices(catalog: Path) -> Devices:
             cuda=drivers["cuda"],
             intel_names={k: _names(v) for k, v in devices["intel"]["family"].items()},
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpecError(
             f"cannot read the device catalog in {catalog}",
             evidence=f"{type(error).__name__}: {error}",

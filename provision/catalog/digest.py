@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 
 from provision.core.errors import SpecError
+from provision.core.limits import read_parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -54,7 +55,7 @@ def _part(
     path: Path, key: str, wanted: Callable[[Entry], bool], without: Collection[str]
 ) -> list[Entry]:
     try:
-        entries = [entry for entry in json.loads(path.read_bytes())[key] if wanted(entry)]
+        entries = [entry for entry in read_parsed(path, json.loads)[key] if wanted(entry)]
         bare = [{k: v for k, v in entry.items() if k not in without} for entry in entries]
         # Sorted, because a refresh may list the same files in another order.
         return sorted(bare, key=lambda entry: json.dumps(entry, sort_keys=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from packaging.metadata import parse_email
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from provision.core.errors import ToolError
+from provision.core.limits import METADATA, bounded
 from provision.core.network import TIMEOUT
 from provision.lockfile.tags import best_wheel
 
@@ -41,31 +43,33 @@ def list_wheels(session: Session, url: str, name: str) -> list[DistributionPacka
     Raises:
         ToolError: The index lacks the distribution, refuses the request, or does not answer.
     """
-    import pypi_simple  # noqa: PLC0415
-    import requests  # noqa: PLC0415
-
-    client = pypi_simple.PyPISimple(url, session=session)
-    try:
-        page = client.get_project_page(name, timeout=TIMEOUT)
-    except pypi_simple.NoSuchProjectError as error:
-        raise ToolError(
-            f"{url} lists no {name}",
-            evidence=str(error),
-            cause="it was removed, or was never listed",
-        ) from error
-    except (
-        requests.RequestException,
-        pypi_simple.UnsupportedContentTypeError,
-        pypi_simple.UnsupportedRepoVersionError,
-        ValueError,
-    ) as error:
-        raise ToolError(
-            f"{url} does not answer for {name}",
-            evidence=str(error),
-            remedy="try again later; the catalog is unchanged",
-        ) from error
     # Only wheels: an sdist is never locked, and a yanked file was withdrawn by its vendor.
-    return [p for p in page.packages if p.package_type == "wheel" and not p.is_yanked]
+    listed = list_files(session, url, name)
+    return [p for p in listed if p.package_type == "wheel" and not p.is_yanked]
+
+
+def list_files(session: Session, url: str | None, name: str) -> list[DistributionPackage]:
+    """Return the files of a distribution on a simple index; None is the default index.
+
+    Raises:
+        ToolError: The index lacks the distribution, refuses the request, or does not answer with
+            a page of an index.
+    """
+    import pypi_simple  # noqa: PLC0415 - slow to import, and needed for downloads only
+
+    client = pypi_simple.PyPISimple(url or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=session)
+    where = url or "the default index"
+    try:
+        return client.get_project_page(name, timeout=TIMEOUT).packages
+    except pypi_simple.NoSuchProjectError as error:
+        cause = "it was removed, or was never listed"
+        raise ToolError(f"{where} lists no {name}", evidence=str(error), cause=cause) from error
+    except Exception as error:  # parsers raise errors of any type on garbage
+        raise ToolError(
+            f"{where} does not answer for {name}",
+            evidence=str(error),
+            remedy="try again later; nothing was changed",
+        ) from error
 
 
 def is_wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None) -> bool:
@@ -94,7 +98,6 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
         ToolError: The metadata does not have the hash that the index lists.
     """
     import pypi_simple  # noqa: PLC0415
-    import requests  # noqa: PLC0415
 
     if not package.has_metadata:
         return None
@@ -106,7 +109,7 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
                 package, verify=bool(package.metadata_digests), timeout=TIMEOUT
             )
         )
-    except (requests.RequestException, pypi_simple.NoMetadataError):
+    except (OSError, UnicodeDecodeError, pypi_simple.NoMetadataError):
         return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:
         raise ToolError(
@@ -126,8 +129,10 @@ def embedded_metadata(path: Path) -> CoreMetadata:
         with zipfile.ZipFile(path) as archive:
             # Exactly one, or unpacking fails: of two, an installer might take the other.
             (member,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
-            return _parse(archive.read(member).decode("utf-8"))
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+            with archive.open(member) as stream:  # what it states of its size need not be true
+                text = b"".join(bounded(iter(lambda: stream.read(1 << 20), b""), METADATA, member))
+            return _parse(text.decode("utf-8"))
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise ToolError(
             f"{path.name} is not a wheel",
             evidence=str(error),

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from provision.core.credentials import has_login, holds_secret
 from provision.core.errors import SpecError
+from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.spec.model import Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
@@ -196,7 +197,7 @@ def is_driver_set(folder: Path, name: str) -> bool:
 def _has_schema(folder: Path, name: str, schema: str) -> bool:
     path = folder / f"{name}.json"
     # The schema's name stands first, and a snapshot is up to megabytes long.
-    return path.is_file() and schema in path.read_text(encoding="utf-8")[:200]
+    return path.is_file() and schema in read_text(path)[:200]
 
 
 def load_index(folder: Path, index: str) -> Index:
@@ -230,7 +231,7 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     path = folder / f"{name}.json"
     # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:
-        return model.model_validate_json(path.read_bytes())
+        return model.model_validate_json(read_bytes(path))
     except OSError as error:
         raise SpecError(
             f"there is no catalog of {name!r}",
@@ -250,7 +251,7 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
 def index_address(folder: Path, index: str) -> str:
     """Return the URL of an index without validating the whole file, which takes long."""
     try:
-        return str(json.loads((folder / f"{index}.json").read_bytes())["url"])
+        return str(read_parsed(folder / f"{index}.json", json.loads)["url"])
     except (OSError, ValueError, KeyError, TypeError):
         return load_index(folder, index).url  # raises an error that names the faults
 

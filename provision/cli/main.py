@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from provision import __version__
-from provision.core.errors import Exit, ProvisionError
+from provision.core.errors import Exit
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import find_project
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = "interrupted; what was complete stays, and the rest is as it was before"
         Console(program_name()).line(text)
         return Exit.INTERRUPTED
-    except ProvisionError as error:
+    except Exception as error:  # noqa: BLE001 - the one place where all of them are caught
         return _fail(arguments, error)
 
 
@@ -72,17 +72,20 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     return int(outcome.code)
 
 
-def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
+def _fail(arguments: argparse.Namespace, error: Exception) -> int:
+    from provision.core.failures import as_error  # noqa: PLC0415 - not for what goes well
+
+    known = as_error(error)
     if arguments.json:
-        print_json(arguments.verb, {"error": error})
+        print_json(arguments.verb, {"error": known})
     console = Console(program_name())
     if arguments.debug:
-        import traceback  # noqa: PLC0415 - slow to import, and rarely wanted
+        import traceback  # noqa: PLC0415 - as above
 
         # Through the console: what a library raised may name an address with its password.
-        console.line(traceback.format_exc())
-    console.error(error)
-    return int(error.exit_code)
+        console.line("".join(traceback.format_exception(error)))
+    console.error(known)
+    return int(known.exit_code)
 
 
 def verb_names() -> list[str]:

@@ -266,10 +266,12 @@ def _proof(request: BuildRequest) -> Proof:
 
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
+    from provision.core.errors import ToolError
     from provision.installer import conda, uv
 
     site = site_packages(folder)
-    assert site is not None  # noqa: S101 - verify() has read it
+    if site is None:
+        raise ToolError(f"{folder} cannot be read any more", remedy="check it, and build again")
     return Record(
         target=request.target.name,
         lock=request.lock.digest,

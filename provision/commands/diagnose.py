@@ -31,9 +31,9 @@ def diagnose_log_file(name: str) -> Diagnosis:
 
 
 def _findings_of(name: str) -> tuple[Finding, ...]:
-    if name == "-":
-        return tuple(diagnose_log(sys.stdin.buffer))
     try:
+        if name == "-":
+            return tuple(diagnose_log(sys.stdin.buffer))
         with Path(name).open("rb") as stream:
             return tuple(diagnose_log(stream))
     except OSError as error:

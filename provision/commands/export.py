@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from provision import __version__
-from provision.artifacts.parallel_fetch import list_files
+from provision.catalog.simple_index import list_files
 from provision.catalog.snapshot import load_index
 from provision.core import network
 from provision.core.credentials import redact

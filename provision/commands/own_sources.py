@@ -33,7 +33,7 @@ def with_built_wheels(
     """
     wanted = [artifact for artifact in lock.artifacts if artifact.source]
     found = find_artifacts(wanted, supply.wheelhouses)
-    damaged = damaged_artifacts(found)
+    damaged = damaged_artifacts(found.items())
     rest = [each for each in wanted if each not in found or found[each] in damaged]
     if not rest:
         return supply

@@ -25,6 +25,7 @@ from provision import __version__
 from provision.artifacts.pip_config import config_files
 from provision.core.errors import ToolError
 from provision.core.filesystem import read_link, write_atomic
+from provision.core.limits import read_bytes
 from provision.core.prefix import dist_info_names, environment_python, misplaced, site_packages
 from provision.core.project import CURRENT, RECORD
 
@@ -98,7 +99,7 @@ def _inputs(project: Project, target: str, read: Read) -> Iterator[Path]:
 
 def _bytes_of(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError:
         return None
 

@@ -50,9 +50,18 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     # several shares per worker, so that one slow share does not decide when all are done.
     shares = [names[start :: workers * 8] for start in range(workers * 8)]
     found: dict[str, str] = {}
-    with ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool:
-        for part in pool.map(_sha256_share, [str(folder)] * len(shares), shares):
-            found |= part
+    try:
+        with ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool:
+            for part in pool.map(_sha256_share, [str(folder)] * len(shares), shares):
+                found |= part
+    except (OSError, RuntimeError, ImportError):
+        # The system gives no processes or semaphores (/dev/shm is read-only), or killed a worker
+        # for lack of memory. What cannot be read fails here again, and names the file.
+        from multiprocessing import active_children  # noqa: PLC0415 - as above
+
+        for child in active_children():  # one that waits for work would be waited for at the end
+            child.kill()
+        found |= _sha256_share(str(folder), [name for name in names if name not in found])
     return found
 
 

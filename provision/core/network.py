@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from provision.core.credentials import login_for
+from provision.core import limits
+from provision.core.credentials import login_for, redact
 from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from requests import Session
+    from requests import Response, Session
 
 TIMEOUT = (10, 60)  # seconds to connect, seconds of silence
 # How many at once, here and in provision.artifacts: small requests wait for the server, downloads
@@ -29,6 +32,7 @@ def session() -> Session:
     from urllib3 import Retry  # noqa: PLC0415
 
     made = requests.Session()
+    made.hooks["response"].append(_limit)
     # raise_on_status: the caller reports the last response, which MaxRetryError would hide.
     retry = Retry(total=_RETRIES, backoff_factor=0.3, status_forcelist=(429, 502, 503, 504),
                   raise_on_status=False)  # fmt: skip
@@ -39,6 +43,22 @@ def session() -> Session:
     if bundle := os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT"):
         made.verify = bundle
     return made
+
+
+def _limit(reply: Response, *_: object, **options: object) -> None:
+    """Refuse a page that is larger than any index needs, unpacked: servers may compress."""
+    whole = reply.iter_content
+
+    def pieces(*arguments: Any) -> Iterator[bytes]:  # noqa: ANN401 - those of requests
+        links = 0
+        for piece in limits.bounded(whole(*arguments), limits.PAGE, redact(reply.url)):
+            links += piece.count(b"<a")
+            if links > limits.LINKS:
+                raise OSError(errno.EFBIG, "more links than the limit", redact(reply.url))
+            yield piece
+
+    if not options.get("stream"):  # who streams, counts
+        reply.iter_content = pieces  # type: ignore[method-assign, assignment]
 
 
 def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str, int]:
@@ -60,6 +80,12 @@ def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str,
         return dict(zip(wanted, found, strict=True))
 
 
+def stated_length(reply: Response) -> int | None:
+    """Return the size that a server states; None where it is no number."""
+    stated = reply.headers.get("Content-Length", "")
+    return int(stated) if re.fullmatch("[0-9]{1,15}", stated) else None
+
+
 def _size(shared: Session, url: str, auth: tuple[str, str] | None) -> int:
     import requests  # noqa: PLC0415
 
@@ -69,8 +95,10 @@ def _size(shared: Session, url: str, auth: tuple[str, str] | None) -> int:
         plain = {"Accept-Encoding": "identity"}
         reply = shared.head(url, headers=plain, auth=auth, timeout=TIMEOUT, allow_redirects=True)
         reply.raise_for_status()
-        return int(reply.headers["Content-Length"])
-    except (requests.RequestException, KeyError, ValueError) as error:
+        if (length := stated_length(reply)) is not None:
+            return length
+        raise KeyError("Content-Length")  # noqa: TRY301 - as if it were absent
+    except (requests.RequestException, KeyError) as error:
         raise ToolError(
             f"no size known for {filename}",
             evidence=str(error),

@@ -16,4 +16,7 @@ def program_name() -> str:
     folders = os.environ.get("PATH", "").split(os.pathsep)
     found = (os.path.join(folder, script.name) for folder in folders)  # noqa: PTH118 - hot
     first = next((path for path in found if os.access(path, os.X_OK)), None)
-    return "provision" if first == str(script) else os.path.relpath(script)
+    try:
+        return "provision" if first == str(script) else os.path.relpath(script)
+    except (OSError, ValueError):  # the current folder is gone, or on another drive of Windows
+        return str(script)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.core.limits import open_regular
 from provision.environment.reading import list_names
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _elf_imports(path: Path) -> Imports | None:
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415
 
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             for segment in ELFFile(stream).iter_segments("PT_DYNAMIC"):
                 if isinstance(segment, DynamicSegment):
                     return _needed(segment)

@@ -89,7 +89,7 @@ class FindingText:
 
 
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
-    """Return what a log shows of its environment, worst first; never raises.
+    """Return what a log shows of its environment, worst first.
 
     Args:
         source: A text, or a stream of bytes of any size, read once from its position.
@@ -97,6 +97,9 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     Returns:
         One finding per code. A program error that no environment explains gives one note,
         ``not-environment``; a log without a failure gives nothing, or notes on warnings.
+
+    Raises:
+        OSError: It cannot be read, or does not end.
     """
     return _diagnose(source, smoke=False)
 

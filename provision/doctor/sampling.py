@@ -7,11 +7,17 @@ longer than reading the file, and its memory must not grow with the file.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
+import itertools
+import os
 import re
+import stat
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
+
+from provision.core.limits import STREAM, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,17 +107,23 @@ def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _utf8(stream: BinaryIO) -> Iterator[bytes]:
-    first = stream.read(_BLOCK)
-    encoding = _wide(first)
-    if not encoding:
-        while first:
-            yield first
-            first = stream.read(_BLOCK)
+    blocks = _blocks(stream)
+    first = next(blocks, b"")
+    if not (encoding := _wide(first)):
+        yield from itertools.chain([first], blocks)
         return
     decoder = codecs.getincrementaldecoder(encoding)("replace")
-    while first:
-        yield decoder.decode(first).encode("utf-8", "replace")
-        first = stream.read(_BLOCK)
+    for block in itertools.chain([first], blocks):
+        yield decoder.decode(block).encode("utf-8", "replace")
+
+
+def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the blocks of a file to its end; a pipe or a device may have none."""
+    blocks = iter(lambda: stream.read(_BLOCK), b"")
+    with contextlib.suppress(OSError):  # a stream in memory has no number
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            return bounded(blocks, STREAM, "the log")
+    return blocks
 
 
 def _wide(start: bytes) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from provision.core.errors import SpecError
+from provision.core.limits import read_parsed
 from provision.environment.wheel_record import RecordEntry
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def installed_conda_packages(prefix: Path, site: Path) -> list[InstalledCondaPac
 
 def _package(file: Path, prefix: Path, site: Path) -> InstalledCondaPackage:
     try:
-        data = json.loads(file.read_bytes())
+        data = read_parsed(file, json.loads)
         paths = data["paths_data"]["paths"]
         inside = site.relative_to(prefix).as_posix()
         pairs = [(_relative(entry["_path"], inside), entry) for entry in paths]
@@ -70,7 +71,7 @@ def _package(file: Path, prefix: Path, site: Path) -> InstalledCondaPackage:
                 for path, entry in pairs
             },
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpecError(
             f"cannot read {file}",
             evidence=repr(error),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from provision.core.filesystem import extended
@@ -58,7 +59,16 @@ def _walk(top: Path) -> Iterator[tuple[str, int]]:
                     if entry.name != "__pycache__":
                         folders.append((entry.path, f"{base}{entry.name}/"))
                 else:
-                    yield base + entry.name, entry.stat().st_size
+                    yield base + entry.name, _size(entry)
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    """Return the bytes of a file; -1 of what none can be: a pipe, a device, a link to nothing."""
+    try:
+        found = entry.stat()
+    except OSError:  # a link that leads nowhere, or in a circle
+        return -1
+    return found.st_size if stat.S_ISREG(found.st_mode) else -1
 
 
 def hash_files(
@@ -69,7 +79,8 @@ def hash_files(
     for record in records:
         for line in record:
             if line.path in on_disk:
-                sizes[line.path] = on_disk[line.path]
+                if on_disk[line.path] >= 0:
+                    sizes[line.path] = on_disk[line.path]
             # Scripts, headers and shared data are outside the listed folders.
             elif line.path.startswith("../") and (site / line.path).is_file():
                 sizes[line.path] = (site / line.path).stat().st_size

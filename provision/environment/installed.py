@@ -7,12 +7,14 @@ is then empty. A property reads its file when it is first used: most callers nee
 from __future__ import annotations
 
 import csv
+import io
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.core.limits import open_regular
 from provision.environment.reading import list_names, read_text
 from provision.environment.wheel_record import RecordEntry
 
@@ -47,7 +49,9 @@ class InstalledDistribution:
     def files(self) -> list[RecordEntry] | None:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
-            with (self.folder / "RECORD").open(encoding="utf-8", newline="") as stream:
+            with io.TextIOWrapper(
+                open_regular(self.folder / "RECORD"), encoding="utf-8", newline=""
+            ) as stream:
                 # Padded and cut: a damaged line may have fewer fields than three, or more.
                 return [RecordEntry(*(*row, "", "")[:3]) for row in csv.reader(stream) if row]
         except (OSError, UnicodeDecodeError, csv.Error):
@@ -250,7 +254,7 @@ def _pkg_info(egg_info: Path) -> Path:
 def _headers(metadata: Path) -> Iterator[tuple[str, str]]:
     """Yield the header fields of a METADATA file; none if it cannot be read."""
     try:
-        with metadata.open(encoding="utf-8", errors="replace") as stream:
+        with io.TextIOWrapper(open_regular(metadata), encoding="utf-8", errors="replace") as stream:
             for _ in range(_MOST_HEADERS):
                 line = stream.readline(_LONGEST_HEADER)
                 # An empty line ends the headers. One of blanks does not: it continues a licence.

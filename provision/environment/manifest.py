@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from provision.core.errors import SpecError
 from provision.core.filesystem import is_tagged, read_link, write_atomic
+from provision.core.limits import read_bytes
 from provision.core.prefix import misplaced
 from provision.core.project import CURRENT, RECORD
 from provision.core.text import json_text
@@ -97,7 +98,7 @@ def read_generation(folder: Path) -> Generation | None:
     """
     path = folder / RECORD
     try:
-        return Generation(folder, Record.model_validate_json(path.read_bytes()))
+        return Generation(folder, Record.model_validate_json(read_bytes(path)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValidationError) as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from provision.core.limits import open_regular
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,7 +17,7 @@ _MOST_BYTES = 1 << 20
 def read_text(path: Path) -> str:
     """Return the first megabyte of a file as text; "" if it cannot be read."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return stream.read(_MOST_BYTES).decode("utf-8", "replace")
     except (OSError, ValueError):  # ValueError: the path holds a NUL
         return ""

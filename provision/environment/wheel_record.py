@@ -26,7 +26,7 @@ class RecordEntry(NamedTuple):
     @property
     def size(self) -> int | None:
         """Bytes; None where the RECORD gives none."""
-        return int(self.length) if self.length.isdigit() else None
+        return int(self.length) if self.length.isdecimal() and len(self.length) < 16 else None
 
     @property
     def sha256(self) -> str | None:

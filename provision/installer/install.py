@@ -113,6 +113,13 @@ class _Group:
         found = find_artifacts(artifacts, supply.wheelhouses)
         return cls(index, tuple(artifacts), found, supply)
 
+    def damaged(self) -> list[Path]:
+        """Return the files in the used wheelhouses that have a locked name and another hash."""
+        # Before uv sees them: it compares a hash after it unpacked the file, perhaps to terabytes.
+        used = sorted({path.parent for path in self.found.values()})
+        named = ((a, folder / a.filename) for a in self.artifacts for folder in used)
+        return damaged_artifacts((a, path) for a, path in named if path.is_file())
+
     def without(self, damaged: Sequence[Path]) -> _Group:
         """Return the same group without the wheelhouses that hold damaged files.
 
@@ -140,15 +147,13 @@ def install_pip_layer(
 def _install_group(python: Path, group: _Group, run: Run, progress: Progress) -> None:
     # From uv's cache first: with the network allowed uv asks the index again for every page that is
     # older than ten minutes, even if it has all the wheels. The hashes decide in both cases.
-    finished = _run_uv(python, group, run, offline=True)
-    if finished.returncode and not group.supply.offline:
-        finished = _run_uv(python, group, run, offline=False)
-    # Only now, because hashing gigabytes of wheels takes longer than a failed call.
-    if finished.returncode and (damaged := damaged_artifacts(group.found)):
+    while damaged := group.damaged():
         for path in damaged:
             progress.note(f"ignored {path}: its sha256 is not the lock's")
         group = group.without(damaged)
-        finished = _run_uv(python, group, run, offline=group.supply.offline)
+    finished = _run_uv(python, group, run, offline=True)
+    if finished.returncode and not group.supply.offline:
+        finished = _run_uv(python, group, run, offline=False)
     if finished.returncode:
         raise _install_error(group, finished)
     bytes_ = sum(artifact.size or 0 for artifact in group.artifacts)

@@ -18,8 +18,11 @@ from provision.core.errors import SpecError
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from provision.lockfile.pip import Lock
 
+_DEEPEST = 20  # conda-lock writes 6 levels, the stream and the document included
 SIZE = "{line}  # size: {size}"
 # YAML writers quote a hash that could be read as a number.
 _SIZE = re.compile(r"^ +sha256: '?(?P<sha256>[0-9a-f]{64})'?  # size: (?P<size>\d+)$", re.MULTILINE)
@@ -87,11 +90,12 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where libyaml is
     try:
+        _check_shape(type(event).__name__ for event in yaml.parse(lock.conda, loader))
         data = yaml.load(lock.conda, loader)  # noqa: S506 - both are safe loaders
         _add_sizes(data, lock.conda)
         # Strict mode takes YAML's sequences for tuples only when they come as JSON.
         document = _Document.model_validate_json(json.dumps(data))
-    except (yaml.YAMLError, ValidationError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         faults = faults_of(error, _Document) if isinstance(error, ValidationError) else [str(error)]
         raise SpecError(
             f"cannot read the conda layer of {lock.folder.name}",
@@ -101,6 +105,19 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         ) from error
     platform = lock.header["platform"]
     return tuple(package for package in document.package if package.platform == platform)
+
+
+def _check_shape(events: Iterable[str]) -> None:
+    """Refuse what conda-lock never writes, before PyYAML builds it.
+
+    PyYAML crashes the interpreter on deep nesting, and a few bytes of references to references
+    stand for any amount of memory.
+    """
+    depth = 0
+    for event in events:
+        depth += event.endswith("StartEvent") - event.endswith("EndEvent")
+        if depth > _DEEPEST or event == "AliasEvent":
+            raise ValueError("it is nested too deeply, or has references (*name)")
 
 
 def _add_sizes(data: Any, text: str) -> None:  # noqa: ANN401 - not validated yet

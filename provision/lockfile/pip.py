@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError
+from provision.core.limits import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,7 +44,9 @@ _HEADER = re.compile(r"# (?P<key>[a-z-]+): (?P<value>.+)")
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\")
 _HASH = re.compile(r"    --hash=sha256:(?P<sha256>[0-9a-f]{64})")
 _COMMENT = re.compile(r"^#.*\n|  # .*$", re.MULTILINE)  # of the conda layer
-_NOTE = re.compile(r"    # (?P<key>file|size|index|via|source|build): (?P<value>.+)")
+_NOTE = re.compile(
+    r"    # (?:(?P<key>file|index|via|source|build): (?P<value>.+)|size: (?P<size>[0-9]{1,15}))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +126,8 @@ def read_lock(folder: Path) -> Lock:
     """
     conda = folder / CONDA_LAYER
     try:
-        pip = (folder / PIP_LAYER).read_text(encoding="utf-8")
-        return parse_lock(
-            folder, pip, conda.read_text(encoding="utf-8") if conda.is_file() else None
-        )
+        pip = read_text(folder / PIP_LAYER)
+        return parse_lock(folder, pip, read_text(conda) if conda.is_file() else None)
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(
             f"no lock for {folder.name}",
@@ -168,7 +169,7 @@ def _entries(path: Path, lines: list[str]) -> list[Artifact]:
         elif entry and (match := _HASH.fullmatch(line)):
             entry |= match.groupdict()
         elif entry and (match := _NOTE.fullmatch(line)):
-            entry[match["key"]] = match["value"]
+            entry |= {"size": match["size"]} if match["size"] else {match["key"]: match["value"]}
         else:
             raise SpecError(
                 f"{path}, line {number}: {line.strip()!r} is not a line of a lock",

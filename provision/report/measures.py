@@ -96,7 +96,8 @@ def numbers_of(check: Check) -> Iterator[tuple[str, Measurement]]:
 def _number(check: Check, name: str) -> Measurement | None:
     if name == DURATION:
         return Measurement.model_construct(value=check.seconds, unit="s")
-    return check.numbers.get(name)
+    number = check.numbers.get(name)
+    return number if number and number.comparable else None
 
 
 def series(

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, computed_field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    FiniteFloat,
+    ValidationError,
+    computed_field,
+)
 
 from provision.core.errors import ToolError
+from provision.core.limits import read_parsed
 from provision.core.text import json_text
 from provision.spec.tables import faults_of
 
@@ -38,6 +47,14 @@ class Measurement(_Part):
     limit: float | None = None
     rounds: tuple[float, ...] = ()
 
+    @property
+    def comparable(self) -> bool:
+        """Whether it can be drawn and compared: an operation that fails may give NaN."""
+        numbers = (self.value, self.spread or 0.0, *self.rounds)
+        return all(abs(n) < 1e100 for n in numbers) and (
+            not self.limit or 1e-100 < self.limit < 1e100
+        )
+
 
 class ReportedFinding(_Part):
     """A finding as the suite writes it; see :class:`provision.core.findings.Finding`."""
@@ -65,7 +82,7 @@ class Check(_Part):
     outcome: Literal["passed", "failed", "warned"]
     title: str
     stands_for: str
-    seconds: float
+    seconds: FiniteFloat
     numbers: dict[str, Measurement]
     finding: ReportedFinding | None
 
@@ -87,6 +104,11 @@ class NotRun(_Part):
     title: str
     owed: bool
     reason: str
+
+
+def _moment(text: str) -> str:
+    dt.datetime.fromisoformat(text).astimezone(dt.UTC)
+    return text
 
 
 class Report(_Part):
@@ -111,8 +133,8 @@ class Report(_Part):
     python: str
     torch: str | None
     device: dict[str, Any]
-    started: str
-    seconds: float
+    started: Annotated[str, AfterValidator(_moment)]
+    seconds: FiniteFloat
     checks: tuple[Check, ...]
     not_run: tuple[NotRun, ...] = ()
     devices: tuple[dict[str, Any], ...] = ()
@@ -161,7 +183,7 @@ def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
     """
     # Validated by the model but not written from it, which would drop keys that it does not know.
     read_report(path)
-    document = json.loads(path.read_text(encoding="utf-8"))
+    document = read_parsed(path, json.loads)
     return json_text(document | {"stack": stack, "lock": lock})
 
 
@@ -172,9 +194,9 @@ def read_report(path: Path) -> Report:
         ToolError: It is absent, cut short or of another schema.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_parsed(path, json.loads)
         return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         faults = faults_of(error, Report) if isinstance(error, ValidationError) else [str(error)]
         raise ToolError(
             f"no usable smoke report at {path}",
@@ -195,5 +217,5 @@ def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
     return [
         report
         for report in reports
-        if report.target == after.target and (not name or report.device.get("name") in {None, name})
+        if report.target == after.target and (not name or report.device.get("name") in (None, name))
     ]

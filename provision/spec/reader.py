@@ -8,6 +8,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from provision.core.errors import SpecError, UsageError
+from provision.core.limits import read_parsed
 from provision.core.text import plural
 from provision.spec.parts import forbidden_of, hardware_of
 
@@ -90,8 +91,8 @@ def _read_part(path: Path, part_of: Callable[[dict[str, Any]], Part]) -> Part:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data: dict[str, Any] = read_parsed(path, tomllib.loads)
+    except (OSError, ValueError) as error:
         raise SpecError(
             f"cannot read {path}", evidence=str(error), remedy="correct the file"
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +32,7 @@ def courses_of(runs: Sequence[Report]) -> list[Course]:
         for check in report.checks:
             for name, number in check.numbers.items():
                 drawn = number.unit.endswith("/s") or number.unit in {"s", "1"}
-                if drawn and math.isfinite(number.value):
+                if drawn and number.comparable:
                     course = found.setdefault(
                         (check.id, name, number.unit), Course(check.id, name, number, [])
                     )

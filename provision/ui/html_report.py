@@ -142,7 +142,7 @@ def _numbers(check: Check) -> str:
 
 
 def _limit(number: Measurement) -> str:
-    if number.limit is None:
+    if number.limit is None or not number.comparable:
         return "<td><td>"
     return f"<td class=n>{number.limit:.2g}<td class=share>{bar(number.value, number.limit)}"
 

@@ -1,0 +1,79 @@
+"""How much is read of what others wrote: files, pages of an index, downloads, pipes.
+
+Without a limit a hostile or broken file fills the memory or never ends. Each limit is several times
+the largest that was seen in use. The functions raise :class:`OSError` for what exceeds a limit and
+:class:`ValueError` for what cannot be parsed, which every reader turns into an error that names the
+file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from provision.core.text import size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+FILE = 16_000_000  # bytes of a spec, catalog, lock, report or record; the largest has 0.2 MB
+PAGE = 16_000_000  # bytes of an index page, unpacked; those of nightly builds reach 10 MB
+LINKS = 50_000  # of an index page in HTML, which takes 0.2 ms for each; the largest has 20,000
+METADATA = 8_000_000  # bytes of a wheel's METADATA; long readmes reach 1 MB
+DOWNLOAD = 16_000_000_000  # bytes of a file whose size is not known; the largest wheel has 3 GB
+STREAM = 2_000_000_000  # bytes of a log from a pipe or device, which may never end
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file for reading; a pipe or a device, which might never end, is refused.
+
+    Raises:
+        OSError: It cannot be opened, or is no regular file.
+    """
+    # O_NONBLOCK: opening a pipe would wait for a writer. It has no effect on regular files.
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    stream = os.fdopen(os.open(path, flags), "rb")
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return stream
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file of at most ``FILE`` bytes."""
+    with open_regular(path) as stream:
+        return b"".join(bounded([stream.read(FILE + 1)], FILE, str(path)))
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a text file of at most ``FILE`` bytes."""
+    return read_bytes(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401 - not validated
+    """Return what a parser makes of a file.
+
+    Raises:
+        ValueError: It is not valid, or nested more deeply than the parser can follow.
+    """
+    try:
+        return parse(read_text(path))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def bounded(pieces: Iterable[bytes], most: int, name: str) -> Iterator[bytes]:
+    """Yield pieces of bytes.
+
+    Raises:
+        OSError: They are more than ``most`` bytes together.
+    """
+    read = 0
+    for piece in pieces:
+        read += len(piece)
+        if read > most:
+            raise OSError(errno.EFBIG, f"more than {size(most)}, which is the limit", name)
+        yield piece

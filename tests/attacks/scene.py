@@ -1,0 +1,206 @@
+"""A small project with two generations, and every verb that can be tried in it.
+
+:func:`listing` compares what lies around the project before and after: nothing that a verb reads,
+however hostile, may change a file there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from provision.artifacts.tools import LOCKS
+from provision.cli import main
+from provision.core.process import environment_python, run
+from provision.core.project import CURRENT
+from tests.lab import open_lab
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.lab import Lab
+
+CLONE = Path(__file__).parents[2]
+SOLO = "solo"  # the target that is resolved from the catalog alone
+LOG = "step 1\nRuntimeError: Found no NVIDIA driver on your system.\n"
+# Every verb that ends by itself, and its exit code where nothing is wrong. Not `run`, which becomes
+# another program, nor `docker`, which needs an engine.
+VERBS: dict[str, tuple[tuple[str, ...], int]] = {
+    "targets": (("targets",), 0),
+    "detect": (("detect",), 0),
+    "schema": (("schema",), 0),
+    "sbom": (("sbom", TARGET), 0),
+    "lock --check": (("lock", "--check"), 0),
+    "verify": (("verify", TARGET), 0),
+    "verify --deep": (("verify", TARGET, "--deep"), 0),
+    "report": (("report", TARGET, "-o", "{root}/out.html"), 0),
+    "doctor --target": (("doctor", "--target", TARGET), 0),
+    "doctor --log": (("doctor", "--log", "{root}/program.log"), 1),
+    "smoke --if-driver-changed": (("smoke", TARGET, "--if-driver-changed"), 0),
+    "smoke": (("smoke", TARGET), 0),
+    "build, nothing to do": (("build", TARGET), 0),
+    "rollback": (("rollback", TARGET), 0),
+    "clean": (("clean",), 0),
+    "build": (("build", TARGET), 0),
+    "bundle": (("bundle", TARGET, "-o", "{root}/bundle"), 0),
+    "lock": (("lock", SOLO), 0),
+    "update": (("update", "vendor"), 0),
+}
+
+
+@dataclasses.dataclass
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        return self.out + self.err
+
+    def check(self, what: str, *, json_wanted: bool = False) -> None:
+        """Fail on a traceback, a fault of Provision itself, an unknown code, or broken JSON."""
+        assert "Traceback" not in self.said, f"{what}\n{self.said}"
+        assert "Provision itself failed" not in self.said, f"{what}\n{self.said}"
+        assert "Exception ignored" not in self.said, f"{what}\n{self.said}"
+        assert self.code in {0, 1, 2, 3, 130}, f"{what}: {self.code}\n{self.said}"
+        if self.code in {2, 3}:
+            assert "error" in self.said, f"{what}: nothing said"
+        if json_wanted:
+            assert json.loads(self.out)["schema"] == 1, what
+
+
+@dataclasses.dataclass
+class Scene:
+    """A lab whose state can be put back."""
+
+    lab: Lab
+
+    @property
+    def root(self) -> Path:
+        return self.lab.project.root
+
+    def words(self, verb: str) -> list[str]:
+        return [word.format(root=self.root) for word in VERBS[verb][0]]
+
+    def call(self, *words: str) -> Ended:
+        """Run a command in this process."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = main.main([words[0], "--project", str(self.root), *words[1:]])
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else 2
+        return Ended(int(code), out.getvalue(), err.getvalue())
+
+    def start(self, *words: str, prefix: tuple[str, ...] = (), **options: Any) -> Ended:  # noqa: ANN401
+        """Run a command in a process of its own."""
+        argv = [*prefix, sys.executable, "-I", "-m", "provision", words[0]]
+        done = run([*argv, "--project", self.root, *words[1:]], env=dict(os.environ), **options)
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def works(self) -> bool:
+        """Whether a program runs in the current environment."""
+        return self.lab.says("import alpha, beta; print('works')") == "works"
+
+
+def _add_catalog(lab: Lab) -> None:
+    """Add a target that is resolved from the catalog alone, without a network."""
+    project, beta = lab.project, lab.wheels[1]
+    data = beta.read_bytes()
+    entry = {"filename": beta.name, "url": f"{lab.index.url}/vendor/{beta.name}", "size": len(data),
+             "sha256": hashlib.sha256(data).hexdigest(), "requires_dist": []}  # fmt: skip
+    vendor = project.catalog / "vendor.json"
+    document = json.loads(vendor.read_text(encoding="utf-8")) | {"files": [entry]}
+    vendor.write_text(json.dumps(document), encoding="utf-8")
+    spec = (project.specs / f"{TARGET}.toml").read_text(encoding="utf-8")
+    solo = spec.replace('["alpha"]', '["beta"]')
+    (project.specs / f"{SOLO}.toml").write_text(solo, encoding="utf-8")
+
+
+def _add_toolkit(lab: Lab) -> None:
+    """Add what a bundle takes from a clone, with one tool that the index has."""
+    for name in ("noxfile.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(CLONE / name, lab.project.root)
+    (lab.project.root / "provision").mkdir()
+    tool = lab.wheel("tool")
+    digest = hashlib.sha256(tool.read_bytes()).hexdigest()
+    lab.project.lock("tools").mkdir()
+    for name in LOCKS:
+        line = f"tool==1.0 \\\n    --hash=sha256:{digest}\n"
+        (lab.project.lock("tools") / name).write_text(line, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def open_scene(folder: Path) -> Iterator[Scene]:
+    """Make a scene: generations of alpha 1.0 and 2.0, the second current, a report of each."""
+    with open_lab(folder) as lab, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_INDEX_URL", f"{lab.index.url}/default/")
+        patch.setenv("UV_INTERNAL__TEST_NO_HTTP_RETRY_DELAY", "true")
+        patch.setenv("HOME", str(folder))
+        patch.chdir(folder)
+        scene = Scene(lab)
+        (scene.root / "program.log").write_text(LOG, encoding="utf-8")
+        _add_catalog(lab)
+        _add_toolkit(lab)
+        lab.relock(*lab.wheels)
+        ended = scene.call("lock", SOLO)
+        assert ended.code == 0, ended.said
+        lab.build()
+        assert scene.call("smoke", TARGET).code == 0
+        lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
+        for words in (("build", TARGET), ("smoke", TARGET), ("build", TARGET)):
+            ended = scene.call(*words)
+            assert ended.code == 0, ended.said
+        yield scene
+
+
+def listing(folder: Path, *without: Path) -> dict[str, str]:
+    """Return every path below a folder with its kind, its time and what it holds."""
+    found = {}
+    for base, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if os.path.join(base, name) not in map(str, without)]
+        for name in (*folders, *files):
+            path = os.path.join(base, name)
+            state = os.lstat(path)
+            text = f"{state.st_mode:o} "
+            if os.path.islink(path):
+                text += os.readlink(path)
+            elif name in files:
+                with open(path, "rb") as stream:
+                    text += f"{state.st_mtime_ns} {hashlib.sha256(stream.read()).hexdigest()}"
+            found[path] = text
+    return found
+
+
+class Saved:
+    """A copy of a project, which puts it back; generations keep their inodes and times."""
+
+    def __init__(self, root: Path, name: str = "saved") -> None:
+        self.root, self.copy = root, root.with_name(name)
+        shutil.copytree(root, self.copy, symlinks=True)
+
+    def restore(self) -> None:
+        shutil.rmtree(self.root)
+        shutil.copytree(self.copy, self.root, symlinks=True)
+
+
+def current(scene: Scene) -> str:
+    return (scene.lab.home / CURRENT).resolve().name
+
+
+def python_of(scene: Scene) -> Path:
+    return environment_python(scene.lab.home / CURRENT)

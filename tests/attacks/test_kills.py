@@ -1,0 +1,128 @@
+"""``kill -9`` over all verbs that write: the old environment works on, and the next run ends.
+
+``PROVISION_KILLS`` is how many; ``nox -s attacks`` tries 200. Half of the kills leave the children
+of the command at work, as the kernel does when the memory is used up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.environment.manifest import unfinished_generations
+from tests.attacks.scene import SOLO, Saved, open_scene
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.attacks.scene import Scene
+
+pytestmark = [pytest.mark.machine, pytest.mark.faults]
+KILLS = int(os.environ.get("PROVISION_KILLS", "200"))
+WRITING = {
+    "build": ("build", TARGET),
+    "repair": ("verify", TARGET, "--repair"),
+    "rollback": ("rollback", TARGET),
+    "clean": ("clean",),
+    "smoke": ("smoke", TARGET, "--full"),
+    "report": ("report", TARGET, "-o", "{root}/out.html"),
+    "lock": ("lock", SOLO),
+    "update": ("update", "vendor"),
+    "bundle": ("bundle", TARGET, "-o", "{root}/bundle"),
+}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Saved]]:
+    with open_scene(tmp_path_factory.mktemp("kills")) as made:
+        yield made, Saved(made.root)
+
+
+def prepare(scene: Scene, verb: str) -> None:
+    """Give a verb something to do."""
+    lab = scene.lab
+    if verb == "build":
+        lab.relock(lab.wheel("alpha", "3.0"), lab.wheels[1])
+    elif verb == "repair":
+        (module,) = lab.home.resolve().glob("current/lib/*/site-packages/alpha.py")
+        text = module.read_text(encoding="utf-8")
+        module.unlink()  # or uv's cache would change too
+        module.write_text(f"{text}# edited\n", encoding="utf-8")
+    elif verb == "lock":
+        (lab.project.lock(SOLO) / "requirements.txt").unlink()
+    elif verb == "update":
+        vendor = lab.project.catalog / "vendor.json"
+        document = json.loads(vendor.read_text(encoding="utf-8"))
+        del document["files"][0]["requires_dist"]
+        vendor.write_text(json.dumps(document), encoding="utf-8")
+
+
+def start(words: list[str], root: Path) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-I", "-m", "provision", words[0], "--project", str(root), *words[1:]]
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(argv, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def kill(child: subprocess.Popen[bytes], *, alone: bool) -> None:
+    """Kill a command: it alone, or with all that it started."""
+    for pid in [child.pid] if alone else [child.pid, *_descendants(child.pid)]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    child.wait()
+
+
+def _descendants(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        return [found for child in map(int, children) for found in (child, *_descendants(child))]
+    return []
+
+
+@pytest.mark.attack(
+    "kill -9 at any moment of any verb",
+    promise="the old environment works on, and the next run ends well",
+)
+@pytest.mark.parametrize("verb", WRITING)
+def test_killed(
+    scene: tuple[Scene, Saved], verb: str, record_property: pytest.RecordProperty
+) -> None:
+    here, saved = scene
+    words = [word.format(root=here.root) for word in WRITING[verb]]
+    count, wheels = -(-KILLS // len(WRITING)), list(here.lab.wheels)
+    prepare(here, verb)
+    ready = Saved(here.root, f"saved-{verb}")
+    began = time.monotonic()
+    assert start(words, here.root).wait() == 0
+    whole, ended = time.monotonic() - began, 0
+    for number in range(count):
+        ready.restore()
+        child = start(words, here.root)
+        # From a tenth on: before it, Python has loaded nothing of the toolkit.
+        time.sleep(whole * (0.1 + 0.9 * number / count))
+        ended += child.poll() is not None
+        kill(child, alone=number % 2 == 0)
+        what = f"{verb}, moment {number} of {count}"
+        assert here.works(), what
+        again = here.call(*words)
+        # Where the kill came after the rollback, there is nothing earlier.
+        assert again.code == (2 if verb == "rollback" and "no earlier" in again.said else 0), what
+        assert unfinished_generations(here.lab.home) == [] or verb not in {"build", "clean"}, what
+        assert here.works(), what
+        for check in (("verify", TARGET, "--deep"), ("targets", "--json"), ("lock", "--check")):
+            if verb != "rollback" or check[0] != "verify":  # the lock is the newer generation's
+                found = here.call(*check)
+                assert found.code == 0, f"{what}: {' '.join(check)}\n{found.said}"
+    here.lab.wheels = wheels
+    saved.restore()
+    record_property("seen", f"{count} kills of {verb}, {ended} too late")
+    assert ended < count * 3 / 4  # or the kills came too late to mean anything

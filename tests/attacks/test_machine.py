@@ -1,0 +1,250 @@
+"""Faults of a real machine: no files, memory, disk or semaphores, closed streams, odd files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from multiprocessing import parent_process
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.core import hashing
+from provision.core.project import RECORD
+from provision.lockfile.pip import PIP_LAYER
+from tests.attacks.scene import VERBS, Saved, open_scene
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.attacks.scene import Scene
+
+pytestmark = pytest.mark.machine
+LIGHT = ("targets", "lock --check", "verify --deep", "doctor --target", "build, nothing to do")
+SHARE = hashing._sha256_share
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Saved]]:
+    with open_scene(tmp_path_factory.mktemp("machine")) as scene:
+        yield scene, Saved(scene.root)
+
+
+@pytest.fixture
+def scene(made: tuple[Scene, Saved]) -> Iterator[Scene]:
+    yield made[0]
+    made[1].restore()
+
+
+@pytest.mark.attack(
+    "no file, process, memory or disk is left (ulimit)", promise="an error with a remedy, code 3"
+)
+@pytest.mark.parametrize(
+    "limit", ["-n 8", "-n 12", "-n 18", "-f 0", "-f 1", "-v 60000", "-v 120000", "-s 256"]
+)
+@pytest.mark.parametrize("verb", [*LIGHT, "smoke", "rollback", "bundle"])
+def test_limits_of_the_shell(scene: Scene, verb: str, limit: str) -> None:
+    prefix = ("sh", "-c", f'ulimit {limit}; exec "$@"', "sh")
+    ended = scene.start(*scene.words(verb), prefix=prefix, timeout=60)
+    # With too little memory for Python itself, there is nothing of the toolkit that could say so.
+    if not (limit.startswith("-v") and re.search("import|Fatal Python|MemoryError", ended.said)):
+        ended.check(f"{verb} under {limit}")
+    assert scene.works()
+    assert scene.call(*scene.words(verb)).code in {VERBS[verb][1], 2}
+
+
+def mounted(command: str) -> tuple[str, ...]:
+    """Return what runs a program after a mount of its own."""
+    prefix = ("unshare", "--mount", "--map-root-user", "sh", "-c", f'{command} && exec "$@"', "sh")
+    if subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode:
+        reason = "this machine lets nobody mount"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    return prefix
+
+
+@pytest.mark.attack("a read-only project", promise="what writes says so, what reads works")
+@pytest.mark.parametrize("verb", VERBS)
+def test_read_only(scene: Scene, verb: str) -> None:
+    root = scene.root
+    prefix = mounted(f"mount --bind {root} {root} && mount -o remount,bind,ro {root}")
+    ended = scene.start(*scene.words(verb), prefix=prefix)
+    ended.check(verb)
+    assert ended.code in {VERBS[verb][1], 3} or "Read-only" in ended.said
+    assert scene.works()
+
+
+@pytest.mark.attack("no semaphores: /dev/shm is read-only", promise="hashed in one process")
+def test_without_semaphores(scene: Scene) -> None:
+    big = scene.lab.wheel("alpha", "4.0", text=f"noise = '{os.urandom(9_000_000).hex()}'\n")
+    scene.lab.relock(big, scene.lab.wheels[1])
+    assert scene.call("build", TARGET).code == 0
+    prefix = mounted("mount -o remount,ro /dev/shm || mount -t tmpfs -o ro tmpfs /dev/shm")
+    ended = scene.start("verify", TARGET, "--deep", prefix=prefix)
+    assert (ended.code, "Traceback" in ended.said) == (0, False), ended.said
+    scene.lab.relock(scene.lab.wheel("alpha", "2.0"), scene.lab.wheels[1])
+
+
+def dying_share(folder: str, names: list[str]) -> dict[str, str]:
+    if parent_process() is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return SHARE(folder, names)
+
+
+@pytest.mark.attack("a worker that hashes is killed", promise="hashed in one process")
+def test_a_killed_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(100):
+        (tmp_path / f"{number}").write_bytes(b"x" * number)
+    sizes = {str(number): number for number in range(100)}
+    expected = hashing.sha256_below(tmp_path, sizes)
+    monkeypatch.setattr(hashing, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(hashing, "_sha256_share", dying_share)
+    assert hashing.sha256_below(tmp_path, sizes) == expected
+
+
+@pytest.mark.attack("no process can be started for hashing", promise="hashed in one process")
+@pytest.mark.parametrize("after", [0, 1])
+def test_no_second_process(tmp_path: Path, after: int) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    code = f"""
+import os
+from pathlib import Path
+from provision.core import hashing
+real, forks = os.fork, []
+def fork():
+    forks.append(1)
+    if len(forks) > {after}:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return real()
+os.fork = fork
+os.cpu_count = lambda: 4
+hashing._WORTH_PROCESSES = 0
+import multiprocessing
+multiprocessing.set_start_method("fork")
+print(len(hashing.sha256_below(Path({str(tmp_path)!r}), {{"a": 1}})), len(forks) > {after})
+"""
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "1 True\n", done.stderr
+
+
+@pytest.mark.attack("the current folder is removed", promise="an error or the result, no traceback")
+def test_no_current_folder(scene: Scene, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    shell = ("sh", "-c", f'mkdir {gone} && cd {gone} && rmdir {gone} && exec "$@"', "sh")
+    for verb in ("targets", "verify", "schema"):
+        scene.start(*scene.words(verb), prefix=shell).check(verb)
+    argv = [*shell, sys.executable, "-I", "-m", "provision", "targets"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode in {0, 2, 3}, "Traceback" in done.stderr) == (True, False), done.stderr
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(path.parent)  # the address of a socket has at most 107 characters
+        made.bind(path.name)
+
+
+ODD = {
+    "a link to nothing": lambda path: path.symlink_to("nowhere"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to a folder": lambda path: path.symlink_to(".."),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a pipe": os.mkfifo,
+    "a socket": _socket,
+    "a folder": lambda path: path.mkdir(),
+    "garbage": lambda path: path.write_bytes(os.urandom(5000)),
+    "nothing": lambda path: path.write_bytes(b""),
+}
+
+
+@pytest.mark.attack(
+    "a pipe, device, socket or link in place of an installed file", promise="a finding, no hang"
+)
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("place", ["alpha.py", "stray.py", "alpha-2.0.dist-info/METADATA"])
+def test_odd_installed_files(
+    scene: Scene, kind: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scene.root)
+    (site,) = scene.lab.home.glob("current/lib/*/site-packages")
+    (site / place).unlink(missing_ok=True)
+    ODD[kind](site / place)
+    if (site / "stray.py").is_dir() and not (site / "stray.py").is_symlink():
+        (site / "stray.py" / "module.py").write_text("", encoding="utf-8")
+    for words in (("verify", TARGET), ("verify", TARGET, "--deep")):
+        ended = scene.start(*words, timeout=60)
+        ended.check(f"{kind} as {place}")
+        assert ended.code == 1, ended.said
+        assert place.partition("/")[0] in ended.said or "alpha" in ended.said
+    for words in (("doctor", "--target", TARGET), ("build", TARGET, "--offline")):
+        scene.start(*words, timeout=60).check(f"{kind} as {place}")
+
+
+@pytest.mark.attack(
+    "a pipe, device, socket or link in place of a file of the project", promise="an error, no hang"
+)
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("place", ["spec", "lock", "catalog", "devices", "record", "report"])
+def test_odd_project_files(
+    scene: Scene, kind: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scene.root)
+    project = scene.lab.project
+    path = {
+        "spec": project.specs / f"{TARGET}.toml",
+        "lock": project.lock(TARGET) / PIP_LAYER,
+        "catalog": project.catalog / "vendor.json",
+        "devices": project.catalog / "devices.toml",
+        "record": (scene.lab.home / "current").resolve() / RECORD,
+        "report": max((scene.lab.home / "reports").iterdir()),
+    }[place]
+    path.unlink()
+    ODD[kind](path)
+    for verb in ("targets", "lock --check", "verify", "doctor --target", "report",
+                 "smoke --if-driver-changed", "build, nothing to do"):  # fmt: skip
+        scene.start(*scene.words(verb), timeout=60).check(f"{kind} as {place}: {verb}")
+
+
+@pytest.mark.attack("a check measures NaN or infinity", promise="left out of plots and comparisons")
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e308, 5e-324])
+def test_numbers_that_are_none(scene: Scene, value: float) -> None:
+    for path in sorted((scene.lab.home / "reports").iterdir()):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        numbers = {"error": {"value": value, "unit": "1", "limit": value, "rounds": [1.0, value]},
+                   "rate": {"value": value, "unit": "image/s"}}  # fmt: skip
+        document["checks"][0]["numbers"] = numbers
+        path.write_text(json.dumps(document), encoding="utf-8")
+    for verb in ("report", "smoke", "smoke --if-driver-changed", "targets"):
+        ended = scene.call(*scene.words(verb))
+        ended.check(f"{verb}: {value}")
+        assert ended.code == 0, ended.said
+
+
+@pytest.mark.attack("a log that never ends", promise="given up with words")
+@pytest.mark.parametrize("source", ["/dev/zero", "-"])
+def test_endless_logs(scene: Scene, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "yes 'RuntimeError: some line' |" if source == "-" else ""
+    shell = ("bash", "-c", f'{command} "$@"', "bash")
+    ended = scene.start("doctor", "--log", source, prefix=shell, timeout=120)
+    assert ended.code == 2
+    assert "which is the limit" in ended.said
+
+
+@pytest.mark.attack("a log of 200 MB", promise="read in bounded memory")
+def test_a_large_log(scene: Scene, tmp_path: Path) -> None:
+    log = tmp_path / "large.log"
+    with log.open("wb") as stream:
+        for number in range(200):
+            stream.write(f"step {number} {os.urandom(20).hex()}\n".encode() * 18_000)
+        stream.write(b"RuntimeError: Found no NVIDIA driver on your system.\n")
+    assert log.stat().st_size > 150_000_000
+    shell = ("sh", "-c", 'ulimit -v 900000; exec "$@"', "sh")
+    ended = scene.start("doctor", "--log", str(log), prefix=shell, timeout=120)
+    assert (ended.code, "driver-missing" in ended.said) == (1, True), ended.said

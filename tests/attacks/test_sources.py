@@ -1,0 +1,285 @@
+"""Hostile indexes, mirrors, servers and wheelhouses: bounded, said with words, never trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import http.server
+import json
+import re
+import threading
+import zipfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.artifacts.parallel_fetch import WantedFile, fetch_all
+from provision.catalog.simple_index import embedded_metadata
+from provision.core import limits, network
+from provision.core.errors import ToolError
+from provision.lockfile.pip import PIP_LAYER
+from tests.attacks.scene import Saved, open_scene
+from tests.lab import Silent
+from tests.small import TARGET, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.attacks.scene import Scene
+
+pytestmark = pytest.mark.machine
+HTML = {"Content-Type": "text/html"}
+JSON = {"Content-Type": "application/vnd.pypi.simple.v1+json"}
+ANSWER = dict[str, str]
+
+
+@dataclass
+class Hostile:
+    """A server whose answers are chosen by a test: path -> headers and pieces of the body."""
+
+    answers: dict[str, tuple[int, ANSWER, Callable[[], Iterator[bytes]]]] = field(
+        default_factory=dict
+    )
+    url: str = ""
+    sent: int = 0
+
+    def answer(self, path: str, body: bytes | Callable[[], Iterator[bytes]], status: int = 200,
+               **headers: str) -> None:  # fmt: skip
+        pieces = body if callable(body) else lambda: iter([body])
+        named = {key.replace("_", "-"): value for key, value in headers.items()}
+        self.answers[path] = (status, named, pieces)
+
+
+@pytest.fixture
+def hostile() -> Iterator[Hostile]:
+    made = Hostile()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_GET(self) -> None:
+            status, headers, pieces = made.answers.get(self.path, (404, {}, lambda: iter([])))
+            with contextlib.suppress(OSError):
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                for piece in pieces() if self.command == "GET" else ():
+                    self.wfile.write(piece)
+                    made.sent += len(piece)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    made.url = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield made
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, Saved]]:
+    with open_scene(tmp_path_factory.mktemp("sources")) as scene:
+        yield scene, Saved(scene.root)
+
+
+@pytest.fixture
+def scene(made: tuple[Scene, Saved]) -> Iterator[Scene]:
+    yield made[0]
+    made[1].restore()
+
+
+def endless() -> Iterator[bytes]:
+    while True:
+        yield b"<a href='x'>x</a>" * 4096
+
+
+def links(count: int) -> bytes:
+    return b"".join(b'<a href="/f/beta-%d.0-py3-none-any.whl">beta</a>\n' % n for n in range(count))
+
+
+def deep(opening: bytes) -> bytes:
+    return opening * 200_000
+
+
+PAGES: dict[str, tuple[bytes | Callable[[], Iterator[bytes]], ANSWER]] = {
+    "300,000 links": (links(300_000), HTML),
+    "a page without an end": (endless, HTML),
+    "no JSON": (b"{", JSON),
+    "deep JSON": (deep(b"["), JSON),
+    "deep objects": (deep(b'{"a":'), JSON),
+    "other JSON": (b"[1, 2]", JSON),
+    "wrong types": (b'{"meta": {"api-version": 7}, "name": 3, "files": {"x": [null]}}', JSON),
+    "another version": (b'{"meta": {"api-version": "9.0"}, "name": "beta", "files": []}', JSON),
+    "a wrong length": (b"short", HTML | {"Content-Length": "x"}),
+    "a negative length": (b"short", HTML | {"Content-Length": "-5"}),
+    "a length that lies": (b"short", HTML | {"Content-Length": "500000"}),
+    "no text": (bytes(range(256)) * 40, HTML),
+    "a wrong encoding": (b"<a>", {"Content-Type": "text/html; charset=nope"}),
+    "no gzip": (b"plain", HTML | {"Content-Encoding": "gzip"}),
+    "broken markup": (b"<![x[<!DOCTYPE <!-- <a href='\xff" * 50, HTML),
+    "deep markup": (deep(b"<b>")[:300_000], HTML),
+    "a redirect to a file": (b"", HTML | {"Location": "file:///etc/passwd"}),
+    "a redirect to itself": (b"", HTML | {"Location": "/beta/"}),
+}  # fmt: skip
+BOMB = gzip.compress(b"<a>" * 30_000_000, 9)
+PAGES["a page that unpacks to 2 GB"] = (BOMB * 22, HTML | {"Content-Encoding": "gzip"})
+
+
+@pytest.mark.attack("an index answers with garbage, without an end, or packed", promise="an error")
+@pytest.mark.parametrize("page", PAGES)
+def test_a_hostile_index(scene: Scene, hostile: Hostile, page: str) -> None:
+    body, headers = PAGES[page]
+    status = 302 if "Location" in headers else 200
+    named = {key.replace("-", "_"): value for key, value in headers.items()}
+    hostile.answer("/vendor/beta/", body, status, **named)
+    catalog = scene.lab.project.catalog / "vendor.json"
+    document = json.loads(catalog.read_text(encoding="utf-8")) | {"url": f"{hostile.url}/vendor/"}
+    catalog.write_text(json.dumps(document), encoding="utf-8")
+    before = catalog.read_bytes()
+    shell = ("sh", "-c", 'ulimit -v 1500000; exec "$@"', "sh")
+    ended = scene.start("update", "vendor", prefix=shell, timeout=120)
+    ended.check(page)
+    assert ended.code in {0, 1, 3}, ended.said
+    assert catalog.read_bytes() == before
+    assert hostile.sent < 3 * limits.PAGE + 50_000_000
+
+
+def wanted(content: bytes, url: str, *, size: int | None) -> WantedFile:
+    return WantedFile(
+        "a-1.0-py3-none-any.whl", hashlib.sha256(content).hexdigest(), size, url, None
+    )
+
+
+@pytest.mark.attack(
+    "a server sends more than the lock says, or states a wrong length",
+    promise="it is cut off there, and nothing stays",
+)
+@pytest.mark.parametrize("length", [None, "100", "x", "-1", "9" * 4000])
+def test_a_download_without_an_end(hostile: Hostile, tmp_path: Path, length: str | None) -> None:
+    headers = {} if length is None else {"Content_Length": length}
+    hostile.answer("/a", endless, **headers)
+    item = wanted(b"x" * 1000, f"{hostile.url}/a", size=1000)
+    (missing,) = fetch_all([item], tmp_path / "out", (), Silent())
+    assert missing.why
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= 1000
+    assert hostile.sent < 50_000_000
+
+
+@pytest.mark.attack("another file than the locked one is served", promise="it is not kept")
+def test_another_file(hostile: Hostile, tmp_path: Path) -> None:
+    hostile.answer("/a", b"y" * 1000)
+    item = wanted(b"x" * 1000, f"{hostile.url}/a", size=1000)
+    (missing,) = fetch_all([item], tmp_path / "out", (), Silent())
+    assert "another file" in missing.why
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.attack("a server states an absurd size", promise="it is not believed")
+@pytest.mark.parametrize("length", ["-5", "x", "²", "9" * 5000, "1e9"])
+def test_absurd_sizes(hostile: Hostile, length: str) -> None:
+    hostile.answer("/a.whl", b"", Content_Length=length.encode("utf-8").decode("latin-1"))
+    with pytest.raises(ToolError, match="no size known"):
+        network.content_lengths([f"{hostile.url}/a.whl"])
+
+
+def bomb(path: Path, like: Path) -> None:
+    """Write a wheel of the same name, version and size that unpacks to 300 MB of zeros."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        with zipfile.ZipFile(like) as real:
+            for member in real.infolist():
+                archive.writestr(member, real.read(member))
+        with archive.open("beta_data.bin", "w") as stream:
+            for _ in range(300):
+                stream.write(b"\0" * 1_000_000)
+
+
+@pytest.mark.attack(
+    "a wheelhouse holds a bomb under a locked name", promise="hashed first, never unpacked"
+)
+@pytest.mark.parametrize("size", ["kept", "unknown", "other"])
+def test_a_bomb_in_a_wheelhouse(scene: Scene, tmp_path: Path, size: str) -> None:
+    house = tmp_path / "house"
+    house.mkdir()
+    alpha, beta = scene.lab.wheels
+    (house / alpha.name).write_bytes(alpha.read_bytes())
+    bomb(house / beta.name, beta)
+    fresh = scene.lab.wheel("alpha", "6.0")
+    scene.lab.relock(fresh, beta)
+    (house / fresh.name).write_bytes(fresh.read_bytes())
+    lock = scene.lab.project.lock(TARGET) / PIP_LAYER
+    if size != "other":
+        shown = str((house / beta.name).stat().st_size)
+        text = lock.read_text(encoding="utf-8")
+        old = f"# size: {beta.stat().st_size}\n"
+        lock.write_text(text.replace(old, f"# size: {shown}\n" if size == "kept" else "# via: x\n"),
+                        encoding="utf-8")  # fmt: skip
+    seen = []
+    cache = scene.root.parent / "cache"
+    ended = scene.start("build", TARGET, "--wheelhouse", str(house), "--no-smoke")
+    ended.check(size)
+    seen = list(cache.rglob("beta_data.bin"))
+    assert not seen
+    scene.lab.relock(alpha, beta)
+
+
+@pytest.mark.attack("a wheel's METADATA unpacks without an end", promise="refused at its limit")
+def test_metadata_that_unpacks_to_a_gigabyte(tmp_path: Path) -> None:
+    path = tmp_path / "a-1.0-py3-none-any.whl"
+    member = "a-1.0.dist-info/METADATA"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, b"Name: a\n" * 10_000_000)
+    with pytest.raises(ToolError, match="is not a wheel") as caught:
+        embedded_metadata(path)
+    assert "limit" in caught.value.evidence
+    # And one whose table of contents states a small size.
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"PK\x01\x02")
+    data[at + 24 : at + 28] = (100).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(ToolError, match="is not a wheel"):
+        embedded_metadata(path)
+
+
+@pytest.mark.attack("files of 20 MB in place of a lock, spec, catalog, report", promise="refused")
+@pytest.mark.parametrize("place", ["spec", "lock", "catalog", "report"])
+def test_files_that_are_too_large(scene: Scene, place: str) -> None:
+    project = scene.lab.project
+    path = {
+        "spec": project.specs / f"{TARGET}.toml",
+        "lock": project.lock(TARGET) / PIP_LAYER,
+        "catalog": project.catalog / "vendor.json",
+        "report": max((scene.lab.home / "reports").iterdir()),
+    }[place]
+    with path.open("ab") as stream:
+        stream.write(b"# " + b"x" * 20_000_000 + b"\n")
+    words = scene.words("report") if place == "report" else ["verify", TARGET]
+    words = ["lock", "--check"] if place == "catalog" else words
+    ended = scene.call(*words)
+    ended.check(place)
+    assert ended.code in {1, 2, 3}, ended.said
+    assert re.search("limit|unreadable|cannot read|no usable", ended.said)
+
+
+@pytest.mark.attack("a wheel writes outside of the environment", promise="it is not installed")
+@pytest.mark.parametrize(
+    "member",
+    ["../../../../../escaped.py", "{root}/escaped.py", "alpha/../../../../../../escaped.py"],
+)
+def test_attack_wheel_members(scene: Scene, member: str) -> None:
+    alpha, beta = scene.lab.wheels
+    files = {"alpha.py": "version = '7.0'\n", member.format(root=scene.root): "bad = 1\n"}
+    evil = make_wheel(scene.lab.index.root / "default", "alpha", "7.0", files)
+    scene.lab.relock(evil, beta)
+    ended = scene.start("build", TARGET)
+    ended.check(member)
+    assert not list(scene.root.parent.rglob("escaped.py"))
+    assert scene.lab.says("import alpha; print(alpha.version)") in {"2.0", "7.0"}
+    scene.lab.relock(alpha, beta)
