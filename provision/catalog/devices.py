@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from provision.core.errors import SpecError
+from provision.core.project import fact
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,8 +103,8 @@ def read_devices(catalog: Path) -> Devices:
         SpecError: A file is missing or not valid.
     """
     try:
-        devices = tomllib.loads((catalog / "devices.toml").read_text(encoding="utf-8"))
-        drivers = tomllib.loads((catalog / "drivers.toml").read_text(encoding="utf-8"))
+        devices = tomllib.loads(fact(catalog, "devices.toml").read_text(encoding="utf-8"))
+        drivers = tomllib.loads(fact(catalog, "drivers.toml").read_text(encoding="utf-8"))
         return Devices(
             intel=_intel(devices["intel"]),
             chips=tuple(_chip(*row) for row in devices["nvidia"]["chips"]),

@@ -110,8 +110,11 @@ class Resolver:
         Returns:
             The spec with pins in their place, the wheels of each index, and the built ones by name.
         """
-        for line in read_requirement_files(self._root, target.pip.files).ignored:
+        files = read_requirement_files(self._root, target.pip.files)
+        for line in files.ignored:
             self.progress.note(f"{line}: ignored, as [pip.index] of the spec decides that")
+        if unused := [x for x in files.requirements if x not in target.pip.requirements]:
+            self.progress.note(f"{target.name} decides itself on: {'; '.join(unused)}")
         folders = [local_folder(text, self._root).as_uri() for text in target.pip.local]
         extras = [text[text.find("[") :] if "[" in text else "" for text in target.pip.local]
         # As editable ones, whose metadata uv may build although only wheels are allowed.
