@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.core.errors import Exit, ProvisionError
+from provision.core.errors import Exit, ProvisionError, UsageError
 from provision.core.program import program_name
-from provision.core.project import find_project
+from provision.core.project import Project, find_project
 from provision.ui.console import Console, print_json
 
 if TYPE_CHECKING:
@@ -44,7 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: argparse.Namespace) -> int:
     console = Console(program_name())
-    project = find_project(arguments.project or Path.cwd())
+    start = (arguments.project or Path.cwd()).absolute()
+    try:
+        project = find_project(start)
+    except UsageError:
+        if not arguments.anywhere:
+            raise
+        project = Project(start)  # what it has not is shipped
     outcome = arguments.handle(arguments, project, console)
     # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):
@@ -88,7 +94,8 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
         verb = added.add_parser(name, parents=[common], help=summary, description=summary)
-        verb.set_defaults(handle=module.handle)
+        anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
+        verb.set_defaults(handle=module.handle, anywhere=anywhere)
         module.add_arguments(verb)
     return top
 
