@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -69,8 +71,14 @@ class Fitter:
         every = {**lines, **others}
         for text in sorted(every, key=lambda text: _name(text) != "torch"):
             asked = Requirement(text)
-            if asked.marker is None or asked.marker.evaluate(self._environment()):
+            if self._applies(asked):
                 self._fit(asked, f"{every[text]}: {text}", in_file=text in lines)
+
+    def _applies(self, asked: Requirement) -> bool:
+        try:
+            return asked.marker is None or asked.marker.evaluate(self._environment())
+        except ValueError:  # a marker that compares what cannot be; the resolver says so
+            return True
 
     def _environment(self) -> dict[str, str]:
         python, windows = self.target.python, self.target.platform == "win-64"
@@ -106,11 +114,13 @@ class Fitter:
         self.drop += [name] if in_file else []
 
     def _choose_torch(self, asked: Requirement, place: str) -> None:
-        if asked.specifier.contains(Version(self._torch).public, prereleases=True):
+        # 2.8.0+cu128 of the repository is 2.8.0+xpu here.
+        wanted = SpecifierSet(re.sub(r"\+[\w.]+", "", str(asked.specifier)))
+        if wanted.contains(Version(self._torch).public, prereleases=True):
             return
         index = self.target.pip.index_of("torch")
         offered = {Version(wheel.version) for wheel in self._wheels(index, "torch")}
-        if fitting := {v for v in offered if asked.specifier.contains(v.public)}:
+        if fitting := {v for v in offered if wanted.contains(v.public)}:
             self._torch = str(max(fitting))
             self.requirements.append(f"torch=={self._torch}")
         self.done.append(f"{place}: torch=={self._torch} instead")

@@ -111,6 +111,12 @@ def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
     assert "torch>=2" not in pip(tmp_path).requirements
 
 
+def test_another_accelerator_s_build_stands_for_its_release(tmp_path: Path) -> None:
+    write(tmp_path, "requirements.txt", "torch==2.8.0+cu128\n")
+    init(tmp_path, "arc-linux")
+    assert "torch==2.8.0+xpu" in pip(tmp_path, "arc-linux").requirements
+
+
 def test_what_has_no_place_is_listed_with_file_and_line(repository: Path) -> None:
     write(repository, "requirements-dev.txt", "pytest\n")
     left = init(repository).left
@@ -194,6 +200,7 @@ def test_a_conda_environment(tmp_path: Path) -> None:
     [
         ("pyproject.toml", "[project"),
         ("pyproject.toml", "project = 3"),
+        ("pyproject.toml", "[tool.poetry]\nname = 'x'"),
         ("pyproject.toml", "[project]\ndependencies = [3]"),
         ("pyproject.toml", "[project]\ndependencies = ['a b']"),
         ("pyproject.toml", "tool.uv.sources = 3\nproject.dependencies = ['a']"),
