@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
-import venv
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -20,69 +21,192 @@ TOOLS = HERE / ".tools"
 LOCKS = HERE / "lockfiles" / "tools"
 BIN = TOOLS / ("Scripts" if os.name == "nt" else "bin")
 EXE = ".exe" if os.name == "nt" else ""
+STAMP = "complete.stamp"
+OLD = HERE / ".tools-old"  # the tools that are being replaced
+AGAIN = 75  # exit code of nox: the tools for development have to be added, from outside of them
+# The settings of pip that decide what can be reached; any other (target, user, dry-run …) would
+# break the set-up or change it. With each the variable that uv has for it, as it reads no pip
+# configuration (https://docs.astral.sh/uv/pip/compatibility/); for no-index it has only an option.
+NETWORK = {"index-url": "UV_DEFAULT_INDEX", "find-links": "UV_FIND_LINKS",
+           "no-index": "", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY",
+           "trusted-host": "UV_INSECURE_HOST", "client-cert": "SSL_CLIENT_CERT",
+           "timeout": "UV_HTTP_TIMEOUT", "default-timeout": "UV_HTTP_TIMEOUT"}  # fmt: skip
+OWN = ("NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS")
+
+# They are the caller's Python's, and would reach every program that a session starts.
+for variable in [name for name in os.environ if name.upper().startswith("PYTHON")]:
+    del os.environ[variable]
 
 
 def ensure_tools(*, dev: bool = False) -> None:
     """Install the locked tools into ``.tools``, unless they are there already.
 
+    They are made under another name and renamed, so ``.tools`` is complete or absent. One process
+    at a time makes them; what a killed one has left is removed by the next.
+
     Args:
         dev: Also those of tests and lint, which takes longer.
+
+    Raises:
+        SystemExit: They cannot be installed (3), or not by a program that runs in them (75).
     """
     wanted = LOCKS / ("dev.txt" if dev else "requirements.txt")
-    stamp = TOOLS / "provision.stamp"
-    # dev.txt contains all of requirements.txt, so with it both requests are met.
-    enough = [LOCKS / "dev.txt", wanted]
-    accepted = [hashlib.sha256(lock.read_bytes()).hexdigest() for lock in enough]
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") in accepted:
+    if is_ready(wanted):
         return
-    sys.stderr.write(f"setting up the tools in {TOOLS.name} from {wanted.relative_to(HERE)} …\n")
-    # Removed first and written last, so that a set-up that was cut short is done again.
-    stamp.unlink(missing_ok=True)
-    if not (BIN / f"python{EXE}").exists():
-        venv.create(TOOLS, with_pip=True)
-    python, uv = str(BIN / f"python{EXE}"), str(BIN / f"uv{EXE}")
-    # pip installs uv alone: it is the only installer that a fresh Python has.
-    pip = [python, "-I", "-m", "pip"]
-    subprocess.run([*pip, "install", "-qq", "--disable-pip-version-check", "--no-deps",
-                    "--require-hashes", "-r", str(LOCKS / "uv.txt")], check=True)  # fmt: skip
-    # uv does the rest in a tenth of pip's time, by the user's own settings for pip.
-    install = [uv, "pip", "install", "--quiet", "--no-config", "--no-deps", "--compile-bytecode",
-               "--python", python]  # fmt: skip
-    settings = os.environ | uv_settings(pip)
-    subprocess.run([*install, "--require-hashes", "-r", str(wanted)], env=settings, check=True)
+    if Path(sys.prefix).resolve() == TOOLS:
+        sys.stderr.write("the tools for development are absent; `python3 noxfile.py` adds them\n")
+        raise SystemExit(AGAIN)
+    sys.path.insert(0, str(HERE))  # these modules need nothing but Python
+    from provision.core.errors import ProvisionError  # noqa: PLC0415
+    from provision.core.locking import folder_lock  # noqa: PLC0415
+
+    def waiting() -> None:
+        sys.stderr.write(f"another process is setting up {TOOLS.name}; waiting for it …\n")
+
+    try:
+        with folder_lock(HERE / ".cache" / "tools", waiting) as lock:
+            if not is_ready(wanted):
+                source = wanted.relative_to(HERE)
+                sys.stderr.write(f"setting up the tools in {TOOLS.name} from {source} …\n")
+                replace_tools(wanted, lock)
+    except (ProvisionError, OSError) as error:
+        sys.stderr.write(f"error: could not set up {TOOLS}\n")
+        parts = vars(error) if isinstance(error, ProvisionError) else {"evidence": str(error)}
+        for name, text in parts.items():
+            sys.stderr.write(f"  {name + ':':<10}{text}\n" if text else "")
+        raise SystemExit(3) from None
+
+
+def is_ready(wanted: Path) -> bool:
+    """Whether the tools of a lock are installed."""
+    # dev.txt contains all of requirements.txt, so with it both requests are met.
+    accepted = [digest(lock) for lock in (LOCKS / "dev.txt", wanted)]
+    stamp = TOOLS / STAMP
+    # An upgrade of the system can remove the Python that the environment was made from.
+    found = stamp.read_text(encoding="utf-8") if stamp.is_file() else ""
+    return found in accepted and (BIN / f"python{EXE}").exists()
+
+
+def digest(lock: Path) -> str:
+    """Return the SHA-256 of a lock."""
+    return hashlib.sha256(lock.read_bytes()).hexdigest()
+
+
+def replace_tools(wanted: Path, lock: int) -> None:
+    """Make the tools of a lock in a new folder, then put that in the place of ``.tools``.
+
+    Args:
+        wanted: The lock.
+        lock: File descriptor of the lock that is held. The programs that are started inherit it,
+            so that they end before another process begins, even if this one is killed.
+    """
+    if OLD.exists() and not TOOLS.exists():  # killed between the two renames
+        OLD.rename(TOOLS)
+    for left in (OLD, *HERE.glob(".tools-new-*")):
+        shutil.rmtree(left, ignore_errors=True)
+    # Not this folder itself, which is its owner's alone, but one inside.
+    with tempfile.TemporaryDirectory(prefix=".tools-new-", dir=HERE) as scratch:
+        made = Path(scratch, "tools")
+        make_tools(made, wanted, lock)
+        if TOOLS.exists():
+            TOOLS.rename(OLD)
+        made.rename(TOOLS)
+    shutil.rmtree(OLD, ignore_errors=True)
+
+
+def make_tools(made: Path, wanted: Path, lock: int) -> None:
+    """Make an environment with the tools of a lock, which works in any place."""
+    from provision.core.process import run  # noqa: PLC0415
+
+    pip, uv = settings()
+    remedy = "check the network; Debian and Ubuntu also need the package python3-venv"
+
+    def call(*argv: str | Path, env: dict[str, str] | None = None) -> None:
+        run(argv, env=uv if env is None else env, pass_fds=(lock,)).require(
+            f"could not set up {TOOLS.name}", remedy=remedy
+        )
+
+    program = BIN / f"uv{EXE}"
+    if not (TOOLS / STAMP).is_file() or not has_uv(program):
+        # pip installs uv alone: it is the only installer that a fresh Python has. uv does the rest
+        # in a tenth of pip's time.
+        seed = made.with_name("seed")
+        call(sys.executable, "-I", "-m", "venv", seed, env=pip)
+        python = seed / BIN.name / f"python{EXE}"
+        call(python, "-I", "-m", "pip", "install", "-qq", "--disable-pip-version-check",
+             "--no-deps", "--require-hashes", "-r", LOCKS / "uv.txt", env=pip)  # fmt: skip
+        program = seed / BIN.name / f"uv{EXE}"
+    call(program, "venv", "--quiet", "--no-config", "--no-project", "--relocatable",
+         "--python", sys.executable, made)  # fmt: skip
+    python = made / BIN.name / f"python{EXE}"
+    install = (program, "pip", "install", "--quiet", "--no-config", "--no-deps",
+               "--compile-bytecode", "--python", python)  # fmt: skip
+    local = ["--no-index"] if pip.get("PIP_NO_INDEX", "0").lower() in {"1", "true", "on"} else []
+    call(*install, *local, "--require-hashes", "-r", wanted)
     # The backend that pyproject.toml names is one of the tools, so this needs no network.
-    subprocess.run([*install, "--offline", "--no-build-isolation", "-e", str(HERE)], check=True)
+    call(*install, "--offline", "--no-build-isolation", "-e", HERE)
     # The absolute path that hatchling wrote is UTF-8, which Python 3.11 and 3.12 read in the
     # encoding of the locale; a relative one is the same in both, whatever letters lead here.
-    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(TOOLS)}))
-    (site / "_provision.pth").write_text(os.path.relpath(HERE, site) + "\n", encoding="utf-8")
-    stamp.write_text(hashlib.sha256(wanted.read_bytes()).hexdigest(), encoding="utf-8")
+    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(made)}))
+    above = os.path.relpath(HERE, TOOLS / site.relative_to(made))
+    (site / "_provision.pth").write_text(f"{above}\n", encoding="utf-8")
+    isolate(made / BIN.name)
+    (made / STAMP).write_text(digest(wanted), encoding="utf-8")
 
 
-def uv_settings(pip: list[str]) -> dict[str, str]:
-    """Return pip's network settings under the names that uv reads."""
-    # uv reads no pip configuration (https://docs.astral.sh/uv/pip/compatibility/).
-    names = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY"}
-    listed = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=True)
-    pairs = (line.partition("=") for line in listed.stdout.splitlines())
-    found = {key.rpartition(".")[2]: value.strip("'") for key, _, value in pairs}
-    return {names[key]: value for key, value in found.items() if key in names}
+def has_uv(program: Path) -> bool:
+    """Whether a uv is the locked one, so that no other has to be fetched."""
+    from provision.core.process import run  # noqa: PLC0415
+
+    locked = re.search(r"^uv==(\S+)", (LOCKS / "uv.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    words = run([program, "--version"]).stdout.split() if program.is_file() else []
+    return locked is not None and words[1:2] == [locked[1]]
+
+
+def isolate(programs: Path) -> None:
+    """Let the scripts of a folder start Python isolated: ``PYTHON*`` is for other programs.
+
+    Not those of Windows, whose launchers give Python no option; ``provision.cli.isolated`` helps
+    there.
+    """
+    for script in programs.iterdir():
+        text = script.read_bytes() if script.is_file() and os.name == "posix" else b""
+        if text.startswith(b"#!/bin/sh\n'''exec'"):  # as uv writes it
+            script.write_bytes(text.replace(b'"$0" "$@"', b'-I "$0" "$@"', 1))
+
+
+def settings() -> tuple[dict[str, str], dict[str, str]]:
+    """Return the environments of pip and uv: the user's settings for networks, and no others.
+
+    Raises:
+        ProvisionError: A configuration file of pip cannot be read.
+    """
+    from provision.artifacts.pip_config import pip_settings  # noqa: PLC0415
+    from provision.core.process import clean_environment  # noqa: PLC0415
+
+    own = {name: os.environ[name] for name in OWN if name in os.environ}
+    found = {key: value for key, value in pip_settings(os.environ).items() if key in NETWORK}
+    pip = {f"PIP_{key.replace('-', '_').upper()}": value for key, value in found.items()}
+    uv = {NETWORK[key]: value for key, value in found.items() if NETWORK[key]}
+    if links := uv.get("UV_FIND_LINKS"):
+        uv["UV_FIND_LINKS"] = ",".join(links.split())
+    # The file of pip would bring its other settings.
+    pip |= {"PIP_CONFIG_FILE": os.devnull}
+    return clean_environment(extra=own | pip), clean_environment(extra=own | uv)
 
 
 def main() -> int:
     """Run nox from ``.tools`` with this command's arguments."""
+    argv = [str(BIN / f"python{EXE}"), "-I", "-m", "nox", "-f", str(Path(__file__)), *sys.argv[1:]]
     try:
         ensure_tools()
-    except (subprocess.CalledProcessError, OSError) as error:
-        remedy = "check the network; Debian and Ubuntu also need the package python3-venv"
-        sys.stderr.write(f"error: could not set up {TOOLS}\n  evidence: {error}\n")
-        sys.stderr.write(f"  remedy:   {remedy}\n")
-        return 3
-    argv = [str(BIN / f"python{EXE}"), "-m", "nox", "-f", str(Path(__file__)), *sys.argv[1:]]
-    try:
-        return subprocess.run(argv, check=False).returncode
+        code = subprocess.run(argv, check=False).returncode
+        if code == AGAIN:
+            ensure_tools(dev=True)
+            code = subprocess.run(argv, check=False).returncode
     except KeyboardInterrupt:
         return 130
+    return code
 
 
 if __name__ == "__main__":

@@ -57,8 +57,7 @@ def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> N
     def add(name: str, doc: str, *words: str) -> None:
         def call(session: nox.Session) -> None:
             # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
-            session.run(python(words[0]), "-I", "-m", "provision", words[0],
-                        "--project", str(root), *words[1:], *session.posargs,
+            session.run(python(words[0]), "-I", "-m", "provision", *words, *session.posargs,
                         external=True)  # fmt: skip
 
         call.__doc__ = doc

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.artifacts.resumable_download import download
-from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts
+from provision.artifacts.wheelhouse import find_artifacts
 from provision.core import network
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
@@ -125,24 +125,28 @@ def _from_folders(
     # One wheelhouse at a time: a damaged file in the first must not hide a good one in the next.
     for wheelhouse in wheelhouses:
         found = find_artifacts(wanted, [wheelhouse])
-        damaged = set(damaged_artifacts(found))
-        for path in sorted(damaged):
-            progress.note(f"ignored {path}: its sha256 is not the lock's")
-        good = {item: path for item, path in found.items() if path not in damaged}
-        for item, path in good.items():
-            _copy(path, folder / item.filename)
+        good = {item for item, path in found.items() if _copy(path, item, folder)}
+        for item in sorted(found.keys() - good, key=lambda item: item.filename):
+            progress.note(f"ignored {found[item]}: its sha256 is not the lock's")
         wanted = [item for item in wanted if item not in good]
     return wanted
 
 
-def _copy(source: Path, path: Path) -> None:
-    if source == path:
-        return
-    part = path.parent / PARTIAL / path.name
-    # In two steps: a copy that is cut short must not have the final name.
+def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
+    """Copy a file to its final name if its hash is right; return whether it is.
+
+    The copy is hashed, not the source, which may belong to another user and change in between.
+    """
+    path = folder / item.filename
+    part = folder / PARTIAL / item.filename
     try:
+        if source == path:
+            return sha256_file(path) == item.sha256
         part.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, part)
+        if sha256_file(part) != item.sha256:
+            part.unlink()
+            return False
         part.replace(path)
     except OSError as error:
         raise ToolError(
@@ -150,6 +154,7 @@ def _copy(source: Path, path: Path) -> None:
             evidence=str(error),
             remedy="check the folder and the free space",
         ) from error
+    return True
 
 
 def _download(session: Session, item: WantedFile, folder: Path, progress: Progress) -> str:

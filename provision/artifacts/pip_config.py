@@ -42,18 +42,26 @@ def read_pip_config(env: Mapping[str, str] | None = None) -> PipConfig:
     Raises:
         UsageError: A configuration file cannot be parsed.
     """
-    env = os.environ if env is None else env
-    settings: dict[str, str] = {}
-    for path in config_files(env):
-        settings |= _settings(path)
-    for key in ("index-url", "find-links"):
-        if value := env.get("PIP_" + key.replace("-", "_").upper()):
-            settings[key] = value
+    settings = pip_settings(os.environ if env is None else env)
     links = (_folder(link) for link in settings.get("find-links", "").split())
     return PipConfig(
         index_url=settings.get("index-url") or None,
         wheelhouses=tuple(folder for folder in links if folder and folder.is_dir()),
     )
+
+
+def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
+    """Return pip's settings for installations by name, such as ``index-url``; variables win.
+
+    Raises:
+        UsageError: A configuration file cannot be parsed.
+    """
+    found: dict[str, str] = {}
+    for path in config_files(env):
+        found |= _settings(path)
+    named = {name[4:].replace("_", "-").lower(): value
+             for name, value in env.items() if name.startswith("PIP_")}  # fmt: skip
+    return found | {key: value for key, value in named.items() if value}
 
 
 def config_files(env: Mapping[str, str]) -> list[Path]:

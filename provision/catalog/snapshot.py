@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from pydantic import AfterValidator, Field, ValidationError
 
-from provision.core.credentials import has_login
+from provision.core.credentials import has_login, holds_secret
 from provision.core.errors import SpecError
 from provision.core.project import fact, shipped
 from provision.spec.model import Specifier, parse_requirement
@@ -52,8 +52,8 @@ def _open_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"https", "http"} or not parts.hostname:
         raise ValueError(f"{parts.scheme or 'this'} is not a web address")
-    if has_login(parts):
-        raise ValueError("contains a user name or password, which must not be committed")
+    if has_login(parts) or holds_secret(url):
+        raise ValueError("contains a user name, password or token, which must not be committed")
     return url
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from provision import __version__
 from provision.core.errors import Exit, ProvisionError, UsageError
+from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import Project, find_project
-from provision.ui.console import Console, print_json
+from provision.ui.console import Console, print_json, show_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,17 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = words[:1] if words[:1] and words[0] in verb_names() else None
     arguments = parser(known).parse_args(words)
     if arguments.verbose:
-        import logging  # noqa: PLC0415 - slow to import, and rarely wanted
-
-        logging.basicConfig(level=logging.INFO, format="%(message)s")
+        show_log()
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; nothing was changed\n")
         return Exit.INTERRUPTED
     except ProvisionError as error:
-        if arguments.debug:
-            raise
         return _fail(arguments, error)
 
 
@@ -51,6 +48,9 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         if not arguments.anywhere:
             raise
         project = Project(start)  # what it has not is shipped
+    if not arguments.project:
+        target = getattr(arguments, "target", None)
+        require_own_project(project, target if isinstance(target, str) else None)
     outcome = arguments.handle(arguments, project, console)
     # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):
@@ -65,7 +65,13 @@ def _dispatch(arguments: argparse.Namespace) -> int:
 def _fail(arguments: argparse.Namespace, error: ProvisionError) -> int:
     if arguments.json:
         print_json(arguments.verb, {"error": error})
-    Console(program_name()).error(error)
+    console = Console(program_name())
+    if arguments.debug:
+        import traceback  # noqa: PLC0415 - slow to import, and rarely wanted
+
+        # Through the console: what a library raised may name an address with its password.
+        console.line(traceback.format_exc())
+    console.error(error)
     return int(error.exit_code)
 
 

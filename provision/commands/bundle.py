@@ -8,7 +8,6 @@ target; run again, it resumes where it stopped.
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from provision.core.filesystem import is_tagged, make_tagged, write_atomic
 from provision.core.hashing import sha256_below
 from provision.core.process import run
 from provision.core.project import PACKAGE, shipped
-from provision.core.text import plural
+from provision.core.text import json_text, plural
 from provision.installer.install import check_space, plan_install
 from provision.lockfile.conda import conda_packages
 from provision.spec.extends import resolved_text
@@ -231,7 +230,7 @@ def _write_manifest(
         "files": listed,
         "missing": [asdict(item) for item in missing],
     }
-    write_atomic(folder / MANIFEST, json.dumps(document, indent=1) + "\n")
+    write_atomic(folder / MANIFEST, json_text(document))
     return listed
 
 

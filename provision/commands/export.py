@@ -13,6 +13,7 @@ from provision import __version__
 from provision.artifacts.parallel_fetch import list_files
 from provision.catalog.snapshot import load_index
 from provision.core import network
+from provision.core.credentials import redact
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
@@ -155,7 +156,7 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
 
 def _without_login(url: str) -> str:
     parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
+    return redact(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl())
 
 
 def _toolkit() -> str:

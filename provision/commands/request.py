@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from provision.artifacts.pip_config import read_pip_config
@@ -13,6 +14,7 @@ from provision.core.errors import SpecError, UsageError
 from provision.core.program import program_name
 from provision.host.probe import this_platform
 from provision.installer.install import ArtifactSources
+from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
+
+
+# As os.path.expandvars() reads them, on Windows too.
+_VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 
 
 def build_request(
@@ -72,13 +78,21 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
         SpecError: It is absent or unreadable, or the spec or catalog changed since it was made.
     """
     lock = read_lock(project.lock(target.name))
-    if why := staleness(target, project.catalog, lock):
+    if why := staleness(target, project.catalog, lock) or _foreign_variables(target, lock):
         raise SpecError(
             f"the lock of {target.name} is stale",
             cause=why,
             remedy=f"lock it again: `{program_name()} lock {target.name}`",
         )
     return lock
+
+
+def _foreign_variables(target: Target, lock: Lock) -> str:
+    """Return why no file of a lock may be fetched: variables are expanded in its addresses."""
+    known = _VARIABLE.findall(" ".join(target.conda.channels if target.conda else ()))
+    named = {name for package in conda_packages(lock) for name in _VARIABLE.findall(package.url)}
+    foreign = ", ".join(sorted(named - set(known)))
+    return f"its addresses name variables that the spec does not: {foreign}" if foreign else ""
 
 
 def artifact_sources(

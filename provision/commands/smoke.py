@@ -14,6 +14,7 @@ from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment, describe_exit, environment_python
+from provision.core.text import json_text
 from provision.report.history import new_report
 from provision.report.model import complete_report, read_report
 
@@ -213,7 +214,7 @@ def smoke(
             if subject.lock
             else Path(folder, "foreign.json")
         )
-        write_atomic(path, json.dumps(document, indent=1) + "\n")
+        write_atomic(path, json_text(document))
         return read_report(path)
 
 

@@ -1,6 +1,7 @@
 """Passwords and tokens in URLs: find them, keep them from being shown, use them where they belong.
 
-Errors and echoed commands pass through :func:`redact`, so that no caller has to think of it.
+Errors, commands, the terminal and JSON results pass through :func:`redact`, so that no caller has
+to think of it. To programs, credentials go by environment variable: any user can read a command.
 Every verb loads this module, so it imports little.
 """
 
@@ -14,15 +15,25 @@ if TYPE_CHECKING:
 
 # A user name alone counts: many services take an access token in its place.
 # Greedy, up to the last @ before a slash: a password may hold one that is not percent-encoded.
-_USERINFO = re.compile(r"(?<=://)[^/\s'\"<>]+@")
+_USERINFO = re.compile(r"(\w\w:/{1,2})[^/\s'\"<>]+@")
 # The form of anaconda.org: https://host/t/<token>/channel. A $VARIABLE in its place is no secret.
 _IN_PATH = r"/t/(?!\$)[^/\s'\"<>]+"
 _URL_PATH = re.compile(rf"(://[^\s'\"<>]*?){_IN_PATH}")
+# ?token=…, &X-Amz-Signature=…, the `sig` of Azure, and the like.
+_QUERY = re.compile(
+    r"(?i)([?&;][\w.%-]*(?:token|sig|signature|secret|passw(?:or)?d|pwd|auth|credential|key)=)"
+    r"(?!\$)[^&;\s'\"<>#]+"
+)
+_HEADER = re.compile(
+    r"(?i)((?:authorization|private-token|x-[\w-]*(?:token|key|auth))['\"]?\s*[:=]\s*(?:b?['\"])?)"
+    r"(?:(?:basic|bearer|digest|token)\s+)?[^\s'\",]+"
+)
 
 
 def redact(text: str) -> str:
-    """Return a text with the credentials of every URL in it replaced by ``***``."""
-    return _URL_PATH.sub(r"\1/t/***", _USERINFO.sub("***@", text))
+    """Return a text with the credentials of every URL and HTTP header replaced by ``***``."""
+    text = _URL_PATH.sub(r"\1/t/***", _USERINFO.sub(r"\1***@", text))
+    return _HEADER.sub(r"\1***", _QUERY.sub(r"\1***", text))
 
 
 def has_login(parts: SplitResult) -> bool:
@@ -35,7 +46,8 @@ def holds_secret(url: str) -> bool:
     from urllib.parse import urlsplit  # noqa: PLC0415 - not for redact()
 
     password = urlsplit(url).password or ""
-    return (bool(password) and not password.startswith("$")) or bool(re.search(_IN_PATH, url))
+    named = not password or password.startswith("$")
+    return not named or bool(re.search(_IN_PATH, url) or _QUERY.search(url))
 
 
 def login_for(url: str, mirror: str | None) -> tuple[str, str] | None:

@@ -1,6 +1,49 @@
-"""Numbers as text for people."""
+"""Text for people and JSON for programs; what comes from elsewhere is made harmless here."""
 
 from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from provision.core.credentials import redact
+
+# Control characters but for tab and newline, marks that reorder or hide text (bidirectional
+# controls, zero width, tags), separators of lines, and lone surrogates of undecodable file names.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def harmless(text: str) -> str:
+    r"""Return a text without credentials, whose control characters are written as ``\x1b``.
+
+    A log, a file name or a server's answer could otherwise set a terminal's title or clipboard,
+    or draw over what was printed before.
+    """
+    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), redact(text))
+
+
+def json_text(document: object, indent: int | None = 1) -> str:
+    """Return a document as JSON that every reader accepts, with a newline at its end.
+
+    Numbers that JSON lacks become the texts ``NaN``, ``Infinity`` and ``-Infinity``.
+    """
+    return json.dumps(_valid(document), indent=indent, allow_nan=False) + "\n"
+
+
+def _valid(value: Any) -> Any:  # noqa: ANN401 - any part of a document
+    if isinstance(value, dict):
+        return {_valid(str(key)): _valid(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_valid(item) for item in value]
+    if isinstance(value, str):  # UTF-8 has no lone surrogates
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def size(count: float) -> str:

@@ -6,7 +6,6 @@ removes.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 from provision.core.errors import SpecError
 from provision.core.filesystem import is_tagged, read_link, write_atomic
 from provision.core.project import CURRENT, RECORD
+from provision.core.text import json_text
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ class Generation:
 
 def write_record(folder: Path, record: Record) -> Generation:
     """Write the record, which marks a generation as finished."""
-    text = json.dumps(record.model_dump(mode="json"), indent=2) + "\n"
-    write_atomic(folder / RECORD, text)
+    write_atomic(folder / RECORD, json_text(record.model_dump(mode="json"), indent=2))
     return Generation(folder, record)
 
 

@@ -196,9 +196,10 @@ def _tools(request: ImageRequest, run: Run) -> Path:
                 "--require-hashes", "--no-build", "--target", str(made),
                 "--python-platform", _PLATFORM, "--python-version", request.target.python,
                 "--requirements", str(lock)]  # fmt: skip
-        if url := request.supply.indexes.get("default"):
-            argv += ["--default-index", url]
-        run(argv).require("could not download the packages that the toolkit needs in the build")
+        env = uv.index_environment(request.supply.indexes.get("default"))
+        run(argv, env=env).require(
+            "could not download the packages that the toolkit needs in the build"
+        )
         made.rename(folder)  # complete or absent, whatever happens in between
     return folder
 

@@ -29,6 +29,7 @@ from provision.core.filesystem import make_tagged, write_atomic
 from provision.core.prefix import site_packages
 from provision.core.process import environment_python, run
 from provision.core.project import Project
+from provision.core.text import harmless
 from provision.environment.conda_meta import FOLDER
 from provision.environment.installed import installed_distributions
 from provision.environment.manifest import write_record
@@ -55,10 +56,10 @@ class _LogProgress:
     """Writes the steps to the log of the build."""
 
     def step(self, text: str) -> None:
-        sys.stderr.write(f"· {text}\n")
+        sys.stderr.write(harmless(f"· {text}\n"))
 
     def note(self, text: str) -> None:
-        sys.stderr.write(f"! {text}\n")
+        sys.stderr.write(harmless(f"! {text}\n"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         make(request, PREFIX, epoch, run)
     except ProvisionError as error:
         for part in (error.what, error.evidence, error.cause, error.remedy):
-            sys.stderr.write(f"{part}\n" if part else "")
+            sys.stderr.write(harmless(f"{part}\n") if part else "")
         return int(error.exit_code)
     _LogProgress().step("setting all times")
     place = arguments.out / PREFIX.relative_to("/")

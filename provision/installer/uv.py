@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from provision.core.ownership import require_own
+from provision.core.process import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +61,6 @@ def install_argv(
     uv: str,
     python: Path,
     *,
-    index_url: str | None,
     wheelhouses: Sequence[Path],
     offline: bool,
     complete: bool,
@@ -67,7 +70,6 @@ def install_argv(
     Args:
         uv: The program.
         python: The environment's interpreter.
-        index_url: The one index to ask; None for uv's default.
         wheelhouses: Folders to search first.
         offline: Use no network; only uv's cache and the wheelhouses.
         complete: The wheelhouses hold all wheels, so no index is needed.
@@ -78,11 +80,22 @@ def install_argv(
             "--require-hashes", "--no-build", "--requirements", "-"]  # fmt: skip
     for folder in wheelhouses:
         argv += ["--find-links", str(folder)]
-    if complete:
-        argv += ["--no-index"]
-    elif index_url:
-        argv += ["--default-index", index_url]
-    return [*argv, *(["--offline"] if offline else [])]
+    return [*argv, *(["--no-index"] if complete else []), *(["--offline"] if offline else [])]
+
+
+def index_environment(index_url: str | None) -> dict[str, str]:
+    """Return the environment in which uv asks one index; None for uv's default.
+
+    Not an option: every user of a machine can read the commands of all processes, and the address
+    of a mirror may contain a password.
+    """
+    return clean_environment(extra={"UV_DEFAULT_INDEX": index_url} if index_url else {})
+
+
+def _cache() -> Path:
+    """Return the folder of uv's cache (https://docs.astral.sh/uv/concepts/cache/); not Windows'."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache")
+    return Path(os.environ.get("UV_CACHE_DIR") or Path(base, "uv"))
 
 
 def render_hashed_requirements(artifacts: Sequence[Artifact]) -> str:
@@ -123,13 +136,19 @@ def install_wheels(
     argv = install_argv(
         uv_program(),
         python,
-        index_url=index_url,
         wheelhouses=wheelhouses,
         offline=offline,
         complete=complete,
     )
+    # uv links files from its cache: the owner of the cache could change them after every check.
+    require_own([_cache()], "set UV_CACHE_DIR to a folder of your own")
     # Offline there is no download whose progress could be shown, and a miss is no error yet.
-    return run(argv, stdin=render_hashed_requirements(artifacts), to_terminal=not offline)
+    return run(
+        argv,
+        env=index_environment(index_url),
+        stdin=render_hashed_requirements(artifacts),
+        to_terminal=not offline,
+    )
 
 
 def clean_cache(names: Sequence[str], run: Run) -> None:

@@ -13,6 +13,7 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
+from provision.core.text import json_text
 from provision.lockfile.conda import conda_packages
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def sbom(target: Target, lock: Lock) -> str:
     bom.register_dependency(root, native)
     # Written by cyclonedx as one line; indented, a diff shows which component changed.
     document: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
-    return json.dumps(document, indent=2) + "\n"
+    return json_text(document, indent=2)
 
 
 def _component(artifact: Artifact) -> Component:

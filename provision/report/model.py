@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, computed_field
 
 from provision.core.errors import ToolError
+from provision.core.text import json_text
 from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
     # Validated by the model but not written from it, which would drop keys that it does not know.
     read_report(path)
     document = json.loads(path.read_text(encoding="utf-8"))
-    return json.dumps(document | {"stack": stack, "lock": lock}, indent=1) + "\n"
+    return json_text(document | {"stack": stack, "lock": lock})
 
 
 def read_report(path: Path) -> Report:

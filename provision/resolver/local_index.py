@@ -116,7 +116,9 @@ def serve(
     Args:
         indexes: Index -> the wheels that it serves.
         digest: Of the content; part of every URL, because resolvers cache pages and metadata by
-            URL, and a later server with other content may get the same port.
+            URL, and a later server with other content may get the same port. Requests without it
+            get 404: any user of this machine could send them, and the address of the fallback may
+            contain a password.
         fallback: URL of an index for all other names, for resolvers that have no order of
             indexes.
     """
@@ -128,7 +130,8 @@ def serve(
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
-            response = respond(indexes, self.path, fallback)
+            known = self.path.startswith(f"/{digest[:16]}/")
+            response = respond(indexes, self.path, fallback) if known else Response(404)
             self.send_response(response.status)
             self.send_header("Content-Type", response.content_type)
             self.send_header("Content-Length", str(len(response.body)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import secrets
 import sys
 import tempfile
 from pathlib import Path
@@ -33,12 +34,11 @@ def version() -> str:
     return f"pip-tools {importlib.metadata.version('pip-tools')}"
 
 
-def compile_argv(target: Target, index_url: str, *, constrained: bool) -> list[str]:
+def compile_argv(target: Target, *, constrained: bool) -> list[str]:
     """Return the pip-compile command.
 
     Args:
         target: Gives the cut-off.
-        index_url: The only index.
         constrained: Whether ``pins.txt`` gives the versions, instead of the cut-off.
     """
     # pip can apply a cut-off only where the index lists upload times; given versions need none.
@@ -51,8 +51,7 @@ def compile_argv(target: Target, index_url: str, *, constrained: bool) -> list[s
     # pins. --annotation-style line: the form that parse_pins() reads.
     return [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
             "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
-            "--no-emit-options", "--index-url", index_url, *limit, "--output-file", "out.txt",
-            REQUIREMENTS]  # fmt: skip
+            "--no-emit-options", *limit, "--output-file", "out.txt", REQUIREMENTS]  # fmt: skip
 
 
 def pins(
@@ -86,7 +85,7 @@ def pins(
     served = {_MERGED: [wheel for files in wheels.values() for wheel in files]}
     fallback = default_index or PYPI_SIMPLE_ENDPOINT
     with (
-        local_index.serve(served, "pip-tools", fallback) as urls,
+        local_index.serve(served, secrets.token_hex(), fallback) as urls,
         tempfile.TemporaryDirectory(prefix="provision-") as temporary,
     ):
         folder = Path(temporary)
@@ -97,8 +96,8 @@ def pins(
         write_atomic(
             folder / PINS, "".join(f"{name}=={version}\n" for name, version in constraints)
         )
-        argv = compile_argv(target, urls[_MERGED], constrained=given is not None)
-        done = run(argv, env=_environment(), cwd=folder)
+        argv = compile_argv(target, constrained=given is not None)
+        done = run(argv, env=_environment(urls[_MERGED]), cwd=folder)
     if done.returncode:
         raise SpecError(
             f"pip-tools finds no solution for {target.name}",
@@ -108,10 +107,11 @@ def pins(
     return parse_pins(done.stdout + done.stderr)
 
 
-def _environment() -> dict[str, str]:
+def _environment(index_url: str) -> dict[str, str]:
     env = clean_environment(extra=loopback_environment(os.environ))
     # The user's pip settings have no part here: the local index redirects to their mirror.
-    settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1"}
+    settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1",
+                "PIP_INDEX_URL": index_url}  # fmt: skip
     if "SSL_CERT_FILE" in env:
         settings["PIP_CERT"] = env["SSL_CERT_FILE"]
     return env | settings

@@ -76,6 +76,8 @@ _SOURCES = ("git+https://", "git+ssh://", "git+http://", "git+file://", "https:/
 # Validated, but kept as text: it reaches the resolvers and the digest as the author wrote it.
 Requirements = tuple[Annotated[str, AfterValidator(source_requirement)], ...]
 Specifier = Annotated[str, AfterValidator(_specifier)]
+# Of the catalog: these become parts of paths.
+FILE_STEM = r"^[a-z0-9][a-z0-9._-]*$"
 Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(text)))]
 
 
@@ -148,7 +150,7 @@ class Pip(Table):
         Field(description="Distributions that must not be installed."),
     ] = ()
     index: Annotated[
-        dict[str, tuple[Distribution, ...]],
+        dict[Annotated[str, Field(pattern=FILE_STEM)], tuple[Distribution, ...]],
         Field(description="Catalog index -> the distributions that come from it and nowhere else."),
     ] = {}
 
@@ -187,12 +189,17 @@ class Smoke(Table):
 class Docker(Table):
     """What the container image needs besides the environment."""
 
+    # Names alone: apt would take `-o…` for an option, and `name-` for a removal.
     apt: Annotated[
-        tuple[str, ...], Field(description="Packages of the image's Linux distribution.")
+        tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*[a-z0-9+]$")], ...],
+        Field(description="Packages of the image's Linux distribution."),
     ] = ()
     drivers: Annotated[
         str | None,
-        Field(description="Driver set of the catalog to install, such as 'intel-gpu-25-13'."),
+        Field(
+            pattern=FILE_STEM,
+            description="Driver set of the catalog to install, such as 'intel-gpu-25-13'.",
+        ),
     ] = None
 
 
@@ -213,7 +220,11 @@ class Target(Table):
     pip: Pip
     smoke: Smoke = Smoke()
     environment: Annotated[
-        dict[str, str], Field(description="Set by run, smoke and the image; {prefix} is filled in.")
+        dict[
+            Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
+            Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")],
+        ],
+        Field(description="Set by run, smoke and the image; {prefix} is filled in."),
     ] = {}
     docker: Docker | None = None
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from provision.core.credentials import redact
 from provision.core.errors import ProvisionError
-from provision.core.text import size
+from provision.core.text import harmless, json_text, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console as RichConsole
-    from rich.table import Table
 
     from provision.artifacts.resumable_download import OnBytes
     from provision.core.findings import Finding
@@ -33,6 +32,8 @@ class Console:
 
     Colour and width follow the terminal; ``NO_COLOR`` is honoured by rich. Where lines need no
     style, rich is not loaded: importing it takes longer than most verbs.
+
+    All that a verb shows to people passes through here, so here it is made harmless.
     """
 
     def __init__(self, program: str) -> None:
@@ -49,23 +50,31 @@ class Console:
         return RichConsole(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
     def line(self, text: str = "", style: str | None = None) -> None:
-        """Print a line."""
+        """Print a line, or several: newlines are kept."""
+        text = harmless(text)
         if self._styled:
             self._rich.print(text, style=style)
         else:
             sys.stderr.write(f"{text}\n")
 
-    def table(self, table: Table) -> None:
-        """Print a table, within the terminal's width."""
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Print a table within the terminal's width; the last column is wrapped."""
+        from rich.table import Table  # noqa: PLC0415 - slow to import
+
+        table = Table(box=None, pad_edge=False)
+        for column in columns:
+            table.add_column(column, no_wrap=column != columns[-1])
+        for row in rows:
+            table.add_row(*map(harmless, row))
         self._rich.print(table, soft_wrap=False)
 
     def step(self, text: str) -> None:
         """Print what is being done now."""
-        self.line(f"· {text}", "dim")
+        self.line(f"· {_indented(text)}", "dim")
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""
-        self.line(f"! {text}", "yellow")
+        self.line(f"! {_indented(text)}", "yellow")
 
     @contextlib.contextmanager
     def downloads(self) -> Iterator[OnBytes]:
@@ -76,7 +85,7 @@ class Console:
         from rich import progress  # noqa: PLC0415 - most verbs download nothing
 
         columns = (
-            progress.TextColumn("{task.description}"),
+            progress.TextColumn("{task.description}", markup=False),
             progress.BarColumn(),
             progress.DownloadColumn(),
             progress.TransferSpeedColumn(),
@@ -86,7 +95,7 @@ class Console:
 
             def on_bytes(filename: str, done: int, total: int | None) -> None:
                 if filename not in tasks:
-                    tasks[filename] = bars.add_task(filename, total=total)
+                    tasks[filename] = bars.add_task(harmless(filename), total=total)
                 bars.update(tasks[filename], completed=done, visible=done != total)
 
             yield on_bytes
@@ -98,20 +107,21 @@ class Console:
 
     def error(self, error: ProvisionError) -> None:
         """Print an error: what failed, the evidence, the cause, the remedy."""
-        self.line(f"error: {error.what}", "bold red")
+        self.line(f"error: {_indented(error.what)}", "bold red")
         for name in ("evidence", "cause", "remedy"):
             if text := getattr(error, name):
                 self._labelled(name, text)
 
     def finding(self, finding: Finding) -> None:
         """Print a finding in the same order."""
-        self.line(f"{finding.level}: {finding.symptom} [{finding.code}]", _STYLES[finding.level])
+        head = f"{finding.level}: {_indented(finding.symptom)} [{finding.code}]"
+        self.line(head, _STYLES[finding.level])
         self._labelled("evidence", "\n".join(finding.evidence))
         self._labelled("cause", finding.cause)
         self._labelled("remedy", finding.remedy)
 
     def _labelled(self, label: str, text: str) -> None:
-        first, *rest = text.splitlines() or [""]
+        first, *rest = harmless(text).splitlines() or [""]
         mark = f"  {label + ':':<10}"
         if self._styled:
             from rich.text import Text  # noqa: PLC0415 - slow to import
@@ -123,10 +133,28 @@ class Console:
             self.line(" " * 12 + more)
 
 
+def _indented(text: str) -> str:
+    """Return a text whose further lines cannot be taken for lines of this program."""
+    return text.replace("\n", "\n    ")
+
+
+def show_log() -> None:
+    """Print every command that runs, and what libraries log."""
+    import logging  # noqa: PLC0415 - slow to import, and rarely wanted
+
+    class Harmless(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return harmless(super().format(record))
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(Harmless())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
 def print_json(verb: str, result: object) -> None:
     """Print a result on stdout: ``{"schema": 1, "verb": …, "result": …}``."""
     document = {"schema": SCHEMA, "verb": verb, "result": to_jsonable(result)}
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    sys.stdout.write(json_text(document, indent=2))
 
 
 def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
@@ -135,11 +163,11 @@ def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns
         return {name: getattr(value, name) for name in ("what", "evidence", "cause", "remedy")}
     # By attribute: importing pydantic or dataclasses takes longer than a build with nothing to do.
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+        return to_jsonable(value.model_dump(mode="json"))
     if fields := getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", None):
         return {name: to_jsonable(getattr(value, name)) for name in fields}
     if isinstance(value, dict):
         return {str(key): to_jsonable(item) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
         return [to_jsonable(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+    return redact(str(value)) if isinstance(value, Path | str) else value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from provision.report.trend import upper_quartile
+from provision.ui.html_style import escape
 from provision.ui.plot import Dot, plot, seconds
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def courses_of(runs: Sequence[Report]) -> list[Course]:
         at = seconds(report.started)
         for check in report.checks:
             for name, number in check.numbers.items():
-                if number.unit.endswith("/s") or number.unit in {"s", "1"}:
+                drawn = number.unit.endswith("/s") or number.unit in {"s", "1"}
+                if drawn and math.isfinite(number.value):
                     course = found.setdefault(
                         (check.id, name, number.unit), Course(check.id, name, number, [])
                     )

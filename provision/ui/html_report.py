@@ -5,13 +5,12 @@ No script, no other file, no network: it can be mailed, archived, and read on a 
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from provision.report.model import comparable
 from provision.report.regressions import compare_reports
 from provision.ui.courses import amount, courses_of, figures, layer_changes
-from provision.ui.html_style import STYLE
+from provision.ui.html_style import STYLE, escape
 from provision.ui.plot import bar, seconds
 
 if TYPE_CHECKING:

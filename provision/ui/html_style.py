@@ -1,4 +1,8 @@
-"""The style sheet of the HTML page: light, dark, a phone's width, and paper."""
+"""The style sheet of the HTML page: light, dark, a phone's width, and paper; and its escapes."""
+
+import html
+
+from provision.core.text import harmless
 
 # On paper every folded part is shown: `details::details-content`, where the browser knows it.
 STYLE = """
@@ -51,3 +55,8 @@ svg .failed { fill: var(--bad); } svg .bar { fill: var(--mark); } svg .rest { fi
   .plots { grid-template-columns: 1fr 1fr 1fr; } .plots.rates { grid-template-columns: 1fr 1fr; }
   .finding, figure { border: 1px solid var(--line); } }
 """
+
+
+def escape(text: str) -> str:
+    """Return a text of a report as text of the page, or as the value of an attribute."""
+    return html.escape(harmless(text))

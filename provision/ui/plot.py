@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
+
+from provision.ui.html_style import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,8 @@ def plot(
 
 def bar(value: float, limit: float) -> str:
     """Return how near an error is to its limit: logarithmic, the right end is the limit."""
-    share = 1 + math.log10(max(value / limit, 10**-_DECADES)) / _DECADES if limit else 0.0
+    ratio = value / limit if limit and math.isfinite(value) else 1.0  # no number is a failure
+    share = 1 + math.log10(max(ratio, 10**-_DECADES)) / _DECADES
     width = round(100 * min(max(share, 0.0), 1.0))
     kind = "bar" if value <= limit else "failed"
     return (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
 if TYPE_CHECKING:
     from provision.commands.status import ProjectStatus
     from provision.ui.console import Console
@@ -13,10 +11,6 @@ if TYPE_CHECKING:
 
 def show_overview(result: ProjectStatus, console: Console) -> None:
     """Print a table, a row per target."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("target", "platform", "lock", "built", "last checks"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("what it is")
-    for row in result.rows:
-        table.add_row(row.name, row.platform, row.lock, row.proof, row.smoke, row.summary)
-    console.table(table)
+    columns = ("target", "platform", "lock", "built", "last checks", "what it is")
+    rows = ((r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows)
+    console.table(columns, rows)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.cli import main
-from provision.core.errors import Exit, UsageError
+from provision.core.errors import Exit
 from provision.host.model import Gpu, Host
 from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
@@ -115,9 +115,11 @@ def test_an_error_in_json(project: Project, capsys: pytest.CaptureFixture[str]) 
     assert sorted(document["result"]["error"]) == ["cause", "evidence", "remedy", "what"]
 
 
-def test_debug_shows_the_traceback(project: Project) -> None:
-    with pytest.raises(UsageError):
-        call("verify", TARGET, "--debug")
+def test_debug_shows_the_traceback(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("verify", TARGET, "--debug") == Exit.USAGE
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert told.count("tiny is not built") == 2
 
 
 def test_no_project_is_not_needed_for_the_schema(capsys: pytest.CaptureFixture[str]) -> None:

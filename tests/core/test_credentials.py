@@ -23,6 +23,14 @@ from provision.core.process import run
         ("https://host/simple/@scope/x", "https://host/simple/@scope/x"),
         ("no address: me:secret@host", "no address: me:secret@host"),
         ("https://host/a/t/$TOKEN/b", "https://host/a/t/$TOKEN/b"),
+        ("https://host/a?x=1&token=s3cr3t&y=2", "https://host/a?x=1&token=***&y=2"),
+        ("/simple/?X-Amz-Signature=ab%2Fc'", "/simple/?X-Amz-Signature=***'"),
+        ("https://host/?sv=1&sig=abc#part", "https://host/?sv=1&sig=***#part"),
+        ("https://host/?api_key=s;access_token=t", "https://host/?api_key=***;access_token=***"),
+        ("{'Authorization': 'Basic bWU6c2VjcmV0'}", "{'Authorization': '***'}"),
+        ("authorization: Bearer abc.def", "authorization: ***"),
+        ("X-JFrog-Api-Key: abc", "X-JFrog-Api-Key: ***"),
+        ("the token of a monkey=banana", "the token of a monkey=banana"),
     ],
 )
 def test_credentials_in_urls_are_not_shown(text: str, shown: str) -> None:
@@ -55,6 +63,8 @@ def test_an_echoed_command_holds_no_password(caplog: pytest.LogCaptureFixture) -
         ("https://me@host/channel", False, True),
         ("https://host/t/abc/channel", True, False),
         ("https://host/t/$TOKEN/channel", False, False),
+        ("https://host/channel?sig=abc", True, False),
+        ("https://host/channel?sig=$SIGNATURE", False, False),
     ],
 )
 def test_a_secret_is_told_from_the_name_of_a_variable(

@@ -6,11 +6,14 @@ import dataclasses
 import importlib.util
 import json
 import os
+import re
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from provision.core.errors import ToolError, UsageError
 from provision.core.process import Completed
@@ -314,3 +317,40 @@ def test_a_cuda_container_without_nvml_is_told_so(
     said = entrypoint.missing("cuda", [str(node)]) or ""
     assert ("--env NVIDIA_DRIVER_CAPABILITIES=compute,utility" in said) == hidden
     assert not entrypoint.missing("xpu", [str(node)])
+
+
+_ANY = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(_ANY, st.text(st.sampled_from("$\"\\\n'`{}\r #")))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_attack_no_value_adds_a_line_to_the_dockerfile(
+    image_request: ImageRequest, summary: str, nasty: str
+) -> None:
+    plain = dockerfile(image_request).splitlines()
+    changes = {"summary": summary + nasty, "environment": {"LIBRARY": nasty + summary}}
+    target = image_request.target.model_copy(update=changes)
+    lines = dockerfile(dataclasses.replace(image_request, target=target)).split("\n")[:-1]
+    words = [line.partition(" ")[0] for line in plain]
+    assert [line.partition(" ")[0] for line in lines] == words
+    (value,) = [line.removeprefix("ENV LIBRARY=") for line in lines if "ENV LIBRARY=" in line]
+    # A quoted string of a Dockerfile ends at a bare quote, and a bare $ starts a variable.
+    assert value[0] == value[-1] == '"'
+    bare = re.sub(r"\\.", "", value[1:-1])
+    assert '"' not in bare
+    assert "$" not in bare
+
+
+def test_attack_no_command_of_an_image_shows_the_password_of_the_mirror(
+    image_request: ImageRequest,
+) -> None:
+    started: list[tuple[str, dict[str, str]]] = []
+
+    def run(argv: Sequence[str | Path], **options: Any) -> Completed:  # noqa: ANN401
+        started.append((" ".join(map(str, argv)), options["env"]))
+        return refuse(argv)
+
+    prepare_context(image_request, run, Silent())
+    ((command, env),) = started
+    assert "hunter2" not in command
+    assert env["UV_DEFAULT_INDEX"] == MIRROR

@@ -62,3 +62,16 @@ def test_it_is_served_while_the_context_lasts_and_its_address_shows_the_content(
         assert requests.get(urls["vendor"] + "torch/", timeout=5).json()["name"] == "torch"
     with pytest.raises(requests.ConnectionError):
         requests.get(urls["vendor"], timeout=5)
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("way", ["right", "without it", "a guess"])
+def test_attack_another_user_does_not_learn_where_the_mirror_is(way: str) -> None:
+    mirror = "https://me:hunter2@mirror.example/simple"
+    with local_index.serve(INDEXES, "f" * 64, mirror) as urls:
+        host, word = urls["empty"].rsplit("/", 3)[0], "f" * 16
+        path = {"right": f"/{word}", "without it": "", "a guess": f"/{word[1:]}"}[way]
+        reply = requests.get(f"{host}{path}/empty/numpy/", allow_redirects=False, timeout=5)
+    assert (reply.status_code, "hunter2" in str(reply.headers)) == (
+        (302, True) if way == "right" else (404, False)
+    )

@@ -145,3 +145,29 @@ def test_the_schema_accepts_what_the_model_accepts() -> None:
 def test_the_name_is_the_file_s_and_no_key(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"a-target\.toml: name: unknown key"):
         load_spec(write(tmp_path, f'name = "another"\n{GOOD}'))
+
+
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        ('environment = { "A\\nRUN touch /evil #" = "1" }', "environment.A"),
+        ('environment = { "A=B" = "1" }', "environment.A=B"),
+        ('environment = { "A\\u0000" = "1" }', "environment.A"),
+        ('environment = { "" = "1" }', "environment."),
+        ('environment = { A = "x\\nRUN touch /evil" }', "environment.A"),
+        ('environment = { A = "x\\u0000" }', "environment.A"),
+        ('docker.apt = ["-oAPT::Update::Pre-Invoke::=sh"]', "docker.apt[0]"),
+        ('docker.apt = ["libze1\\nevil"]', "docker.apt[0]"),
+        ('docker.apt = ["coreutils-"]', "docker.apt[0]"),
+        ('docker.apt = ["./evil.deb"]', "docker.apt[0]"),
+        ('docker.drivers = "../../evil"', "docker.drivers"),
+        ("", "pip.index.../evil"),
+    ],
+)
+def test_attack_no_key_or_name_leaves_its_line_or_folder(
+    tmp_path: Path, table: str, place: str
+) -> None:
+    good = GOOD if table else GOOD.replace("pytorch-cpu =", '"../evil" =')
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path, f"{table}\n{good}"))
+    assert caught.value.evidence.startswith(place)

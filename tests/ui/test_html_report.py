@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from html.parser import HTMLParser
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from provision.report.model import NotRun
 from provision.ui.html_report import render_page
 from provision.ui.html_style import STYLE
 from tests.calls import count_calls
+from tests.core.test_text import NASTY
 from tests.report.test_regressions import IDS, STACK, report
 
 _VOID = {"meta", "br", "rect", "circle", "path"}
@@ -161,3 +166,27 @@ def test_a_long_history_takes_work_in_proportion() -> None:
     reports = [report(speed=1000.0 + number, ids=ids, day=1 + number % 28) for number in range(200)]
     few, more, many = (count_calls(lambda n=n: render_page(reports[:n])) for n in (50, 100, 200))
     assert many - more <= 2.02 * (more - few)
+
+
+@given(st.text(st.sampled_from("".join(NASTY) + "<>&'\"=/ ab")), st.floats())
+@settings(max_examples=60)
+def test_attack_no_text_of_a_report_becomes_markup(dirty: str, value: float) -> None:
+    dirty = f"x{dirty}</title><script src=https://me:hunter2@h/>"
+    numbers = {
+        dirty: {"value": value, "unit": dirty, "limit": 1.0},
+        "n": {"value": value, "unit": "1"},
+    }
+    reports = [
+        report(ids=(dirty,), failed=(dirty,), device=dirty, stack={dirty: dirty + str(day)},
+               numbers=numbers, lock=dirty, day=day, not_run=({"id": dirty, "title": dirty,
+               "owed": True, "reason": dirty},))
+        for day in (1, 2)
+    ]  # fmt: skip
+    text = render_page(reports)
+    text.encode()
+    assert "<script" not in text
+    assert "hunter2" not in text
+    assert not {sign for sign in text if unicodedata.category(sign) == "Cc"} - {"\n"}
+    tags = _Tags()
+    tags.feed(text)
+    assert tags.stray == []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from provision.cli.options import add_wheelhouse
 from provision.cli.outcome import Outcome
 from provision.core.errors import Exit
+from provision.core.text import harmless
 
 if TYPE_CHECKING:
     import argparse
@@ -71,5 +72,5 @@ def _print(request: ImageRequest, console: Console) -> int:
 
     prepare_context(request, run, console)
     command = build_argv(request, find_engine(run), os.environ)
-    sys.stdout.write(f"DOCKER_BUILDKIT=1 {shlex.join(command)}\n")
+    sys.stdout.write(harmless(f"DOCKER_BUILDKIT=1 {shlex.join(command)}") + "\n")
     return Exit.OK

@@ -1,0 +1,21 @@
+"""The console script: starts again without what ``PYTHON*`` would add to the toolkit."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> int:
+    """Run the command in a Python that ignores ``PYTHON*``, and return its exit code."""
+    # Before any other import: a PYTHONPATH would replace what the toolkit imports.
+    if not sys.flags.isolated and any(name.upper().startswith("PYTHON") for name in os.environ):
+        argv = [sys.executable, "-I", "-m", "provision", *sys.argv[1:]]
+        if sys.platform != "win32":  # where execv returns to the shell at once
+            os.execv(sys.executable, argv)  # noqa: S606 - this same program
+        from provision.core.process import run_foreground  # noqa: PLC0415 - see above
+
+        return run_foreground(argv, env=os.environ)
+    from provision.cli.main import main as run  # noqa: PLC0415
+
+    return run()

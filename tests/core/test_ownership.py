@@ -1,0 +1,119 @@
+"""Whose projects and caches are trusted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.cli import main
+from provision.core import ownership
+from provision.core.errors import Exit, UsageError
+from provision.core.ownership import require_own
+from provision.installer.uv import install_wheels
+from tests.small import TARGET, Index, make_project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such check")
+STRANGER = 4242
+
+
+@pytest.fixture
+def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Give a path to another user; who may not, becomes another user than its owner."""
+    if os.geteuid():
+        monkeypatch.setattr(ownership, "__file__", "/")
+        me = os.geteuid()
+        return lambda _: monkeypatch.setattr(os, "geteuid", lambda: me + 1)
+    return lambda path: os.chown(path, STRANGER, -1, follow_symlinks=False)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = make_project(tmp_path / "project", Index(tmp_path)).root
+    made.joinpath("deep", "er").mkdir(parents=True)
+    monkeypatch.chdir(made / "deep" / "er")
+    return made
+
+
+def test_a_project_of_ones_own_is_used(project: Path) -> None:
+    assert main.main(["targets"]) == Exit.OK
+
+
+@pytest.mark.parametrize("part", [".", "envs", "envs/catalog", "smoke", "lockfiles", ".envs"])
+def test_attack_a_planted_project_is_refused(
+    project: Path,
+    give_away: Callable[[Path], None],
+    capsys: pytest.CaptureFixture[str],
+    part: str,
+) -> None:
+    (project / part).mkdir(exist_ok=True)
+    give_away(project / part)
+    assert main.main(["targets"]) == Exit.USAGE
+    told = capsys.readouterr().err
+    assert "belongs to another user" in told
+    assert f"--project {project}" in told
+    assert main.main(["targets", "--project", str(project)]) == Exit.OK
+
+
+@pytest.mark.parametrize("part", [f".envs/{TARGET}", f".envs/{TARGET}/made"])
+def test_attack_an_environment_of_another_user_is_not_run(
+    project: Path,
+    give_away: Callable[[Path], None],
+    capsys: pytest.CaptureFixture[str],
+    part: str,
+) -> None:
+    (project / ".envs" / TARGET / "made").mkdir(parents=True)
+    (project / ".envs" / TARGET / "current").symlink_to("made")
+    give_away(project / part)
+    assert main.main(["run", TARGET, "--", "true"]) == Exit.USAGE
+    assert "belongs to another user" in capsys.readouterr().err
+
+
+def test_attack_a_link_to_a_project_is_judged_by_both(
+    tmp_path: Path, give_away: Callable[[Path], None]
+) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("real")
+    require_own([link, tmp_path / "absent"], "")
+    give_away(link)
+    with pytest.raises(UsageError, match="another user"):
+        require_own([link], "")
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() != 0, reason="only root has sudo's user"
+)
+def test_under_sudo_the_project_of_its_user_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chown(tmp_path, STRANGER, -1)
+    monkeypatch.setenv("SUDO_UID", str(STRANGER))
+    require_own([tmp_path], "")
+    monkeypatch.setenv("SUDO_UID", str(STRANGER + 1))
+    with pytest.raises(UsageError, match="another user"):
+        require_own([tmp_path], "")
+
+
+def test_what_the_owner_of_the_toolkit_has_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, give_away: Callable[[Path], None]
+) -> None:
+    give_away(tmp_path)
+    monkeypatch.setattr(ownership, "__file__", str(tmp_path))
+    require_own([tmp_path], "")
+
+
+def test_attack_a_cache_of_another_user_is_not_linked_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, give_away: Callable[[Path], None]
+) -> None:
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path))
+    give_away(tmp_path)
+    with pytest.raises(UsageError) as error:
+        install_wheels(tmp_path, [], lambda *_, **__: pytest.fail("uv was started"))
+    assert "UV_CACHE_DIR" in error.value.remedy

@@ -1,0 +1,290 @@
+"""The set-up of the tools by noxfile.py: what stops it, interferes with it, or runs beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+KILLS = 12
+posix = pytest.mark.skipif(os.name == "nt", reason="of POSIX")
+# Each of these broke the set-up or changed its result.
+HOSTILE = {
+    "PIP_TARGET": "/nowhere/target", "PIP_PREFIX": "/nowhere/prefix", "PIP_USER": "1",
+    "PIP_DRY_RUN": "1", "PIP_REQUIRE_VIRTUALENV": "1", "PIP_NO_BINARY": ":all:",
+    "UV_EXCLUDE_NEWER": "2001-01-01", "UV_OVERRIDE": "/nowhere/over.txt",
+    "UV_CONSTRAINT": "/nowhere/constraint.txt", "UV_CONFIG_FILE": "/nowhere/uv.toml",
+    "UV_LINK_MODE": "symlink", "UV_SYSTEM_PYTHON": "1", "UV_TARGET": "/nowhere/target",
+    "PYTHONOPTIMIZE": "2", "PYTHONSAFEPATH": "",
+}  # fmt: skip
+
+
+@pytest.fixture
+def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The noxfile as a module, with a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("PYTHON")]:
+            patch.delenv(name)  # the module does so, and the test must put them back
+        patch.setattr("nox.registry._REGISTRY", {})
+        spec = importlib.util.spec_from_file_location("front_door", ROOT / "noxfile.py")
+        assert spec
+        assert spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        locks = tmp_path / "lockfiles"
+        locks.mkdir()
+        for name in ("requirements.txt", "dev.txt", "uv.txt"):
+            (locks / name).write_text(f"# {name}\n")
+        places = {"HERE": tmp_path, "TOOLS": tmp_path / ".tools", "OLD": tmp_path / ".tools-old",
+                  "BIN": tmp_path / ".tools" / module.BIN.name, "LOCKS": locks}  # fmt: skip
+        for name, place in places.items():
+            monkeypatch.setattr(module, name, place)
+        yield module
+
+
+def complete(folder: Path, door: Any, lock: Path) -> None:  # noqa: ANN401
+    """Make what a finished set-up leaves."""
+    (folder / door.BIN.name).mkdir(parents=True)
+    (folder / door.BIN.name / f"python{door.EXE}").touch()
+    (folder / door.STAMP).write_text(door.digest(lock))
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith(".tools"))
+
+
+def test_tools_are_ready_by_their_lock_and_their_python(door: Any) -> None:  # noqa: ANN401
+    plain, dev = door.LOCKS / "requirements.txt", door.LOCKS / "dev.txt"
+    assert not door.is_ready(plain)
+    complete(door.TOOLS, door, plain)
+    assert door.is_ready(plain)
+    assert not door.is_ready(dev)
+    (door.TOOLS / door.STAMP).write_text(door.digest(dev))
+    assert door.is_ready(plain)
+    assert door.is_ready(dev)
+    (door.BIN / f"python{door.EXE}").unlink()  # as after an upgrade of the system
+    assert not door.is_ready(plain)
+
+
+@pytest.mark.parametrize("died", ["nowhere", "making", "between the renames", "removing"])
+def test_attack_a_killed_set_up_heals(
+    door: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+    died: str,
+) -> None:
+    lock, seen = door.LOCKS / "requirements.txt", []
+
+    def make_tools(made: Path, wanted: Path, held: int) -> None:
+        seen.append(door.TOOLS.is_dir())
+        complete(made, door, wanted)
+
+    monkeypatch.setattr(door, "make_tools", make_tools)
+    if died == "making":
+        (door.HERE / ".tools-new-abc" / "seed" / "bin").mkdir(parents=True)
+        door.TOOLS.mkdir()  # as earlier versions left it: with a Python and without pip
+    if died in {"between the renames", "removing"}:
+        complete(door.OLD, door, lock)
+    if died == "removing":
+        complete(door.TOOLS, door, lock)
+        (door.TOOLS / door.STAMP).write_text("of another lock")
+    door.ensure_tools()
+    assert door.is_ready(lock)
+    assert left(door.HERE) == [".tools"]
+    # What was there stayed in use while the new tools were made.
+    assert seen == [died != "nowhere"]
+
+
+def test_attack_a_failed_set_up_loses_nothing(
+    door: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    complete(door.TOOLS, door, door.LOCKS / "requirements.txt")
+    before = (door.TOOLS / door.STAMP).read_text()
+
+    def fail(made: Path, *_: object) -> None:
+        from provision.core.errors import ToolError
+
+        made.mkdir()
+        raise ToolError("no", evidence="https://me:hunter2@host/ is down", remedy="wait")
+
+    monkeypatch.setattr(door, "make_tools", fail)
+    with pytest.raises(SystemExit) as ended:
+        door.ensure_tools(dev=True)
+    told = capsys.readouterr().err
+    assert ended.value.code == 3
+    assert "https://***@host/ is down" in told
+    assert "wait" in told
+    assert (door.TOOLS / door.STAMP).read_text() == before
+    assert left(door.HERE) == [".tools"]
+
+
+def test_tools_are_not_replaced_by_a_program_that_runs_in_them(
+    door: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(door.TOOLS))
+    with pytest.raises(SystemExit) as ended:
+        door.ensure_tools(dev=True)
+    assert ended.value.code == door.AGAIN
+
+
+@posix
+def test_attack_settings_that_would_change_the_set_up_do_not_reach_it(
+    door: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "pip.conf"
+    file.write_text(
+        "[global]\nindex-url = https://me:p%40ss@mirror/simple\ncert = /etc/ca.pem\n"
+        "proxy = http://proxy:3128\nno-deps = true\n[install]\nuser = true\ntarget = /nowhere\n"
+        "find-links = /one\n  /two\n"
+    )
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_", "SSL_"))]:
+        monkeypatch.delenv(name)
+    for name, value in HOSTILE.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
+    monkeypatch.setenv("PIP_TRUSTED_HOST", "mirror")
+    monkeypatch.setenv("UV_CACHE_DIR", "/cache")
+    pip, uv = door.settings()
+    assert not (pip.keys() | uv.keys()) & HOSTILE.keys()
+    assert {name: value for name, value in pip.items() if name.startswith("PIP_")} == {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_INDEX_URL": "https://me:p%40ss@mirror/simple",
+        "PIP_CERT": "/etc/ca.pem",
+        "PIP_PROXY": "http://proxy:3128",
+        "PIP_FIND_LINKS": "/one\n/two",
+        "PIP_TRUSTED_HOST": "mirror",
+    }
+    assert uv["UV_DEFAULT_INDEX"] == "https://me:p%40ss@mirror/simple"
+    assert uv["UV_FIND_LINKS"] == "/one,/two"
+    assert uv["UV_INSECURE_HOST"] == "mirror"
+    assert (uv["SSL_CERT_FILE"], uv["ALL_PROXY"]) == ("/etc/ca.pem", "http://proxy:3128")
+    assert uv["UV_CACHE_DIR"] == "/cache"
+
+
+@posix
+@pytest.mark.machine
+@pytest.mark.parametrize("way", ["script", "any interpreter"])
+def test_attack_python_variables_do_not_reach_the_toolkit(tmp_path: Path, way: str) -> None:
+    tools = Path(sys.prefix)
+    if way == "script" and not (tools / "bin" / "provision").read_bytes().startswith(b"#!/bin/sh"):
+        pytest.fail("this test needs tools that noxfile.py has made")
+    for name in ("packaging", "rich", "pydantic", "argparse"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the foreign {name} was loaded')")
+    (tmp_path / "sitecustomize.py").write_text("print('foreign code ran')\n")
+    hostile = {"PYTHONPATH": str(tmp_path), "PYTHONWARNINGS": "error"}
+    argv = [str(tools / "bin" / "provision")]
+    if way == "script":
+        # The interpreter itself does not start with this one, unless it is isolated.
+        hostile["PYTHONHOME"] = "/nowhere"
+    else:  # as pip and uv write scripts, where the toolkit is installed as a tool
+        (tmp_path / "sitecustomize.py").unlink()
+        line = "import sys; from provision.cli.isolated import main; sys.exit(main())"
+        argv = [sys.executable, "-c", line]
+    done = subprocess.run(
+        [*argv, "targets", "--json"],
+        env=os.environ | hostile, cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("{")
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What the set-up needs of this repository, in a folder with a space in its name."""
+    folder = tmp_path / "a clone"
+    bare = shutil.ignore_patterns("__pycache__")
+    for name in ("provision", "lockfiles", "envs", "smoke"):
+        shutil.copytree(ROOT / name, folder / name, ignore=bare)
+    for name in ("noxfile.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def start(clone: Path, *words: str, **env: str) -> subprocess.Popen[str]:
+    base = Path(sys.base_prefix) / "bin" / "python3"
+    return subprocess.Popen(
+        [base, "noxfile.py", *words], cwd=clone, env=os.environ | env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, out + err
+    return err
+
+
+@posix
+@pytest.mark.faults
+def test_attack_kills_during_the_set_up(clone: Path) -> None:
+    began = time.monotonic()
+    finish(start(clone, "-l"))
+    course = time.monotonic() - began
+    shutil.rmtree(clone / ".tools")
+    killed = 0
+    for kill in range(KILLS):
+        process = start(clone, "-l")
+        time.sleep(course * (kill + 0.5) / KILLS)
+        killed += process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        # Complete or absent; a program that the killed one had started may still be running.
+        assert not (clone / ".tools").exists() or (clone / ".tools" / "complete.stamp").is_file()
+        if kill % 3 == 2:
+            shutil.rmtree(clone / ".tools", ignore_errors=True)
+    assert killed > KILLS / 2
+    finish(start(clone, "-s", "targets"))
+    assert left(clone) == [".tools"]
+    # And those that replace what is there: the tools for development are added.
+    for kill in range(4):
+        process = start(clone, "-s", "lock", "--", "--help")
+        time.sleep(course * (kill + 0.5) / 4)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        tools = clone / ".tools" / "bin" / "provision"
+        assert subprocess.run([tools, "--version"], check=False).returncode == 0
+    finish(start(clone, "-s", "lock", "--", "--help"))
+    assert left(clone) == [".tools"]
+
+
+@posix
+@pytest.mark.faults
+def test_attack_hostile_variables_during_the_set_up(clone: Path, tmp_path: Path) -> None:
+    (tmp_path / "nowhere").mkdir()
+    finish(start(clone, "-s", "targets", **HOSTILE))
+    links = [path for path in (clone / ".tools" / "lib").rglob("*") if path.is_symlink()]
+    assert links == []
+
+
+@posix
+@pytest.mark.faults
+def test_attack_two_set_ups_at_once_wait_for_each_other(clone: Path) -> None:
+    both = [start(clone, "-l") for _ in range(2)]
+    told = [finish(process) for process in both]
+    assert sum("waiting for it" in text for text in told) == 1
+    assert sum("setting up the tools" in text for text in told) == 1
+
+
+@posix
+@pytest.mark.faults
+def test_a_moved_clone_keeps_its_tools(clone: Path) -> None:
+    finish(start(clone, "-l"))
+    moved = clone.rename(clone.with_name("moved"))
+    done = subprocess.run([moved / ".tools/bin/provision", "targets"], cwd=moved, check=False)
+    assert done.returncode == 0

