@@ -18,6 +18,8 @@ from provision.artifacts.wheelhouse import find_artifacts
 from provision.core import network
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
+from provision.core.locking import folder_lock, waiting
+from provision.core.process import check_interrupted
 from provision.core.text import size
 
 if TYPE_CHECKING:
@@ -99,20 +101,22 @@ def fetch_all(
         progress: Receives a line per download, and per file whose hash is wrong.
         offline: Download nothing.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    rest = _from_folders(list(wanted), folder, [folder, *wheelhouses], progress)
-    for item in rest:  # a file of that name has the wrong hash
-        (folder / item.filename).unlink(missing_ok=True)
-    if offline:
-        return [_missing(item, "it is in no wheelhouse, and --offline was given") for item in rest]
-    if not rest:
-        return []
-    with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
-        # Largest first, so that none of them is left to run alone at the end.
-        queue = sorted(rest, key=lambda item: -(item.size or 0))
-        ended = pool.map(lambda item: _download(session, item, folder, progress), queue)
-        failed = dict(zip(queue, ended, strict=True))
-    return [_missing(item, why) for item in rest if (why := failed[item])]
+    with folder_lock(folder / PARTIAL, lambda: progress.note(waiting(folder))):
+        rest = _from_folders(list(wanted), folder, [folder, *wheelhouses], progress)
+        for item in rest:  # a file of that name has the wrong hash
+            (folder / item.filename).unlink(missing_ok=True)
+        if offline:
+            return [
+                _missing(item, "it is in no wheelhouse, and --offline was given") for item in rest
+            ]
+        if not rest:
+            return []
+        with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
+            # Largest first, so that none of them is left to run alone at the end.
+            queue = sorted(rest, key=lambda item: -(item.size or 0))
+            ended = pool.map(lambda item: _download(session, item, folder, progress), queue)
+            failed = dict(zip(queue, ended, strict=True))
+        return [_missing(item, why) for item in rest if (why := failed[item])]
 
 
 def _missing(item: WantedFile, why: str) -> MissingFile:
@@ -173,8 +177,9 @@ def _download(session: Session, item: WantedFile, folder: Path, progress: Progre
     return ""
 
 
-def _ignore(filename: str, done: int, total: int | None) -> None:
+def _ignore(filename: str, done: int, total: int | None) -> None:  # noqa: ARG001
     """Report nothing per chunk: with several files in transfer only whole files are reported."""
+    check_interrupted()  # Ctrl-C would wait for all files that are queued
 
 
 def _file_url(session: Session, item: WantedFile) -> str:

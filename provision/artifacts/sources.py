@@ -190,12 +190,16 @@ class SourceBuilder:
         if _COMMIT.fullmatch(revision):
             return revision
         lines = self._git("ls-remote", "--", address, revision, f"{revision}^{{}}").splitlines()
-        if not lines:
+        # The words match the ends of references too: v1 also finds a branch other/v1.
+        found = {ref: commit for commit, _, ref in (line.partition("\t") for line in lines)}
+        tag, branch = f"refs/tags/{revision}", f"refs/heads/{revision}"
+        exact = [found[ref] for ref in (f"{tag}^{{}}", tag, branch, revision) if ref in found]
+        if not exact:
             raise SpecError(
                 f"{address} has no branch or tag {revision}",
                 remedy="name one that it has, or all 40 digits of a commit",
             )
-        return lines[-1].split()[0]  # of a tag with a message, the last is its commit
+        return exact[0]
 
 
 def pack_again(wheel: Path, target: Path) -> None:

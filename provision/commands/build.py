@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.core.filesystem import make_tagged, remove_tagged, swap_link
+from provision.core.filesystem import make_tagged, remove_tagged, swap_link, sync_folder
 from provision.core.locking import folder_lock
-from provision.core.prefix import dist_info_names, site_packages
+from provision.core.prefix import dist_info_names, environment_python, site_packages
 from provision.core.project import CURRENT
+from provision.core.variables import refuse_separator
 from provision.environment.manifest import (
     Record,
     current_generation,
     mark_verified,
+    next_number,
     read_generation,
-    unfinished_generations,
+    sweep,
     write_record,
 )
 
@@ -102,8 +104,9 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         # Another build may have finished while this one waited for the lock.
         if ready := _ready(home, request):
             return BuildResult(request.target.name, ready)
-        for folder in unfinished_generations(home):
-            remove_tagged(folder)
+        sweep(home, progress.note)
+        if (now := current_generation(home)) and (why := now.misplaced()):
+            progress.note(f"{request.target.name} {why}; building it again here")
         found = None if request.fresh else _of_same_lock(home, request.lock)
         return (
             _use_again(home, found, request, run, progress)
@@ -122,8 +125,10 @@ def _ready(home: Path, request: BuildRequest) -> Generation | None:
 
 
 def has_drifted(generation: Generation) -> bool:
-    """Whether distributions were added or removed since the build; costs one directory listing."""
+    """Whether it was moved, or distributions came or went; costs one directory listing."""
     site = site_packages(generation.folder)
+    if generation.misplaced() or not environment_python(generation.folder).exists():
+        return True
     return site is None or dist_info_names(site) != set(generation.record.distributions)
 
 
@@ -150,6 +155,7 @@ def _use_again(
 
 def _build_new(home: Path, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     folder = _free_folder(home, request.lock)
+    refuse_separator(folder)
     make_tagged(folder)
     try:
         built = populate_prefix(folder, request, run, progress)
@@ -182,7 +188,6 @@ def populate_prefix(
         ToolError: As :func:`build`; the folder is left as it is.
     """
     from provision.commands.own_sources import install_local, with_built_wheels
-    from provision.core.process import environment_python
     from provision.doctor.locked import refuse_built
     from provision.environment.long_paths import check_path_lengths
     from provision.installer.install import check_space, install_pip_layer, plan_install
@@ -201,6 +206,7 @@ def populate_prefix(
     report = _run_checks(folder, request, run, progress)
     if report and not report.proves:
         return BuildResult(request.target.name, None, plan, verification, report)
+    sync_folder(folder, with_files=True)  # a record on the disk says that the files are there too
     made = write_record(folder, _record(folder, request, verification))
     return BuildResult(request.target.name, made, plan, verification, report)
 
@@ -277,4 +283,6 @@ def _record(folder: Path, request: BuildRequest, verification: Verification) -> 
         proof=_proof(request),
         reason=request.absent,
         built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+        path=str(folder),
+        number=next_number(folder.parent),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_bytes
+from provision.core.locking import folder_lock, waiting
+from provision.core.temporary import remove_litter
 from provision.lockfile.diff import ArtifactChange, diff_artifacts
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, parse_lock, read_lock
 
@@ -84,8 +87,14 @@ def lock(
     """
 
     def lock_one(target: Target) -> LockResult:
+        note = functools.partial(resolver.progress.note, waiting(f"the lock of {target.name}"))
         try:
-            return _lock(target, project.lock(target.name), resolver, write=write)
+            if not write:
+                return _lock(target, project.lock(target.name), resolver, write=False)
+            # Beside the project's other caches: what is in lockfiles/ gets committed.
+            with folder_lock(project.root / ".cache", note, name=f"lock-{target.name}.lock"):
+                remove_litter(project.lock(target.name))
+                return _lock(target, project.lock(target.name), resolver, write=True)
         except ProvisionError as error:
             return LockResult(target.name, error=error)
 

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from provision.commands.build import build
-from provision.core.filesystem import remove_tagged
-from provision.core.locking import folder_lock
-from provision.environment.manifest import current_generation
+from provision.core.in_use import remove_unused
+from provision.core.locking import folder_lock, waiting
+from provision.core.project import RECORD
+from provision.environment.manifest import current_generation, kept_in_use
 from provision.installer import uv
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
         uv.clean_cache(locked, run)
     built = build(replace(request, fresh=True), run, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
-        with folder_lock(home, lambda: None):
-            remove_tagged(drifted.folder)
+        with folder_lock(home, lambda: progress.note(waiting(request.target.name))):
+            if user := remove_unused(drifted.folder):
+                # Without its record `rollback` does not go back to it, and the next build or clean
+                # removes it.
+                (drifted.folder / RECORD).unlink()
+                progress.note(kept_in_use(drifted.folder, user))
     return built

@@ -25,7 +25,7 @@ from provision import __version__
 from provision.artifacts.pip_config import config_files
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import read_link, write_atomic
-from provision.core.prefix import dist_info_names, site_packages
+from provision.core.prefix import dist_info_names, environment_python, misplaced, site_packages
 from provision.core.project import CURRENT, RECORD, shipped
 
 if TYPE_CHECKING:
@@ -177,4 +177,6 @@ def _note(before: str, record: bytes) -> bytes:
 
 def _drifted(folder: Path, record: dict[str, Any]) -> bool:
     site = site_packages(folder)
+    if misplaced(folder, record.get("path", "")) or not environment_python(folder).exists():
+        return True
     return site is None or dist_info_names(site) != set(record["distributions"])

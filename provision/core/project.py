@@ -79,7 +79,9 @@ def find_project(start: Path) -> Project:
     Raises:
         UsageError: None does.
     """
-    start = start.absolute()  # programs that get its paths run in other folders
+    # Programs that get its paths run in other folders, and find it only while each folder on its
+    # path exists: `..` would add one that has nothing to do with it.
+    start = start.resolve() if ".." in start.parts else start.absolute()
     for folder in (start, *start.parents):
         specs = folder / "envs"
         # conda has folders of this name too, without files.

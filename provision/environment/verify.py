@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 from provision.core.errors import ToolError
 from provision.core.prefix import site_packages
 from provision.environment.conda_meta import conda_dist_infos, installed_conda_packages
-from provision.environment.drift import conda_findings, distribution_findings, forbidden_findings
+from provision.environment.drift import (
+    conda_findings,
+    distribution_findings,
+    forbidden_findings,
+    moved_findings,
+)
 from provision.environment.files import (
     damage_findings,
     hash_files,
@@ -87,6 +92,7 @@ def verify(
     compared = [records[dist.folder] for dist in every]
     on_disk = list_files(site, with_stdlib=bool(conda))
     findings = [
+        *moved_findings(prefix, lock),
         *conda_findings(conda, lock),
         *distribution_findings(installed, lock),
         *forbidden_findings(installed, forbid),

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
 from provision.core.project import PACKAGE, fact, shipped
+from provision.core.temporary import scratch
 from provision.core.text import plural
 from provision.image.drivers import copy_drivers, require_drivers
 from provision.image.in_container import PREFIX
@@ -190,8 +190,8 @@ def _tools(request: ImageRequest, run: Run) -> Path:
     if folder.is_dir():
         return folder
     request.context.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        made = Path(scratch, name)
+    with scratch(folder.parent) as temporary:
+        made = temporary / name
         argv = [uv.uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
                 "--require-hashes", "--no-build", "--target", str(made),
                 "--python-platform", _PLATFORM, "--python-version", request.target.python,
@@ -200,7 +200,11 @@ def _tools(request: ImageRequest, run: Run) -> Path:
         run(argv, env=env).require(
             "could not download the packages that the toolkit needs in the build"
         )
-        made.rename(folder)  # complete or absent, whatever happens in between
+        try:
+            made.rename(folder)  # complete or absent, whatever happens in between
+        except OSError:
+            if not folder.is_dir():  # not made by another image's build in the meantime
+                raise
     return folder
 
 

@@ -6,16 +6,15 @@ import importlib.metadata
 import os
 import re
 import sys
-import tempfile
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
+from provision.core.temporary import scratch
 from provision.lockfile.tags import UV_NAMES, best_wheel
 
 if TYPE_CHECKING:
@@ -236,11 +235,11 @@ class UvResolver:
         # Not on the command line, which is echoed: the URL of a mirror may contain a password.
         mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
         env = clean_environment(extra=mirror | loopback_environment(os.environ))
-        with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
+        with scratch() as folder:
             for name, lines in files.items():
-                write_atomic(Path(temporary) / name, "".join(f"{line}\n" for line in lines))
+                write_atomic(folder / name, "".join(f"{line}\n" for line in lines))
             argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *options]
-            return self.run(argv, env=env, cwd=Path(temporary))
+            return self.run(argv, env=env, cwd=folder)
 
 
 def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -186,6 +186,15 @@ class Smoke(Table):
     ] = None
 
 
+class Run(Table):
+    """How `run` starts the user's programs."""
+
+    keep: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...],
+        Field(description="Variables of the caller that pass although `run` drops them."),
+    ] = ()
+
+
 class Docker(Table):
     """What the container image needs besides the environment."""
 
@@ -226,6 +235,7 @@ class Target(Table):
         ],
         Field(description="Set by run, smoke and the image; {prefix} is filled in."),
     ] = {}
+    run: Run = Run()
     docker: Docker | None = None
 
     @model_validator(mode="after")

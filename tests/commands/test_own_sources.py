@@ -230,6 +230,8 @@ def repository(folder: Path) -> str:
     commit = git("rev-parse", "HEAD")
     (folder / "python" / "pyproject.toml").write_text(manifest("gitty", "plain"))
     git("commit", "--quiet", "--all", "--message", "second")
+    git("branch", "zzz/v1")
+    git("update-ref", "refs/zzz/v1", "HEAD")
     return commit
 
 

@@ -35,7 +35,8 @@ git+https://example.org/acme/x@v1#egg=zed[fast]&subdirectory=python
 https://example.org/foo-1.0-py3-none-any.whl#sha256=aa
 -e .[dev]
 --editable own
-own
+own/
+pandas
 numpy==1.2 \
    --hash=sha256:aa \
    --hash=sha256:bb
@@ -44,7 +45,7 @@ numpy==1.2 \
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for folder in ("envs", "needs", "own"):
+    for folder in ("envs", "needs", "own", "pandas"):
         (tmp_path / folder).mkdir()
     (tmp_path / "envs" / "thing.toml").write_text(SPEC)
     (tmp_path / "needs" / "all.txt").write_text(ALL, encoding="utf-8-sig")
@@ -63,10 +64,11 @@ def test_all_that_pip_reads_becomes_part_of_the_spec(root: Path) -> None:
         "Clip @ git+https://example.org/acme/Clip.git",
         "zed[fast] @ git+https://example.org/acme/x@v1#egg=zed[fast]&subdirectory=python",
         "foo @ https://example.org/foo-1.0-py3-none-any.whl#sha256=aa",
+        "pandas",  # a folder of this name is none, as for pip
         "numpy==1.2",
     )
     assert pip.constraints == ("protobuf<5",)
-    assert pip.local == ("-e .[dev]", "-e own", "own")
+    assert pip.local == ("-e .[dev]", "-e own", "own/")
 
 
 def test_options_that_choose_an_index_are_named_and_change_nothing(root: Path) -> None:
