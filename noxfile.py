@@ -14,7 +14,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -144,13 +143,13 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
                "--compile-bytecode", "--python", python)  # fmt: skip
     local = ["--no-index"] if pip.get("PIP_NO_INDEX", "0").lower() in {"1", "true", "on"} else []
     call(*install, *local, "--require-hashes", "-r", wanted)
-    # uv is also the backend that pyproject.toml names, so this needs no network.
-    call(*install, "--offline", "-e", HERE)
-    # The absolute path that uv wrote is UTF-8, which Python 3.11 and 3.12 read in the encoding of
-    # the locale; a relative one is the same in both, whatever letters lead to this clone.
+    # The backend that pyproject.toml names is one of the tools, so this needs no network.
+    call(*install, "--offline", "--no-build-isolation", "-e", HERE)
+    # The absolute path that hatchling wrote is UTF-8, which Python 3.11 and 3.12 read in the
+    # encoding of the locale; a relative one is the same in both, whatever letters lead here.
     site = Path(sysconfig.get_path("purelib", "venv", {"base": str(made)}))
     above = os.path.relpath(HERE, TOOLS / site.relative_to(made))
-    (site / "provision.pth").write_text(f"{above}\n", encoding="utf-8")
+    (site / "_provision.pth").write_text(f"{above}\n", encoding="utf-8")
     isolate(made / BIN.name)
     (made / STAMP).write_text(digest(wanted), encoding="utf-8")
 
@@ -215,62 +214,23 @@ if __name__ == "__main__":
 
 import nox  # noqa: E402 - absent when this file is run as a script, which ends above
 
-nox.needs_version = ">=2025.2.9"
-nox.options.sessions = ["targets"]
-# Every session runs in .tools, so nox makes no environments of its own.
-nox.options.default_venv_backend = "none"
+sys.path.insert(0, str(HERE))  # where another nox than that of .tools runs this file
+from provision.sessions import add_sessions  # noqa: E402
 
 
-def provision(session: nox.Session, *words: str) -> None:
-    """Call the CLI; its exit code becomes the session's verdict."""
-    ensure_tools(dev=words[0] == "lock")  # which needs conda-lock, and may be asked for pip-tools
-    # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
-    session.run(str(BIN / f"python{EXE}"), "-I", "-m", "provision", *words, *session.posargs,
-                external=True)  # fmt: skip
+def with_tools(verb: str) -> str:
+    """Return the Python of ``.tools``, after the set-up that a verb needs."""
+    ensure_tools(dev=verb == "lock")  # which needs conda-lock, and may be asked for pip-tools
+    return str(BIN / f"python{EXE}")
+
+
+add_sessions(__file__, with_tools)
 
 
 def tool(session: nox.Session, *words: str, **env: str) -> None:
     """Run a developer's tool from ``.tools``."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"python{EXE}"), "-m", *words, env=env, external=True)
-
-
-def add(name: str, doc: str, *words: str) -> None:
-    """Make a session that calls one verb."""
-
-    def call(session: nox.Session) -> None:
-        provision(session, *words)
-
-    call.__doc__ = doc
-    nox.session(name=name)(call)
-
-
-VERBS = {
-    "build": "Build, verify and prove",
-    "lock": "Resolve and lock",
-    "verify": "Verify",
-    "smoke": "Check on the device",
-    "rollback": "Go back to the previous generation of",
-    "bundle": "Collect (-- -o DIR) all that an offline build takes of",
-    "run": "Run a command (after --) in",
-}
-for spec in sorted((HERE / "envs").glob("*.toml")):
-    target = tomllib.loads(spec.read_text(encoding="utf-8"))
-    summary = target.get("summary", "")
-    if "docker" in target:
-        doc = f"Build the image of {spec.stem}: {summary}"
-        add(f"docker-{spec.stem}", doc, "docker", spec.stem)
-    for verb, does in VERBS.items():
-        add(f"{verb}-{spec.stem}", f"{does} {spec.stem}: {summary}", verb, spec.stem,
-            *(["--"] if verb == "run" else []))  # fmt: skip
-
-add("targets", "List every target: lock, environment, last verdict.", "targets")
-add("detect", "This machine: devices, drivers, and which target fits.", "detect")
-add("build-auto", "Build the target that fits this machine.", "build", "auto")
-add("lock", "Lock every target.", "lock")
-add("doctor", "This machine, or after --: --python PATH, --log FILE, --target T.", "doctor")
-add("update", "Refresh the catalogs from the network; the only verb that changes them.", "update")
-add("clean", "Remove the generations that are not in use.", "clean")
 
 
 # One more than cores: some tests wait for time limits and dead servers.

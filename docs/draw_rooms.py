@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "rooms.svg"
 # What is started as a program, which no import shows: from, to, and the line that starts it.
 PROGRAMS = (
-    ("noxfile.py", "cli", "noxfile.py", r'"-m", "provision"'),
+    ("noxfile.py", "cli", "provision/sessions.py", r'"-m", "provision"'),
     ("commands", "smoke/", "provision/commands/smoke.py", r'"run\.py"'),
     ("image", "docker/", "provision/image/*.py", r'"Dockerfile"'),
     ("docker/", "smoke/", "docker/bin/smoke", r"smoke/run\.py"),
@@ -64,7 +64,8 @@ def imports() -> Counter[Edge]:
     """Return how many imports lead from one package of ``provision/`` to another."""
     graph = grimp.build_graph("provision", cache_dir=None)
     rooms = {name.partition(".")[2]: name for name in graph.find_children("provision")}
-    rooms.pop("__main__")
+    for module in ("__main__", "sessions"):  # the latter is of noxfiles
+        rooms.pop(module)
     within = {room: {name, *graph.find_descendants(name)} for room, name in rooms.items()}
     return Counter({
         (upper, lower): count

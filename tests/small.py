@@ -179,8 +179,9 @@ def make_project(
 ) -> Project:
     """Make a project with one target, whose ``beta`` comes from the index ``vendor``."""
     project = Project(root)
-    project.smoke.mkdir(parents=True, exist_ok=True)
-    (project.smoke / "run.py").write_text(SUITE, encoding="utf-8")
+    (root / "smoke").mkdir(parents=True, exist_ok=True)
+    (root / "smoke" / "run.py").write_text(SUITE, encoding="utf-8")
+    (root / "smoke" / "pytest.ini").touch()
     project.catalog.mkdir(parents=True, exist_ok=True)
     for facts in ("devices.toml", "drivers.toml"):
         shutil.copy(CATALOG / facts, project.catalog)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from provision.core.errors import SpecError
 from provision.core.limits import read_parsed
+from provision.core.project import fact
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,8 +104,8 @@ def read_devices(catalog: Path) -> Devices:
         SpecError: A file is missing or not valid.
     """
     try:
-        devices = read_parsed(catalog / "devices.toml", tomllib.loads)
-        drivers = read_parsed(catalog / "drivers.toml", tomllib.loads)
+        devices = read_parsed(fact(catalog, "devices.toml"), tomllib.loads)
+        drivers = read_parsed(fact(catalog, "drivers.toml"), tomllib.loads)
         return Devices(
             intel=_intel(devices["intel"]),
             chips=tuple(_chip(*row) for row in devices["nvidia"]["chips"]),

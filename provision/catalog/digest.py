@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from provision.core.errors import SpecError
 from provision.core.limits import read_parsed
+from provision.core.project import fact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -34,12 +35,14 @@ def catalog_digest(folder: Path, target: Target) -> str:
         SpecError: A snapshot is missing or is not JSON.
     """
     part = {
-        index: _part(folder / f"{index}.json", "files", _is_of(set(names)), _PROVENANCE | {"url"})
+        index: _part(
+            fact(folder, f"{index}.json"), "files", _is_of(set(names)), _PROVENANCE | {"url"}
+        )
         for index, names in target.pip.index.items()
     }
     subdirs = {target.platform, "noarch"}
     for channel in target.conda.channels if target.conda else ():
-        path = folder / f"{channel}.json"
+        path = fact(folder, f"{channel}.json")
         part[channel] = _part(
             path, "packages", lambda entry: entry["subdir"] in subdirs, _PROVENANCE
         )

@@ -17,13 +17,16 @@ from pydantic import AfterValidator, Field, ValidationError
 from provision.core.credentials import has_login, holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
+from provision.core.project import fact, shipped
 from provision.spec.model import Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 
+SNAPSHOT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a snapshot's name, which is its file's
 Snapshot = TypeVar("Snapshot", "Index", "Channel", "DriverSet")
 
 
@@ -180,8 +183,16 @@ class DriverSet(Table):
 
 
 def snapshot_names(folder: Path) -> list[str]:
-    """Return the names of all snapshots of a catalog, sorted."""
-    return sorted(path.stem for path in folder.glob("*.json") if "." not in path.stem)
+    """Return the names of all snapshots, a catalog's own and the shipped ones, sorted."""
+    files = (*folder.glob("*.json"), *shipped().catalog.glob("*.json"))
+    return sorted({path.stem for path in files if "." not in path.stem})
+
+
+def hidden(folder: Path, names: Iterable[str]) -> list[str]:
+    """Return which shipped snapshots a catalog hides behind its own."""
+    common = shipped().catalog
+    both = (n for n in names if all((place / f"{n}.json").is_file() for place in (folder, common)))
+    return sorted(both) if folder != common else []
 
 
 def is_channel(folder: Path, name: str) -> bool:
@@ -195,7 +206,7 @@ def is_driver_set(folder: Path, name: str) -> bool:
 
 
 def _has_schema(folder: Path, name: str, schema: str) -> bool:
-    path = folder / f"{name}.json"
+    path = fact(folder, f"{name}.json")
     # The schema's name stands first, and a snapshot is up to megabytes long.
     return path.is_file() and schema in read_text(path)[:200]
 
@@ -228,7 +239,7 @@ def load_driver_set(folder: Path, name: str) -> DriverSet:
 
 
 def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
-    path = folder / f"{name}.json"
+    path = fact(folder, f"{name}.json")
     # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:
         return model.model_validate_json(read_bytes(path))
@@ -251,7 +262,7 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
 def index_address(folder: Path, index: str) -> str:
     """Return the URL of an index without validating the whole file, which takes long."""
     try:
-        return str(read_parsed(folder / f"{index}.json", json.loads)["url"])
+        return str(read_parsed(fact(folder, f"{index}.json"), json.loads)["url"])
     except (OSError, ValueError, KeyError, TypeError):
         return load_index(folder, index).url  # raises an error that names the faults
 

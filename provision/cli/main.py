@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from provision import __version__
-from provision.core.errors import Exit
+from provision.core.errors import Exit, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
-from provision.core.project import find_project
+from provision.core.project import Project, find_project
 from provision.ui.console import Console, open_streams, print_json, show_log
 
 if TYPE_CHECKING:
@@ -57,7 +57,13 @@ def _interrupt(*_: object) -> NoReturn:
 
 def _dispatch(arguments: argparse.Namespace) -> int:
     console = Console(program_name())
-    project = find_project(arguments.project or Path.cwd())
+    start = (arguments.project or Path.cwd()).absolute()
+    try:
+        project = find_project(start)
+    except UsageError:
+        if not arguments.anywhere:
+            raise
+        project = Project(start)  # what it has not is shipped
     if not arguments.project:
         target = getattr(arguments, "target", None)
         require_own_project(project, target if isinstance(target, str) else None)
@@ -113,7 +119,8 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
         verb = added.add_parser(name, parents=[common], help=summary, description=summary)
-        verb.set_defaults(handle=module.handle)
+        anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
+        verb.set_defaults(handle=module.handle, anywhere=anywhere)
         module.add_arguments(verb)
     return top
 

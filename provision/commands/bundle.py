@@ -21,9 +21,11 @@ from provision.core.filesystem import is_tagged, tag, write_atomic
 from provision.core.hashing import sha256_below
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import run
+from provision.core.project import PACKAGE, shipped
 from provision.core.text import json_text, plural
 from provision.installer.install import check_space, plan_install
 from provision.lockfile.conda import conda_packages
+from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ MANIFEST = "manifest.json"
 _LOCK = ".lock"
 ARTIFACTS, TOOLS, TOOLKIT = "artifacts", "tools", "toolkit"
 # What the toolkit needs to run; the rest of a clone is for development.
-_OF_TOOLKIT = ("noxfile.py", "pyproject.toml", "README.md", "LICENSE", "provision",
+_OF_TOOLKIT = ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE",
                "lockfiles/tools")  # fmt: skip
 _POSIX = """\
 #!/bin/sh
@@ -116,7 +118,7 @@ def bundle(
         tag(folder)
         supply = with_built_wheels(project, lock, supply, run, progress)
         missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
-        missing += _tools(project, target, supply, folder / TOOLS, progress)
+        missing += _tools(target, supply, folder / TOOLS, progress)
         progress.step("copying the toolkit")
         _copy_toolkit(project, target, folder / TOOLKIT)
         command = _write_command(target, folder)
@@ -148,9 +150,9 @@ def _artifacts(
 
 
 def _tools(
-    project: Project, target: Target, supply: ArtifactSources, folder: Path, progress: Progress
+    target: Target, supply: ArtifactSources, folder: Path, progress: Progress
 ) -> list[MissingFile]:
-    tools = read_tools(project.lock("tools"), target.platform, target.python)
+    tools = read_tools(shipped().lock("tools"), target.platform, target.python)
     progress.step(f"collecting {plural(len(tools), 'tool')} for {target.platform}")
     wheelhouses, index = supply.wheelhouses, supply.indexes.get("default")
     wanted, missing = choose_wheels(
@@ -172,24 +174,34 @@ def _collect(
 
 
 def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
-    spec = project.specs / f"{target.name}.toml"
-    files = (project.root / name for name in input_files(target, project.root))
-    places = (spec, project.catalog, project.lock(target.name), project.smoke, *files)
+    home, catalog = shipped(), folder / "envs" / "catalog"
+    places = {folder / name: home.root / name for name in _OF_TOOLKIT} | {
+        folder / "provision": PACKAGE,
+        catalog: home.catalog,
+        folder / "lockfiles" / target.name: project.lock(target.name),
+        folder / "smoke": project.smoke,
+    }
+    for name in input_files(target, project.root):
+        places.setdefault(folder / name, project.root / name)
+    bare = shutil.ignore_patterns("__pycache__", "shipped")
     try:
-        for source in (*(project.root / name for name in _OF_TOOLKIT), *places):
-            path = folder / source.relative_to(project.root)
+        for path, source in places.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
-                shutil.copytree(source, path, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(source, path, ignore=bare)
             else:
                 shutil.copyfile(source, path)
+        for own in project.catalog.glob("*"):
+            shutil.copyfile(own, catalog / own.name)
     except OSError as error:
         raise ToolError(
             f"cannot copy the toolkit to {folder}",
             evidence=str(error),
-            remedy="bundles are made in a clone; check it, and the free space",
+            remedy="check the toolkit's own folder, and the free space",
         ) from error
+    spec = f"{target.name}.toml"
+    write_atomic(folder / "envs" / spec, resolved_text(project.specs / spec))
 
 
 def _write_command(target: Target, folder: Path) -> str:

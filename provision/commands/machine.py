@@ -32,11 +32,16 @@ def read_layers(project: Project) -> dict[str, str]:
 
 
 def detect_machine(project: Project) -> Detection:
-    """Return which targets of a project fit this machine, and why the others do not."""
+    """Return which targets of a project fit this machine, and why the others do not.
+
+    Outside of a project they are the shipped ones.
+    """
     from provision.commands.detect import detect
+    from provision.core.project import shipped
     from provision.spec.reader import read_hardware
 
-    return detect(read_hardware(project.specs), this_host(project))
+    targets = read_hardware(project.specs) or read_hardware(shipped().specs)
+    return detect(targets, this_host(project))
 
 
 def choose_target(found: Detection) -> str:
@@ -62,3 +67,15 @@ def why_device_is_absent(project: Project, target: Target) -> str:
         return ""
     (fit,) = detect([hardware_of(target.model_dump())], this_host(project)).fits
     return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
+
+
+def fitting_shipped_targets(project: Project) -> list[str]:
+    """Return the shipped target that fits this machine best, and that of its CPU."""
+    from provision.commands.detect import detect
+    from provision.core.project import shipped
+    from provision.spec.reader import read_hardware
+
+    targets = [t for t in read_hardware(shipped().specs) if t.status == "supported"]
+    found = detect(targets, this_host(project))
+    cpus = [t.name for t in targets if (t.accelerator, t.platform) == ("cpu", found.host.platform)]
+    return list(dict.fromkeys([choose_target(found), *cpus]))

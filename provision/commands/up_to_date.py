@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from provision import __version__
 from provision.artifacts.pip_config import config_files
-from provision.core.errors import ToolError
+from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import read_link, write_atomic
 from provision.core.limits import read_bytes
 from provision.core.prefix import dist_info_names, environment_python, misplaced, site_packages
-from provision.core.project import CURRENT, RECORD
+from provision.core.project import CURRENT, RECORD, shipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,14 +87,28 @@ def _machine() -> str:
 
 def _inputs(project: Project, target: str, read: Read) -> Iterator[Path]:
     """Yield the files that the full path may read, apart from the generation's own."""
-    yield project.specs / f"{target}.toml"
+    yield from _specs(project.specs / f"{target}.toml", read)
     yield from sorted(project.lock(target).glob("*"))
     for line in (read(project.lock(target) / "requirements.txt") or b"").splitlines()[:20]:
         if line.startswith(b"# inputs: "):  # requirement files, and the metadata of own packages
             yield from (project.root / name for name in line[10:].decode().split(", "))
     # Of the catalog all files: which of them count is written in the spec, and they are small.
-    yield from sorted(project.catalog.glob("*"))
+    for catalog in dict.fromkeys((project.catalog, shipped().catalog)):
+        yield from sorted(catalog.glob("*"))
     yield from config_files(os.environ)
+
+
+def _specs(path: Path, read: Read) -> Iterator[Path]:
+    """Yield a spec and all that it extends."""
+    if b"extends" not in (read(path) or b""):
+        yield path
+        return
+    from provision.spec.extends import spec_chain  # noqa: PLC0415 - a spec that extends none is not parsed
+
+    try:
+        yield from [file.path for file in spec_chain(path)]
+    except SpecError:
+        yield path  # the full path says what is wrong
 
 
 def _bytes_of(path: Path) -> bytes | None:

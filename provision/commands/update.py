@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from provision.artifacts.resumable_download import download
 from provision.catalog import simple_index
 from provision.catalog.snapshot import (
+    SNAPSHOT,
+    Index,
     Wheel,
     is_channel,
     is_driver_set,
@@ -22,7 +24,7 @@ from provision.catalog.snapshot import (
 )
 from provision.catalog.snapshot_update import RefreshResult, Reupload, SnapshotUpdate
 from provision.core import network
-from provision.core.errors import ProvisionError, ToolError
+from provision.core.errors import ProvisionError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
 from provision.resolver import conda_lock
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from requests import Session
 
     from provision.artifacts.resumable_download import OnBytes
-    from provision.catalog.snapshot import Channel, ChannelPackage, DriverFile, DriverSet, Index
+    from provision.catalog.snapshot import Channel, ChannelPackage, DriverFile, DriverSet
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
@@ -62,13 +64,40 @@ def update(
         progress: Receives the steps.
         on_bytes: Receives the progress of a download.
         run: Runs the solver of conda channels.
-        only: Snapshots to refresh; all if empty.
+        only: Snapshots to refresh; if empty, the project's own and those that its targets name.
 
     Raises:
         SpecError: A snapshot is missing or has faults.
     """
     updater = CatalogUpdater(project.catalog, targets, downloads, progress, on_bytes, run)
-    return [updater.refresh(name) for name in only or snapshot_names(project.catalog)]
+    return [updater.refresh(name) for name in only or _names(project, targets)]
+
+
+def _names(project: Project, targets: Sequence[Target]) -> list[str]:
+    named = {index for target in targets for index in target.pip.index}
+    named |= {channel for target in targets if target.conda for channel in target.conda.channels}
+    own = (name for name in snapshot_names(project.catalog)
+           if (project.catalog / f"{name}.json").is_file())  # fmt: skip
+    return sorted(named | set(own))
+
+
+def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
+    """Write an empty snapshot of an index, for :func:`update` to fill.
+
+    Raises:
+        UsageError: Not one name is given, the name has a snapshot, or the URL is not one.
+    """
+    if len(names) != 1 or names[0] in snapshot_names(catalog) or not SNAPSHOT.fullmatch(names[0]):
+        raise UsageError(
+            f"--url goes with one new name, not with {', '.join(names) or 'none'}",
+            cause=f"there are {', '.join(snapshot_names(catalog))}",
+            remedy="`provision update NAME --url URL`; NAME is lower-case words joined by '-'",
+        )
+    try:
+        index = Index(url=f"{url.rstrip('/')}/", files=())
+    except ValidationError as error:
+        raise UsageError(f"--url {url}", evidence="\n".join(faults_of(error, Index))) from error
+    write_atomic(catalog / f"{names[0]}.json", render_snapshot(index))
 
 
 @dataclass(frozen=True, slots=True)

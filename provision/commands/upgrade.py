@@ -31,7 +31,7 @@ def with_cutoff(text: str, package: str | None, day: dt.date) -> str:
     import tomlkit  # noqa: PLC0415 - keeps comments and order; slow, and no other verb needs it
 
     document = tomlkit.parse(text)
-    pip = document["pip"]
+    pip = document.setdefault("pip", tomlkit.table())  # absent where a spec extends another
     if package is None:
         pip["cutoff"] = day
         pip.pop("cutoffs", None)  # single cut-offs would now hold their packages back

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from provision.core.errors import UsageError
+from provision.core.program import program_name
 
 CURRENT = "current"  # below a target's generations, the link to the one in use
 RECORD = "provision.json"  # in a generation, what it was built from
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class Project(NamedTuple):  # not a dataclass, which loads slower than a build with nothing to do
@@ -23,13 +26,15 @@ class Project(NamedTuple):  # not a dataclass, which loads slower than a build w
 
     @property
     def catalog(self) -> Path:
-        """The folder of the committed facts."""
+        """The folder of the committed facts; :func:`fact` adds the shipped ones."""
         return self.root / "envs" / "catalog"
 
     @property
     def smoke(self) -> Path:
-        """The folder of the checks."""
-        return self.root / "smoke"
+        """The folder of the checks: the shipped ones, unless the project has a suite itself."""
+        own = self.root / "smoke"  # which may be anything in other repositories
+        suite = (own / "run.py").is_file() and (own / "pytest.ini").is_file()
+        return own if suite else shipped().root / "smoke"
 
     @property
     def evidence(self) -> Path:
@@ -55,23 +60,35 @@ class Project(NamedTuple):  # not a dataclass, which loads slower than a build w
         return self.root / ".envs" / target
 
 
+@cache
+def shipped() -> Project:
+    """Return what comes with the toolkit: catalogs, targets with locks, checks, image files."""
+    data = PACKAGE / "shipped"  # in a wheel; in a checkout they are the checkout's own folders
+    return Project(data if data.is_dir() else PACKAGE.parent)
+
+
+def fact(catalog: Path, name: str) -> Path:
+    """Return a file of a catalog: the project's own, or else the shipped one."""
+    own, common = catalog / name, shipped().catalog / name
+    return common if common.is_file() and not own.is_file() else own
+
+
 def find_project(start: Path) -> Project:
-    """Return the project that contains a folder, or else the checkout that contains this module.
+    """Return the project that contains a folder.
 
     Raises:
-        UsageError: Neither holds specs.
+        UsageError: None does.
     """
     # Programs that get its paths run in other folders, and find it only while each folder on its
     # path exists: `..` would add one that has nothing to do with it.
     start = start.resolve() if ".." in start.parts else start.absolute()
-    # The toolkit is installed in editable mode, so its package lies in the clone. The clone comes
-    # last: a project elsewhere can be used with its toolkit.
-    checkout = Path(__file__).resolve().parents[2]
-    for folder in (start, *start.parents, checkout):
-        if (folder / "envs" / "catalog").is_dir():
+    for folder in (start, *start.parents):
+        specs = folder / "envs"
+        # conda has folders of this name too, without files.
+        if (specs / "catalog").is_dir() or any(specs.glob("*.toml")):
             return Project(folder)
     raise UsageError(
         f"no project in {start} or above",
-        cause="a project has a folder envs/ with specs and catalog",
-        remedy="change into your clone, or name it with --project",
+        cause="a project has a folder envs/ with specs",
+        remedy=f"`{program_name()} init` makes one of this folder; --project names another",
     )

@@ -22,6 +22,7 @@ from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
+from provision.core.project import PACKAGE, fact, shipped
 from provision.core.temporary import scratch
 from provision.core.text import plural
 from provision.image.drivers import copy_drivers, require_drivers
@@ -29,6 +30,7 @@ from provision.image.in_container import PREFIX
 from provision.installer import uv
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
+from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
-_CHECKOUT = Path(__file__).resolve().parents[2]
 _PLATFORM = "x86_64-manylinux_2_28"  # uv's name of the images' platform
 # Packages of the distribution in every image: model downloads verify TLS with its certificates.
 _PACKAGES = ("ca-certificates",)
@@ -149,7 +150,7 @@ def dockerfile(request: ImageRequest) -> str:
 
 
 def _dockerfile() -> str:
-    return (_CHECKOUT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    return (shipped().root / "docker" / "Dockerfile").read_text(encoding="utf-8")
 
 
 def _quoted(text: str) -> str:
@@ -182,7 +183,7 @@ def labels(request: ImageRequest) -> dict[str, str]:
 
 def _tools(request: ImageRequest, run: Run) -> Path:
     """Return a folder with the toolkit's own packages for the Python of the image."""
-    lock = _CHECKOUT / "lockfiles" / "tools" / "requirements.txt"
+    lock = shipped().lock("tools") / "requirements.txt"
     name = f"tools-{sha256_file(lock)[:12]}-{request.target.python}"
     # Named by the lock and the Python, so an equal folder is used again.
     folder = request.context.parent / name
@@ -245,7 +246,7 @@ def _copy_system(request: ImageRequest) -> None:
         packages |= {"g++", f"{python}-dev"}
     folder = request.context / "system"
     folder.mkdir()
-    shutil.copy2(_CHECKOUT / "docker" / "system.sh", folder / "install.sh")
+    shutil.copy2(shipped().root / "docker" / "system.sh", folder / "install.sh")
     lines = "".join(f"{package}\n" for package in sorted(packages))
     (folder / "packages.txt").write_text(lines, encoding="utf-8")
 
@@ -255,12 +256,14 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     top, name = request.context / "toolkit", request.target.name
     bare = shutil.ignore_patterns("__pycache__")
     shutil.copytree(tools, top / "lib", copy_function=_link, ignore=bare)
-    shutil.copytree(_CHECKOUT / "provision", top / "lib" / "provision", ignore=bare)
+    bare = shutil.ignore_patterns("__pycache__", "shipped")
+    shutil.copytree(PACKAGE, top / "lib" / "provision", ignore=bare)
     (top / "envs" / "catalog").mkdir(parents=True)
-    shutil.copy2(request.project.specs / f"{name}.toml", top / "envs")
+    text = resolved_text(request.project.specs / f"{name}.toml")
+    write_atomic(top / "envs" / f"{name}.toml", text)
     # Of the catalog only what the target uses: another index must not change the layer's cache key.
     for index in request.target.pip.index:
-        shutil.copy2(request.project.catalog / f"{index}.json", top / "envs" / "catalog")
+        shutil.copy2(fact(request.project.catalog, f"{index}.json"), top / "envs" / "catalog")
     shutil.copytree(request.lock.folder, top / "lockfiles" / name)
     for file in input_files(request.target, request.project.root):
         (top / file).parent.mkdir(parents=True, exist_ok=True)
@@ -271,7 +274,7 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
         "leave-out.txt",
         *(() if request.dev else ("leave-out-headers.txt",)),
     ):
-        shutil.copy2(_CHECKOUT / "docker" / script, top / "docker")
+        shutil.copy2(shipped().root / "docker" / script, top / "docker")
 
 
 def _copy_suite(request: ImageRequest) -> None:
@@ -279,8 +282,8 @@ def _copy_suite(request: ImageRequest) -> None:
     home = request.context / "root" / _HOME
     bare = shutil.ignore_patterns("__pycache__")
     shutil.copytree(request.project.smoke, home / "smoke", ignore=bare)
-    shutil.copytree(_CHECKOUT / "docker" / "bin", home / "bin")
-    shutil.copy2(_CHECKOUT / "docker" / "entrypoint.py", home)
+    shutil.copytree(shipped().root / "docker" / "bin", home / "bin")
+    shutil.copy2(shipped().root / "docker" / "entrypoint.py", home)
     expected = expectation(request.target, request.lock.versions, request.project.catalog)
     expected["environment"] = request.target.variables(PREFIX)
     write_atomic(home / "expect.json", json.dumps(expected, indent=1) + "\n")

@@ -15,6 +15,7 @@ from provision.artifacts.parallel_fetch import WantedFile, fetch_all
 from provision.catalog.devices import read_devices
 from provision.catalog.snapshot import is_driver_set, load_driver_set, snapshot_names
 from provision.core.errors import SpecError, UsageError
+from provision.core.project import fact
 from provision.core.text import plural
 from provision.host.drivers import DriverVerdict, judge_version
 
@@ -90,7 +91,7 @@ def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     """Return the version of the driver that the base image's distribution has, and its origin."""
     base, docker = request.base, request.target.docker
-    path = request.project.catalog / _DISTRIBUTIONS
+    path = fact(request.project.catalog, _DISTRIBUTIONS)
     try:
         known = tomllib.loads(path.read_text(encoding="utf-8"))
         versions = {

@@ -110,8 +110,12 @@ class Resolver:
         Returns:
             The spec with pins in their place, the wheels of each index, and the built ones by name.
         """
-        for line in read_requirement_files(self._root, target.pip.files).ignored:
+        files = read_requirement_files(self._root, target.pip.files)
+        for line in files.ignored:
             self.progress.note(f"{line}: ignored, as [pip.index] of the spec decides that")
+        left = (text for text in files.requirements if text not in target.pip.requirements)
+        if unused := [text for text in left if Requirement(text).specifier]:
+            self.progress.note(f"{target.name} decides itself on: {'; '.join(unused)}")
         folders = [local_folder(text, self._root).as_uri() for text in target.pip.local]
         extras = [text[text.find("[") :] if "[" in text else "" for text in target.pip.local]
         # As editable ones, whose metadata uv may build although only wheels are allowed.

@@ -128,6 +128,10 @@ class Pip(Table):
         tuple[str, ...],
         Field(description="Requirement files of pip, relative to the project's folder."),
     ] = ()
+    drop: Annotated[
+        tuple[Distribution, ...],
+        Field(description="Distributions of what is inherited and of the files to leave out."),
+    ] = ()
     constraints: Annotated[
         tuple[Annotated[str, AfterValidator(index_requirement)], ...],
         Field(description="Limits on the versions of what others require."),
@@ -252,6 +256,7 @@ class Target(Table):
         Other keys (summary, hardware, smoke …) may change without making the lock stale.
         """
         keys = self.model_dump(mode="json", include={"platform", "python", "conda", "pip"})
+        keys["pip"].pop("drop")  # what it leaves out is not there
         keys["pip"].pop("forbid")  # `verify` checks it; a resolver never reads it
         for later in ("files", "constraints", "local", "build"):  # unknown to older locks
             if not keys["pip"][later]:
@@ -267,8 +272,16 @@ class Target(Table):
 
 
 def spec_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a spec file (draft 2020-12); the file's name gives ``name``."""
+    """Return the JSON Schema of a spec file (draft 2020-12); the file's name gives ``name``.
+
+    A file that extends another one need not say anything itself.
+    """
     document = Target.model_json_schema()
     document["properties"].pop("name")
-    document["required"].remove("name")
+    required = [key for key in document.pop("required") if key != "name"]
+    pip = document["$defs"]["Pip"]
+    alone = {"required": required, "properties": {"pip": {"required": pip.pop("required")}}}
+    extends = {"type": "string", "description": "A spec of envs/, or a shipped one, to inherit."}
+    document["properties"] |= {"extends": extends}
+    document["anyOf"] = [{"required": ["extends"]}, alone]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | document

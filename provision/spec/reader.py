@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from provision.core.errors import SpecError, UsageError
-from provision.core.limits import read_parsed
+from provision.core.project import shipped
 from provision.core.text import plural
+from provision.spec.extends import origin, resolved, spec_chain
 from provision.spec.parts import forbidden_of, hardware_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from provision.spec.extends import SpecFile
     from provision.spec.model import Target
     from provision.spec.parts import ForbiddenDistribution, TargetHardware
 
@@ -30,7 +31,7 @@ def load_spec(path: Path) -> Target:
     Raises:
         SpecError: All faults of the file at once, each with its key and what is allowed.
     """
-    return _validate(path, _parse(path))
+    return _validate(*_parse(path))
 
 
 def load_target(folder: Path, name: str) -> Target:
@@ -75,42 +76,38 @@ def _path(folder: Path, name: str) -> Path:
         raise UsageError(
             f"there is no target {name!r}",
             cause=f"{folder} holds: {', '.join(known) or 'no specs'}",
-            remedy=f"did you mean `{close[0]}`?" if close else "`provision targets` lists them",
+            remedy=_remedy(name, close),
         )
     return folder / f"{name}.toml"
 
 
+def _remedy(name: str, close: list[str]) -> str:
+    if name in target_names(shipped().specs):
+        return f"it is shipped with Provision: `provision init --target {name}` adds it"
+    return f"did you mean `{close[0]}`?" if close else "`provision targets` lists them"
+
+
 def _read_part(path: Path, part_of: Callable[[dict[str, Any]], Part]) -> Part:
-    data = _parse(path)
+    chain, data = _parse(path)
     try:
         return part_of(data)
     except (ValueError, KeyError, TypeError, AttributeError):
         # The validation of the whole file is slow, and raises an error that names each fault.
-        return part_of(_validate(path, data).model_dump())
+        return part_of(_validate(chain, data).model_dump())
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    try:
-        data: dict[str, Any] = read_parsed(path, tomllib.loads)
-    except (OSError, ValueError) as error:
-        raise SpecError(
-            f"cannot read {path}", evidence=str(error), remedy="correct the file"
-        ) from error
-    if "name" in data:
-        raise SpecError(
-            f"{path}: name: unknown key",
-            cause="a target has the name of its file",
-            remedy="remove the key, and rename the file to rename the target",
-        )
-    return data | {"name": path.stem}
+def _parse(path: Path) -> tuple[list[SpecFile], dict[str, Any]]:
+    chain = spec_chain(path)
+    return chain, resolved(chain) | {"name": path.stem}
 
 
-def _validate(path: Path, data: dict[str, Any]) -> Target:
+def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
     from pydantic import ValidationError  # noqa: PLC0415 - slow to import; not for reading a part
 
     from provision.spec.model import Target  # noqa: PLC0415
     from provision.spec.tables import faults_of  # noqa: PLC0415
 
+    path = chain[0].path
     if not _NAME.fullmatch(path.stem):
         raise SpecError(
             f"{path}: the file's name becomes the target's name",
@@ -121,7 +118,7 @@ def _validate(path: Path, data: dict[str, Any]) -> Target:
         # default: TOML's dates become text.
         target = Target.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        faults = faults_of(error, Target)
+        faults = faults_of(error, Target, lambda place: _inherited_from(chain, data, place))
         raise SpecError(
             f"{path} has {plural(len(faults), 'fault')}",
             evidence="\n".join(faults),
@@ -132,3 +129,10 @@ def _validate(path: Path, data: dict[str, Any]) -> Target:
     from provision.spec.requirement_files import with_files  # noqa: PLC0415 - few specs name files
 
     return with_files(target, path.absolute().parents[1])
+
+
+def _inherited_from(
+    chain: list[SpecFile], data: dict[str, Any], place: tuple[int | str, ...]
+) -> str:
+    path = origin(chain, data, place)
+    return "" if path == chain[0].path else f", in {path}"

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from provision.core.errors import SpecError
 from provision.core.text import plural
 from provision.spec.model import index_requirement, source_requirement
@@ -39,6 +42,7 @@ class RequirementFiles:
         local: Folders of own packages, as in ``[pip] local`` of a spec.
         ignored: Options that have no effect here, each with its place.
         read: Every file that was read.
+        places: File and line of each requirement.
         faults: What is wrong in them, each with its place.
     """
 
@@ -48,6 +52,7 @@ class RequirementFiles:
     local: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     read: list[Path] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
     def add(self, path: Path, *, constrains: bool = False) -> None:
@@ -64,10 +69,16 @@ class RequirementFiles:
             self.faults.append(f"{path}: {error}")
             return
         for number, line in _lines(text):
+            known, ignored = len(self.requirements), len(self.ignored)
             try:
                 self._add_line(line, path, constrains=constrains)
             except ValueError as error:
                 self.faults.append(f"{path}, line {number}: {error}")
+            if self.ignored[ignored:] == [line]:
+                self.ignored[ignored] = f"{path}, line {number}: {line}"
+            for text in self.requirements[known:]:  # those of included files have theirs
+                place = path.relative_to(self.root).as_posix()
+                self.places.setdefault(text, f"{place}, line {number}")
 
     def _add_line(self, line: str, path: Path, *, constrains: bool) -> None:
         if "${" in line:
@@ -79,7 +90,7 @@ class RequirementFiles:
                 raise ValueError(f"{line!r} is on a server; keep a copy of the file in the project")
             self.add((path.parent / value).resolve(), constrains=constrains or kind == "c")
         elif line.startswith("-") and not kind:
-            self.ignored.append(f"{path}: {line}")
+            self.ignored.append(line)
         elif constrains:
             self.constraints.append(index_requirement(text))
         elif re.match(r"[a-z+]+://", value):
@@ -117,15 +128,31 @@ def read_requirement_files(root: Path, names: Sequence[str]) -> RequirementFiles
 def with_files(target: Target, root: Path) -> Target:
     """Return a target whose requirements include those of its requirement files.
 
+    A line of a file gives way where the spec pins the same distribution exactly, or drops it.
+
     Raises:
         SpecError: A file has faults.
     """
     found = read_requirement_files(root, target.pip.files)
+    # The files are for every target; what a target pins itself fits its accelerator.
+    said = {_name(text) for text in target.pip.requirements if _pinned(text)} | {*target.pip.drop}
+    found.requirements = [text for text in found.requirements if _name(text) not in said]
+    found.constraints = [text for text in found.constraints if _name(text) not in said]
     pip = target.pip.model_copy(update={
         name: tuple(dict.fromkeys([*getattr(target.pip, name), *getattr(found, name)]))
         for name in ("requirements", "constraints", "local")
     })  # fmt: skip
     return target.model_copy(update={"pip": pip})
+
+
+def _name(text: str) -> str:
+    return str(canonicalize_name(Requirement(text).name))
+
+
+def _pinned(text: str) -> bool:
+    required = Requirement(text)
+    exact = (s.operator == "==" and not s.version.endswith("*") for s in required.specifier)
+    return bool(required.url) or any(exact)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

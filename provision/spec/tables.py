@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Table(BaseModel):
@@ -20,18 +20,23 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
-def faults_of(error: ValidationError, model: type[BaseModel]) -> list[str]:
+def faults_of(
+    error: ValidationError,
+    model: type[BaseModel],
+    origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
+) -> list[str]:
     """Return one line per fault: its place, what is wrong and what is allowed.
 
     Args:
         error: The validation error of a whole file.
         model: The model of that file.
+        origin: Tells where the value at a place comes from, if from another file.
     """
     entries = error.errors(include_url=False)
     places = [entry["loc"] for entry in entries]
     # pydantic also reports a container with invalid items as too short, which is a consequence.
     return [
-        _fault(entry, model)
+        _fault(entry, model) + origin(entry["loc"])
         for entry in entries
         if not any(
             len(p) > len(entry["loc"]) and p[: len(entry["loc"])] == entry["loc"] for p in places

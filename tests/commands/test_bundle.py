@@ -14,6 +14,7 @@ import pytest
 
 from provision.artifacts.tools import LOCKS, read_tools
 from provision.cli import main
+from provision.commands import bundle as bundling
 from provision.commands.bundle import Bundle, bundle
 from provision.core.errors import UsageError
 from provision.installer.install import ArtifactSources
@@ -31,12 +32,14 @@ def sha256(path: Path) -> str:
 
 
 @pytest.fixture
-def clone(lab: Lab) -> Lab:
+def clone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """A lab whose project holds a toolkit too; it needs one tool, which the index has."""
     root = lab.project.root
-    for name in ("noxfile.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(CLONE / name, root)
     (root / "provision").mkdir()
+    monkeypatch.setattr(bundling, "shipped", lambda: lab.project)
+    monkeypatch.setattr(bundling, "PACKAGE", root / "provision")
     tool = make_wheel(lab.index.root / "default", "tool", "1.0", {"tool.py": ""})
     line = f"tool==1.0 \\\n    --hash=sha256:{sha256(tool)} \\\n    --hash=sha256:{'0' * 64}\n"
     lab.project.lock("tools").mkdir()

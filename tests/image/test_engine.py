@@ -9,7 +9,6 @@ import os
 import shutil
 import stat
 import time
-import tomllib
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from provision.image.context import ImageRequest, prepare_context
 from provision.image.docker import BuiltImage, build_argv, build_image, find_engine
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Lock, read_lock, render_requirements
+from provision.spec.extends import resolved, spec_chain
 from provision.spec.model import Docker, Target
 from provision.spec.reader import load_target
 from tests import small
@@ -398,10 +398,10 @@ def without_device(
 ) -> Iterator[tuple[ImageRequest, BuiltImage]]:
     """The image of a target for Intel GPUs: its own spec and checks, stand-ins for its wheels."""
     project = Project(tmp_path / "project")
-    shutil.copytree(ROOT / "smoke", project.smoke)
+    shutil.copytree(ROOT / "smoke", project.root / "smoke")
     shutil.copytree(ROOT / "envs" / "catalog", project.catalog)
     wheels = stand_in_wheels(tmp_path / "wheels", request.param)
-    document = tomllib.loads((ROOT / "envs" / f"{request.param}.toml").read_text(encoding="utf-8"))
+    document = resolved(spec_chain(ROOT / "envs" / f"{request.param}.toml"))
     document.pop("conda")
     deb = make_deb(tmp_path / "wheels", "libze-intel-gpu1", {LIBRARY: "driver"})
     make_set(project.catalog, "gpu", {deb.name: deb.read_bytes()})

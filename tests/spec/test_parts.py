@@ -19,7 +19,7 @@ from provision.spec.reader import (
 )
 
 SPECS = Path(__file__).parents[2] / "envs"
-CUDA = (SPECS / "cuda-linux.toml").read_text(encoding="utf-8")
+WHOLE = (SPECS / "ipex-llm-linux.toml").read_text(encoding="utf-8")
 
 
 def test_hardware_equals_that_of_the_validated_specs() -> None:
@@ -48,7 +48,7 @@ FAULTS = {
 @pytest.mark.parametrize("before", FAULTS)
 def test_a_fault_of_the_hardware_is_reported_in_full(before: str, tmp_path: Path) -> None:
     after, place = FAULTS[before]
-    text = (SPECS / "cpu-linux.toml").read_text(encoding="utf-8")
+    text = (SPECS / "ipex-llm-cpu-linux.toml").read_text(encoding="utf-8")
     (tmp_path / "bad.toml").write_text(text.replace(before, after, 1), encoding="utf-8")
     with pytest.raises(SpecError, match="has 1 fault") as caught:
         read_hardware(tmp_path)
@@ -75,7 +75,7 @@ def test_a_fault_of_the_hardware_is_reported_in_full(before: str, tmp_path: Path
 def test_a_fault_of_a_forbidden_distribution_is_reported_with_its_place(
     tmp_path: Path, entry: str, fault: str
 ) -> None:
-    start, _, rest = CUDA.partition("forbid = [")
+    start, _, rest = WHOLE.partition("forbid = [")
     (tmp_path / "mine.toml").write_text(f"{start}forbid = [{entry},{rest}", encoding="utf-8")
     with pytest.raises(SpecError, match="has 1 fault") as caught:
         read_forbidden(tmp_path, "mine")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.ui.console import Console
 
+ANYWHERE = True
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subjects of a diagnosis."""

@@ -47,12 +47,20 @@ def handle(
     with_pip_tools = arguments.engine == "pip-tools"
     if arguments.check and not (arguments.resolve or with_pip_tools):
         return _check(targets, project)
+    _say_hidden(targets, project, console)
     resolver = _resolver(arguments, project, console)
     if arguments.check and with_pip_tools:
         return _confirm(targets, project, resolver)
     if arguments.upgrade is not None:
         return _upgrade(targets, project, resolver, arguments.upgrade)
     return _lock(targets, project, resolver, write=not arguments.check)
+
+
+def _say_hidden(targets: list[Target], project: Project, console: Console) -> None:
+    from provision.catalog.snapshot import hidden
+
+    for name in hidden(project.catalog, {name for target in targets for name in target.pip.index}):
+        console.note(f"{name}: envs/catalog/{name}.json is used, not the shipped one")
 
 
 def _resolver(arguments: argparse.Namespace, project: Project, console: Console) -> Resolver:

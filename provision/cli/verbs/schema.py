@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from provision.core.project import Project
     from provision.ui.console import Console
 
+ANYWHERE = True
+
 
 def add_arguments(_: argparse.ArgumentParser) -> None:
     """Add nothing."""

@@ -20,19 +20,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help="an index, channel or driver set; all of them if none is named",
+        help="an index, channel or driver set; all that the targets use if none is named",
     )
+    parser.add_argument("--url", help="the address of an index that has no catalog yet")
 
 
 def handle(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> Outcome[list[RefreshResult]]:
     """Refresh snapshots; the exit code is the worst error's."""
-    from provision.commands.update import update
+    from provision.commands.update import start_index, update
     from provision.core.process import run
     from provision.spec.reader import load_spec, target_names
     from provision.ui.update import show_refresh
 
+    if arguments.url:
+        start_index(project.catalog, arguments.names, arguments.url)
     targets = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
     with console.downloads() as on_bytes:
         results = update(

@@ -1,0 +1,173 @@
+"""Fit what a repository asks for to a target: what depends on torch or on the accelerator."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from provision.catalog.snapshot import load_index
+from provision.lockfile.tags import best_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from provision.catalog.snapshot import Wheel
+    from provision.spec.model import Target
+
+# Compiled for one release of torch, so a release has to be chosen together with it.
+_COMPANIONS = frozenset({"torchvision", "torchaudio", "xformers"})
+# Distributions that are of use on one accelerator only.
+_ONLY = {
+    "cuda": ("nvidia-*", "cupy-cuda*", "flash-attn", "xformers", "onnxruntime-gpu", "faiss-gpu*",
+             "tensorrt*", "pycuda", "auto-gptq", "vllm"),
+    "xpu": ("intel-extension-for-pytorch", "ipex-llm", "bigdl-core-*", "oneccl-bind-pt",
+            "pytorch-triton-xpu", "triton-xpu", "dpctl"),
+}  # fmt: skip
+# torch requires these in the releases that it was built with.
+_OF_TORCH = ("nvidia-*-cu1?", "triton", "pytorch-triton*", "triton-xpu")
+
+
+@dataclass
+class Fitter:
+    """What a spec has to say to serve a repository on one target.
+
+    Attributes:
+        target: The target that it extends.
+        catalog: The folder of the catalogs.
+        requirements: Requirements of its own.
+        drop: Distributions of the repository that it leaves out.
+        index: Catalog index to the distributions that come from it as well.
+        done: What was changed, each with its place.
+        left: What is left out, each with its place.
+    """
+
+    target: Target
+    catalog: Path
+    requirements: list[str] = field(default_factory=list)
+    drop: list[str] = field(default_factory=list)
+    index: dict[str, list[str]] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._own = {_name(text): Requirement(text) for text in self.target.pip.requirements}
+        self._torch = str(self._own["torch"].specifier).removeprefix("==")
+
+    def fit(self, lines: Mapping[str, str], others: Mapping[str, str]) -> None:
+        """Fit requirements.
+
+        Args:
+            lines: Requirements of files that the spec will name, each with its place.
+            others: Requirements that it has to contain.
+        """
+        every = {**lines, **others}
+        for text in sorted(every, key=lambda text: _name(text) != "torch"):
+            asked = Requirement(text)
+            if self._applies(asked):
+                self._fit(asked, f"{every[text]}: {text}", in_file=text in lines)
+
+    def _applies(self, asked: Requirement) -> bool:
+        try:
+            return asked.marker is None or asked.marker.evaluate(self._environment())
+        except ValueError:  # a marker that compares what cannot be; the resolver says so
+            return True
+
+    def _environment(self) -> dict[str, str]:
+        python, windows = self.target.python, self.target.platform == "win-64"
+        names = ("win32", "Windows", "nt") if windows else ("linux", "Linux", "posix")
+        system = dict(zip(("sys_platform", "platform_system", "os_name"), names, strict=True))
+        return system | {"python_version": python, "python_full_version": f"{python}.0",
+                         "platform_machine": "x86_64", "extra": ""}  # fmt: skip
+
+    def _fit(self, asked: Requirement, place: str, *, in_file: bool) -> None:
+        name = _name(asked.name)
+        if why := self._no_use(name):
+            self._leave_out(name, f"{place}: {why}", in_file=in_file)
+        elif name == "torch":
+            self._choose_torch(asked, place)
+        elif name in _COMPANIONS and not asked.url:
+            self._choose_companion(asked, place, in_file=in_file)
+        elif name not in self._own:
+            self.requirements += [] if in_file else [str(asked)]
+        elif not in_file or not _agree(asked, self._own[name]):
+            self.requirements.append(str(asked))
+            self.done.append(f"{place} replaces {self._own[name]} of {self.target.name}")
+
+    def _no_use(self, name: str) -> str:
+        for accelerator, patterns in _ONLY.items():
+            if accelerator != self.target.accelerator and _matches(name, patterns):
+                return f"is of use on {accelerator} only"
+        reasons = (entry.reason for entry in self.target.pip.forbid if entry.name == name)
+        of_torch = "torch requires the release that fits it" if _matches(name, _OF_TORCH) else ""
+        return next(reasons, of_torch)
+
+    def _leave_out(self, name: str, why: str, *, in_file: bool) -> None:
+        self.left.append(why)
+        self.drop += [name] if in_file else []
+
+    def _choose_torch(self, asked: Requirement, place: str) -> None:
+        # 2.8.0+cu128 of the repository is 2.8.0+xpu here.
+        wanted = SpecifierSet(re.sub(r"\+[\w.]+", "", str(asked.specifier)))
+        if wanted.contains(Version(self._torch).public, prereleases=True):
+            return
+        index = self.target.pip.index_of("torch")
+        offered = {Version(wheel.version) for wheel in self._wheels(index, "torch")}
+        if fitting := {v for v in offered if wanted.contains(v.public)}:
+            self._torch = str(max(fitting))
+            self.requirements.append(f"torch=={self._torch}")
+        self.done.append(f"{place}: torch=={self._torch} instead")
+
+    def _choose_companion(self, asked: Requirement, place: str, *, in_file: bool) -> None:
+        """Choose the release of a package that was compiled for the chosen torch."""
+        name, index = _name(asked.name), self.target.pip.index_of("torch")
+        if index == "default":  # its catalog would be the whole of it, so the resolver chooses
+            if name not in self._own and (asked.specifier or not in_file):
+                self.requirements.append(name)
+                self.drop += [name] if in_file else []
+                self.done.append(f"{place}: any release that fits torch {self._torch}")
+            return
+        exact = {f"torch=={Version(self._torch).public}", f"torch=={self._torch}"}
+        built = [
+            Version(wheel.version)
+            for wheel in self._wheels(index, name)
+            if any(r.replace(" ", "") in exact for r in wheel.requires_dist or ())
+        ]
+        if not built:
+            why = f"the catalog {index} has none for torch {self._torch}"
+            self._leave_out(name, f"{place}: {why}", in_file=in_file)
+            return
+        chosen = f"{name}=={max(built)}"
+        if name not in self._own or chosen != str(self._own[name]):
+            self.requirements.append(chosen)
+            self.done.append(f"{place}: {chosen}, for torch {self._torch}")
+        if self.target.pip.index_of(name) != index:
+            self.index.setdefault(index, []).append(name)
+
+    def _wheels(self, index: str, name: str) -> list[Wheel]:
+        """Return the wheels of a catalog that can be installed and locked."""
+        found = load_index(self.catalog, index).of(name) if index != "default" else ()
+        where = (self.target.platform, self.target.python)
+        return [w for w in found if not w.lacks and best_wheel([w.filename], *where)]
+
+
+def _agree(asked: Requirement, own: Requirement) -> bool:
+    """Whether both can be required, as far as that is plain."""
+    both = asked.specifier & own.specifier
+    ends = [specifier.version.removesuffix(".*") for specifier in both]
+    return not own.specifier or not asked.specifier or any(map(both.contains, ends))
+
+
+def _name(text: str) -> str:
+    return str(canonicalize_name(Requirement(text).name))
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)

@@ -1,0 +1,161 @@
+"""The verb ``init``: make a project of a repository, or of an empty folder; asks nothing."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision.catalog.digest import catalog_digest
+from provision.commands.fit import Fitter
+from provision.commands.repository import Asked, read_repository
+from provision.core.errors import SpecError, UsageError
+from provision.core.filesystem import write_atomic
+from provision.core.project import shipped
+from provision.spec.reader import load_spec, load_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from provision.core.project import Project
+    from provision.spec.model import Target
+
+_IGNORED = ("/.envs/", "/.tools/", "/.cache/")
+_NOXFILE = """\
+from provision.sessions import add_sessions  # `nox -l` lists them
+
+add_sessions(__file__)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class InitializedTarget:
+    """What was done for one target.
+
+    Attributes:
+        name: Its name.
+        spec: The file; None where it existed, and was left as it is.
+        done: Versions that were changed to fit the target, each with its place.
+        left: Requirements that are left out, each with its place and why.
+        locked: Whether the shipped lock serves, since nothing was added.
+    """
+
+    name: str
+    spec: str | None
+    done: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    locked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Initialized:
+    """A project that was made, or completed.
+
+    Attributes:
+        root: Its folder.
+        targets: What was done for each target.
+        written: Files that were written or got lines.
+        left: What could not be carried over, or has to be done by hand, each with its place.
+    """
+
+    root: Path
+    targets: tuple[InitializedTarget, ...]
+    written: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def initialize(project: Project, names: Sequence[str]) -> Initialized:
+    """Make a project with a spec for each target; no file of the user's is overwritten.
+
+    Args:
+        project: The folder.
+        names: Shipped targets.
+
+    Raises:
+        UsageError: The folder is that of the toolkit, or there is no such target.
+        ToolError: A file cannot be written.
+    """
+    if project == shipped():
+        raise UsageError(
+            "this is the toolkit's own folder, which has every target",
+            remedy="change into your repository, or name it with --project",
+        )
+    for name in names:
+        load_target(shipped().specs, name)  # before anything is written
+    asked = read_repository(project.root)
+    targets = tuple(_target(project, name, asked) for name in dict.fromkeys(names))
+    written, left = [target.spec for target in targets if target.spec], list(asked.left)
+    if _ignore(project.root / ".gitignore"):
+        written.append(".gitignore")
+    noxfile = project.root / "noxfile.py"
+    if not noxfile.exists():
+        write_atomic(noxfile, _NOXFILE)
+        written.append(noxfile.name)
+    elif "add_sessions" not in noxfile.read_text(encoding="utf-8", errors="replace"):
+        lines = "; ".join(line for line in _NOXFILE.splitlines() if line)
+        left.append(f"noxfile.py: exists; add these lines to it for the sessions: {lines}")
+    return Initialized(project.root, targets, tuple(written), tuple(left))
+
+
+def _target(project: Project, name: str, asked: Asked) -> InitializedTarget:
+    path = project.specs / f"{name}.toml"
+    if path.exists():
+        return InitializedTarget(name, None)
+    base = load_target(shipped().specs, name)
+    fitted = Fitter(base, project.catalog)
+    fitted.fit(asked.lines, asked.requirements)
+    write_atomic(path, _spec(name, asked, fitted))
+    place = path.relative_to(project.root).as_posix()
+    try:
+        locked = _take_lock(project, base, load_spec(path))
+    except SpecError as error:  # such as a password in the URL of a requirement
+        fitted.left.append(f"{place} has to be corrected: {error.evidence or error.what}")
+        locked = False
+    return InitializedTarget(name, place, tuple(fitted.done), tuple(fitted.left), locked)
+
+
+def _take_lock(project: Project, base: Target, target: Target) -> bool:
+    """Copy the shipped lock where it is the lock of a new spec too; whether that was so."""
+    lock, own = shipped().lock(base.name), project.lock(base.name)
+    catalogs = catalog_digest(project.catalog, target), catalog_digest(shipped().catalog, base)
+    same = target.digest() == base.digest() and len({*catalogs}) == 1
+    if same and lock.is_dir() and not own.exists():
+        shutil.copytree(lock, own)
+        return True
+    return False
+
+
+def _spec(name: str, asked: Asked, fitted: Fitter) -> str:
+    import tomlkit  # noqa: PLC0415 - slow to import
+
+    document = tomlkit.document()
+    document["extends"] = name
+    pip = tomlkit.table()
+    for key, values in {
+        "files": asked.files,
+        "local": asked.local,
+        "requirements": fitted.requirements,
+        "drop": fitted.drop,
+        "index": fitted.index,
+    }.items():
+        if isinstance(values, dict) and values:
+            pip[key] = values
+        elif values:
+            pip[key] = tomlkit.array().multiline(len(values) > 3)
+            pip[key].extend(dict.fromkeys(values))
+    if pip:
+        document["pip"] = pip
+    return tomlkit.dumps(document)
+
+
+def _ignore(path: Path) -> bool:
+    """Add what the toolkit makes to a ``.gitignore``; whether anything was added."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    known = {line.strip().strip("/") for line in text.splitlines()}
+    missing = [line for line in _IGNORED if line.strip("/") not in known]
+    if missing:
+        with path.open("a", encoding="utf-8") as stream:  # which keeps the bytes that are there
+            stream.write("" if not text or text.endswith("\n") else "\n")
+            stream.writelines(f"{line}\n" for line in missing)
+    return bool(missing)

@@ -1,0 +1,261 @@
+"""``init``: what becomes of real-looking repositories, and that nothing of theirs is lost."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.cli.main import main
+from provision.commands.init import Initialized, initialize
+from provision.core.errors import UsageError
+from provision.core.project import Project, shipped
+from provision.spec.reader import load_target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provision.spec.model import Pip
+
+TRAINER = """\
+# what the trainer needs
+--extra-index-url https://download.pytorch.org/whl/cu121
+torch==2.8.0  # pinned
+torchvision>=0.16
+torchaudio
+xformers==0.0.27 ; platform_system != "Windows"
+transformers==5.1.0
+accelerate
+einops>=0.7 \\
+    --hash=sha256:0000000000000000000000000000000000000000000000000000000000000000
+-c limits.txt
+-r more/extra.txt
+nvidia-cublas-cu12==12.1.3.1
+triton==3.1.0 ; sys_platform == "linux"
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "requirements.txt").write_text(TRAINER, encoding="utf-8")
+    (tmp_path / "limits.txt").write_text("torch<2.9\nnumpy<3\n", encoding="utf-8")
+    (tmp_path / "more" / "extra.txt").write_text("\nsafetensors\ntqdm\n", encoding="utf-8")
+    return tmp_path
+
+
+def init(root: Path, *names: str) -> Initialized:
+    return initialize(Project(root), names or ("cpu-linux",))
+
+
+def pip(root: Path, name: str = "cpu-linux") -> Pip:
+    return load_target(root / "envs", name).pip
+
+
+def write(root: Path, name: str, text: str) -> None:
+    (root / name).write_text(textwrap.dedent(text), encoding="utf-8")
+
+
+def test_torch_and_its_companions_are_chosen_per_accelerator(repository: Path) -> None:
+    result = init(repository, "cpu-linux", "arc-windows", "cuda-linux")
+    xpu = pip(repository, "arc-windows")
+    assert {"torch==2.8.0+xpu", "torchvision==0.23.0+xpu", "torchaudio==2.8.0+xpu"} <= {
+        *xpu.requirements
+    }
+    assert xpu.index_of("torchaudio") == "pytorch-xpu"
+    cpu = pip(repository)
+    assert {"torch==2.8.0+cpu", "torchvision==0.23.0+cpu"} <= {*cpu.requirements}
+    assert cpu.index_of("torchvision") == "pytorch-cpu"
+    assert {"torchaudio", "xformers", "triton"} <= {*cpu.drop}
+    cuda = pip(repository, "cuda-linux")
+    assert {"torch==2.13.0", "torchvision==0.28.0", "torchaudio", "xformers"} <= {
+        *cuda.requirements
+    }
+    assert not any(text.startswith("xformers=") for text in cuda.requirements)
+    for found in (xpu, cpu, cuda):
+        names = [text for text in found.requirements if text.startswith(("nvidia", "triton"))]
+        linux_only = 'triton==3.1.0 ; sys_platform == "linux"'
+        assert names == ([linux_only] if found is xpu else [])  # which it is not on Windows
+        # 5.* of the target admits 5.1.0, so both hold, and the file can be edited later.
+        both = {"transformers==5.1.0", "transformers==5.*", "accelerate>=1.6", "accelerate"}
+        assert both | {"tqdm", "einops>=0.7"} <= {*found.requirements}
+        assert found.constraints == ("numpy<3",)  # that of torch gives way with its line
+    said = {target.name: target for target in result.targets}
+    assert any("line 3: torch==2.8.0: torch==2.13.0" in text for text in said["cuda-linux"].done)
+    assert any("line 6: xformers==0.0.27" in text for text in said["cpu-linux"].left)
+    assert not any("xformers" in text for text in said["arc-windows"].left)  # its marker
+
+
+def test_a_version_that_the_target_does_not_allow_replaces_its_own(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "requirements.txt",
+        "transformers==4.44.2\nnumpy<2\naccelerate~=0.30\nsafetensors>=0.3\n",
+    )
+    done = init(tmp_path).targets[0].done
+    found = [text for text in pip(tmp_path).requirements if "torch" not in text]
+    assert {"transformers==4.44.2", "accelerate~=0.30", "numpy", "numpy<2"} <= {*found}
+    assert not {"transformers==5.*", "accelerate>=1.6"} & {*found}
+    assert len(done) == 2
+
+
+def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "requirements.txt", "torch>=2\nnumpy\neinops\n")
+    result = init(tmp_path)
+    text = (tmp_path / "envs" / "cpu-linux.toml").read_text(encoding="utf-8")
+    assert text == 'extends = "cpu-linux"\n\n[pip]\nfiles = ["requirements.txt"]\n'
+    assert (result.targets[0].done, result.targets[0].left, result.left) == ((), (), ())
+    assert "torch==2.13.0+cpu" in pip(tmp_path).requirements
+    assert "torch>=2" not in pip(tmp_path).requirements
+
+
+def test_another_accelerator_s_build_stands_for_its_release(tmp_path: Path) -> None:
+    write(tmp_path, "requirements.txt", "torch==2.8.0+cu128\n")
+    init(tmp_path, "arc-linux")
+    assert "torch==2.8.0+xpu" in pip(tmp_path, "arc-linux").requirements
+
+
+def test_what_has_no_place_is_listed_with_file_and_line(repository: Path) -> None:
+    write(repository, "requirements-dev.txt", "pytest\n")
+    left = init(repository).left
+    assert any(text.startswith("requirements.txt, line 2: --extra-index-url") for text in left)
+    assert any("requirements-dev.txt" in text for text in left)
+    assert not any("extra.txt" in text for text in left)
+
+
+def test_a_file_with_a_fault_is_copied_without_it(tmp_path: Path) -> None:
+    write(tmp_path, "requirements.txt", "einops\n-r https://example.org/more.txt\nfoo ==\ntqdm>4\n")
+    left = init(tmp_path).left
+    assert sum(text.startswith("requirements.txt, line ") for text in left) == 2
+    found = pip(tmp_path)
+    assert (found.files, {"einops", "tqdm>4"} <= {*found.requirements}) == ((), True)
+
+
+def test_a_pyproject_with_sources_extras_and_groups(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "pyproject.toml",
+        """
+        [project]
+        name = "chat"
+        dependencies = ["torch==2.7.1", "Ours>=1", "beside", "far", "gone ; sys_platform=='win32'"]
+        [project.optional-dependencies]
+        web = ["flask"]
+        [dependency-groups]
+        dev = ["ruff"]
+        [tool.uv.sources]
+        ours = { git = "https://example.org/ours.git", tag = "v1" }
+        beside = { path = "libs/beside", editable = true }
+        far = { url = "https://example.org/far-1.0-py3-none-any.whl" }
+        torch = { index = "mine" }
+        [[tool.uv.index]]
+        name = "mine"
+        url = "https://example.org/simple"
+        """,
+    )
+    left = "\n".join(init(tmp_path).left)
+    found = pip(tmp_path)
+    assert "torch==2.7.1+cpu" in found.requirements
+    assert "Ours@ git+https://example.org/ours.git@v1" in [
+        text.replace(" @", "@", 1) for text in found.requirements
+    ]
+    assert any(text.endswith("far-1.0-py3-none-any.whl") for text in found.requirements)
+    assert found.local == ("-e libs/beside",)
+    assert not any(text.startswith("gone") for text in found.requirements)
+    for what in ("web", "dev", "[[tool.uv.index]] mine", "sources] torch"):
+        assert what in left
+
+
+def test_a_conda_environment(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "environment.yml",
+        """
+        name: x
+        dependencies:
+          - python=3.10
+          - pip
+          - ffmpeg
+          - pip:
+            - einops==0.7
+            - -e .
+            - --index-url https://example.org
+        """,
+    )
+    left = init(tmp_path).left
+    found = pip(tmp_path)
+    assert "einops==0.7" in found.requirements
+    assert found.local == ("-e .",)
+    assert [text.split(": ")[1] for text in left] == [
+        "python=3.10",
+        "ffmpeg",
+        "--index-url https://example.org",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", "[project"),
+        ("pyproject.toml", "project = 3"),
+        ("pyproject.toml", "[tool.poetry]\nname = 'x'"),
+        ("pyproject.toml", "[project]\ndependencies = [3]"),
+        ("pyproject.toml", "[project]\ndependencies = ['a b']"),
+        ("pyproject.toml", "tool.uv.sources = 3\nproject.dependencies = ['a']"),
+        ("environment.yml", "dependencies: ["),
+        ("environment.yml", "- a"),
+        ("environment.yml", "dependencies: [3]"),
+        ("environment.yml", "dependencies: [{pip: [3]}]"),
+        ("requirements.txt", "\x00 ==="),
+    ],
+)
+def test_a_damaged_file_is_listed_and_the_rest_is_done(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    result = init(tmp_path)
+    assert any(line.startswith(name) for line in result.left)
+    assert pip(tmp_path).requirements
+
+
+def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
+    write(tmp_path, ".gitignore", "*.pyc\n/.envs")
+    write(tmp_path, "noxfile.py", "import nox\n")
+    result = init(tmp_path)
+    assert (tmp_path / "noxfile.py").read_text(encoding="utf-8") == "import nox\n"
+    assert any("add_sessions" in text for text in result.left)
+    ignored = (tmp_path / ".gitignore").read_text(encoding="utf-8")
+    assert ignored == "*.pyc\n/.envs\n/.tools/\n/.cache/\n"
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    again = init(tmp_path)
+    assert (again.written, again.targets[0].spec) == ((), None)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_without_requirements_the_shipped_lock_serves(tmp_path: Path) -> None:
+    assert init(tmp_path).targets[0].locked
+    lock = tmp_path / "lockfiles" / "cpu-linux" / "requirements.txt"
+    assert lock.read_bytes() == (shipped().lock("cpu-linux") / lock.name).read_bytes()
+    assert main(["lock", "--check", "--project", str(tmp_path)]) == 0
+
+
+def test_a_wrong_target_and_the_toolkit_s_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no target 'cpu-linx'"):
+        init(tmp_path, "cpu-linx")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UsageError, match="toolkit's own folder"):
+        initialize(shipped(), ["cpu-linux"])
+
+
+def test_the_command_works_below_another_project(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "envs" / "catalog").mkdir(parents=True)
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    words = ["init", "--json", "--project", str(inner), "--target", "cpu-windows"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["result"]["root"] == str(inner)
+    assert (inner / "envs" / "cpu-windows.toml").is_file()

@@ -1,0 +1,227 @@
+"""``extends``: what a spec inherits, what it says itself, and which file a fault is in."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import tomlkit
+
+from provision.core import project
+from provision.core.errors import SpecError, UsageError
+from provision.core.project import Project, shipped
+from provision.spec.extends import resolved, resolved_text, spec_chain
+from provision.spec.model import Target, spec_schema
+from provision.spec.reader import load_spec, load_target, read_forbidden, read_hardware
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = """
+summary = "base"
+accelerator = "cpu"
+platform = "linux-64"
+python = "3.11"
+[hardware]
+driver = ">=1"
+[conda]
+channels = ["conda-forge"]
+dependencies = ["python 3.11.*", "libuv"]
+[pip]
+cutoff = 2026-11-01
+cutoffs = { idna = 2026-11-09 }
+requirements = ["torch==2.13.0", "numpy", "pytest>=8", "Foo.Bar[x]>=1; python_version >= '3'"]
+forbid = [{ name = "triton", reason = "one" }, { name = "ipex", reason = "two" }]
+[pip.index]
+vendor = ["torch", "torchvision"]
+other = ["alpha"]
+[smoke]
+speedup_over_cpu = 2.0
+[environment]
+A = "1"
+"""
+
+
+@pytest.fixture
+def specs(tmp_path: Path) -> Path:
+    folder = tmp_path / "envs"
+    folder.mkdir()
+    (folder / "base.toml").write_text(BASE, encoding="utf-8")
+    return folder
+
+
+def child(specs: Path, text: str, name: str = "child") -> Target:
+    (specs / f"{name}.toml").write_text(textwrap.dedent(text), encoding="utf-8")
+    return load_target(specs, name)
+
+
+def test_a_spec_that_says_nothing_equals_what_it_extends(specs: Path) -> None:
+    same = child(specs, 'extends = "base"')
+    base = load_target(specs, "base")
+    assert same.model_copy(update={"name": "base"}) == base
+    assert same.digest() == base.digest()
+
+
+def test_requirements_add_and_replace_by_distribution(specs: Path) -> None:
+    target = child(
+        specs,
+        """
+        extends = "base"
+        [pip]
+        requirements = ["einops", "NumPy<2", "foo_bar==3"]
+        forbid = [{ name = "Triton", reason = "mine" }, { name = "xformers", reason = "new" }]
+        drop = ["pytest"]
+        [conda]
+        dependencies = ["python 3.12.*"]
+        [environment]
+        B = "2"
+        """,
+    )
+    assert target.pip.requirements == ("einops", "NumPy<2", "foo_bar==3", "torch==2.13.0")
+    forbidden = {entry.name: entry.reason for entry in target.pip.forbid}
+    assert forbidden == {"triton": "mine", "xformers": "new", "ipex": "two"}
+    assert target.conda is not None
+    assert target.conda.dependencies == ("python 3.12.*", "libuv")
+    assert target.conda.channels == ("conda-forge",)
+    assert target.environment == {"A": "1", "B": "2"}
+    assert (target.summary, target.smoke.speedup_over_cpu) == ("base", 2.0)
+    assert read_forbidden(specs, "child") == target.pip.forbid
+
+
+def test_an_assignment_moves_a_distribution_between_indexes(specs: Path) -> None:
+    target = child(
+        specs,
+        """
+        extends = "base"
+        [pip.index]
+        nightly = ["torch"]
+        default = ["alpha"]
+        """,
+    )
+    assert target.pip.index == {"nightly": ("torch",), "vendor": ("torchvision",)}
+    assert target.pip.index_of("alpha") == "default"
+
+
+def test_a_cutoff_of_its_own_ends_inherited_single_cutoffs(specs: Path) -> None:
+    target = child(specs, 'extends = "base"\n[pip]\ncutoff = 2026-12-01')
+    assert target.pip.cutoffs == {}
+    kept = child(specs, 'extends = "base"\n[pip]\ncutoffs = { certifi = 2026-12-01 }')
+    assert kept.pip.cutoffs.keys() == {"idna", "certifi"}
+
+
+def test_several_levels_and_a_folder_for_what_is_no_target(specs: Path) -> None:
+    (specs / "shared").mkdir()
+    (specs / "base.toml").rename(specs / "shared" / "base.toml")
+    middle = 'extends = "shared/base"\n[hardware]\ndriver = ">=2"\n'
+    (specs / "middle.toml").write_text(middle, encoding="utf-8")
+    target = child(specs, 'extends = "middle"\n[pip]\nrequirements = ["numpy==1"]')
+    assert (target.hardware.driver, target.pip.requirements[0]) == (">=2", "numpy==1")
+    assert [hardware.name for hardware in read_hardware(specs)] == ["child", "middle"]
+    assert [hardware.driver for hardware in read_hardware(specs)] == [">=2", ">=2"]
+
+
+def test_any_project_can_extend_a_shipped_target_even_of_the_same_name(specs: Path) -> None:
+    for name in ("cpu-linux", "arc-windows"):
+        own = child(specs, f'extends = "{name}"', name)
+        assert own.digest() == load_target(shipped().specs, name).digest()
+
+
+def test_what_shipped_specs_extend_is_shipped_too(specs: Path) -> None:
+    (specs / "base").mkdir()
+    (specs / "base" / "xpu.toml").write_text("accelerator = 1", encoding="utf-8")
+    assert child(specs, 'extends = "arc-linux"').accelerator == "xpu"
+
+
+@pytest.mark.parametrize("name", ["nothing", "../envs/base", "", "/base", 3])
+def test_an_unknown_name_lists_the_known_ones(specs: Path, name: object) -> None:
+    with pytest.raises(SpecError, match=r"extends .* which is no spec") as caught:
+        child(specs, f"extends = {json.dumps(name)}")
+    assert "base, " in caught.value.cause
+    assert "cpu-linux" in caught.value.cause
+
+
+def test_cycles_are_named(specs: Path) -> None:
+    (specs / "base.toml").write_text('extends = "child"', encoding="utf-8")
+    with pytest.raises(SpecError, match="extends itself") as caught:
+        child(specs, 'extends = "base"')
+    assert caught.value.evidence.count(" → ") == 2
+    with pytest.raises(SpecError, match="no spec"):  # and there is no shipped one of this name
+        child(specs, 'extends = "alone"', "alone")
+
+
+def test_a_fault_names_the_file_that_it_is_in(specs: Path) -> None:
+    text = BASE.replace('driver = ">=1"', 'driver = "new"').replace('"numpy"', '"num py ="')
+    (specs / "base.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError, match=r"child\.toml has 4 faults") as caught:
+        child(specs, 'extends = "base"\nsumary = "x"\n[pip]\nrequirements = ["b@d =", "ok"]')
+    base = f", in {specs / 'base.toml'}"
+    faults = caught.value.evidence.splitlines()
+    assert [fault.partition(":")[0] for fault in faults if fault.endswith(base)] == [
+        "hardware.driver",
+        "pip.requirements[3]",
+    ]
+    assert {fault.partition(":")[0] for fault in faults if not fault.endswith(base)} == {
+        "sumary",
+        "pip.requirements[0]",
+    }
+
+
+@pytest.mark.parametrize(
+    "pip",
+    ["drop = ['scipy']", "drop = 'numpy'", "requirements = 3", "index = 5", "index.vendor = 'x'"],
+)
+def test_wrong_types_are_faults(specs: Path, pip: str) -> None:
+    with pytest.raises(SpecError, match=r"child\.toml.*(drop|1 fault)"):
+        child(specs, f'extends = "base"\n[pip]\n{pip}')
+    (specs / "base.toml").write_text("pip = 3\nconda = 'x'", encoding="utf-8")
+    with pytest.raises(SpecError):
+        child(specs, f'extends = "base"\n[pip]\n{pip}')
+
+
+def test_the_text_of_the_whole_needs_no_other_file(specs: Path, tmp_path: Path) -> None:
+    target = child(specs, 'extends = "base"\n[pip]\nrequirements = ["einops"]\ndrop = ["numpy"]')
+    alone = tmp_path / "child.toml"
+    alone.write_text(resolved_text(specs / "child.toml"), encoding="utf-8")
+    assert load_spec(alone) == target
+    assert resolved_text(specs / "base.toml") == BASE  # with its comments
+
+
+def test_reading_changes_no_file_of_the_chain(specs: Path) -> None:
+    (specs / "base.toml").write_text('summary = "no pip here"', encoding="utf-8")
+    (specs / "child.toml").write_text('extends = "base"\n[pip.index]\ndefault = ["a"]', "utf-8")
+    chain = spec_chain(specs / "child.toml")
+    assert resolved(chain)["pip"]["index"] == {}
+    assert chain[0].data["pip"]["index"] == {"default": ["a"]}
+
+
+def accepted(document: dict[str, Any]) -> bool:
+    return bool(jsonschema.Draft202012Validator(spec_schema()).is_valid(document))
+
+
+def test_the_schema_knows_extends() -> None:
+    assert accepted({"extends": "cpu-linux"})
+    assert accepted({"extends": "cpu-linux", "pip": {"drop": ["numpy"]}})
+    assert not accepted({"extends": "cpu-linux", "pip": {"dorp": ["numpy"]}})
+    assert not accepted({"pip": {"requirements": ["numpy"]}})
+    whole = json.loads(json.dumps(tomlkit.parse(BASE).unwrap(), default=str))
+    assert accepted(whole)
+    whole["pip"].pop("cutoff")
+    assert not accepted(whole)
+
+
+def test_a_target_that_is_only_shipped_is_offered(specs: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_target(specs, "arc-windows")
+    assert "init --target arc-windows" in caught.value.remedy
+
+
+def test_the_own_file_of_a_catalog_wins(tmp_path: Path) -> None:
+    catalog = Project(tmp_path).catalog
+    common = shipped().catalog / "pytorch-cpu.json"
+    assert project.fact(catalog, "pytorch-cpu.json") == common
+    catalog.mkdir(parents=True)
+    (catalog / "pytorch-cpu.json").touch()
+    assert project.fact(catalog, "pytorch-cpu.json") == catalog / "pytorch-cpu.json"
