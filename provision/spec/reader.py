@@ -12,7 +12,7 @@ from provision.core.text import plural
 from provision.spec.parts import forbidden_of, hardware_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from provision.spec.model import Target
@@ -40,6 +40,22 @@ def load_target(folder: Path, name: str) -> Target:
         SpecError: The file has faults.
     """
     return load_spec(_path(folder, name))
+
+
+def load_targets(folder: Path, names: Sequence[str]) -> tuple[list[Target], dict[str, SpecError]]:
+    """Read and validate specs; return the valid ones, and the error of each other one by name.
+
+    Raises:
+        UsageError: There is no such target; the nearest names are suggested.
+    """
+    found: list[Target] = []
+    broken: dict[str, SpecError] = {}
+    for name in names:
+        try:
+            found.append(load_target(folder, name))
+        except SpecError as error:  # one broken file must not hide all other targets
+            broken[name] = error
+    return found, broken
 
 
 def read_hardware(folder: Path) -> list[TargetHardware]:
