@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     Served = dict[str, tuple[Wheel, ...]]  # by index
 
+# Assigned with torch in case that a package brings them: they would come from another index.
+_COMPANIONS = ("torchvision", "torchaudio", "pytorch-triton-xpu", "triton-xpu")
+
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
@@ -139,7 +142,8 @@ class Resolver:
 
     def _warn(self, target: Target, pins: Pins) -> None:
         for index, names in target.pip.index.items():
-            if idle := [name for name in names if name not in pins]:
+            kept = _COMPANIONS if "torch" in names and "torch" in pins else ()
+            if idle := [name for name in names if name not in pins and name not in kept]:
                 self.progress.note(f"{target.name}: [pip.index] assigns {', '.join(idle)} to "
                                    f"{index}, and no package needs it")  # fmt: skip
         days = [target.pip.cutoff, *target.pip.cutoffs.values()]

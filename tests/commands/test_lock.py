@@ -56,6 +56,7 @@ VENDOR = (
     wheel("torch-2.0+xpu-cp311-cp311-linux_x86_64.whl", "filelock"),
     wheel("torch-2.0+xpu-cp311-cp311-win_amd64.whl", "filelock"),
     wheel("torch-2.1+xpu-cp311-cp311-linux_x86_64.whl", "filelock", sha256=None),
+    wheel("triton_xpu-3.7-cp311-cp311-linux_x86_64.whl"),
 )
 
 
@@ -293,6 +294,7 @@ def test_what_has_no_effect_and_a_cutoff_that_has_not_come_are_warned_about(
         return list(asked.progress)
 
     assert notes(target()) == []
+    assert notes(target(index={"vendor": ("torch", "triton-xpu")})) == []
     (note,) = notes(target("numpy"))
     assert "assigns torch to vendor, and no package needs it" in note
     future = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)
