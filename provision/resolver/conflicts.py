@@ -170,9 +170,10 @@ def _judged(
     assigned = {target.pip.index_of(canonicalize_name(Requirement(r).name)) for r in conflict}
     updates = [f"`provision update {index}`" for index in sorted(assigned - {"default"})]
     remedy = " or ".join([*updates, f"change what is asked for in {spec}"])
-    if lacking := [f"the catalog lists {wheel.filename}, but {wheel.lacks}"
-                   for index in target.pip.index for wheel in catalog[index]
-                   if wheel.lacks and any(_matches(text, wheel) for text in conflict)]:  # fmt: skip
+    lacking = [f"the catalog lists {wheel.filename}, but {wheel.lacks}"
+               for index in target.pip.index for wheel in catalog[index]
+               if wheel.lacks and _matches(conflict[0], wheel)]  # fmt: skip
+    if len(conflict) == 1 and lacking:
         facts += lacking
         remedy = "`provision update` gets what is missing from the index, or hashes the file itself"
     elif late := _LATE.search(" ".join(text.split())):
