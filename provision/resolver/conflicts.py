@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from provision.catalog.snapshot import Wheel
     from provision.core.progress import Progress
-    from provision.resolver.uv import Pins
+    from provision.resolver.uv import UvResolver
     from provision.spec.model import Target
 
 # One step of uv's derivation: "because <premises>, we can conclude that <conclusion>". Conclusions
@@ -44,23 +44,15 @@ _LATE = re.compile(
     r"`(\S+)` was filtered by `exclude-newer`.*?version, v(\S+), was published at (\d{4}-\d\d-\d\d)"
 )
 _NO_SOLUTION = "No solution found"
+_ABSENT = re.compile(r"(?:there is no|no index has a package) (\S+)")
 # Begins the local version of the builds for an accelerator.
 _BUILDS = {"cpu": "cpu", "cuda": "cu", "xpu": "xpu"}
-
-
-class Engine(Protocol):
-    """What explaining asks of :class:`provision.resolver.uv.UvResolver`."""
-
-    def pins(self, target: Target) -> Pins | Completed: ...  # noqa: D102
-    def nearest(  # noqa: D102
-        self, target: Target, name: str, low: Version, high: Version
-    ) -> list[str]: ...
 
 
 def explain_conflict(
     target: Target,
     failed: Completed,
-    engine: Engine,
+    engine: UvResolver,
     catalog: Mapping[str, Sequence[Wheel]],
     progress: Progress,
 ) -> SpecError | ToolError:
@@ -80,7 +72,9 @@ def explain_conflict(
         return ToolError(
             f"could not resolve {target.name}",
             evidence="\n".join(failed.stderr.strip().splitlines()[-12:]),
-            remedy="check the network, or set pip's index-url to a mirror that answers",
+            remedy="check the network, or set pip's index-url to a mirror that answers"
+            if re.search("(?i)fetch|connect|network|dns|time", failed.stderr)
+            else f"correct what uv names, or envs/{target.name}.toml",
         )
     faults: list[tuple[Sequence[str], Sequence[str], str]] = []
     remaining = list(target.pip.requirements)
@@ -98,12 +92,11 @@ def explain_conflict(
         cause="\n".join(dict.fromkeys(fact for each in facts for fact in each)),
         remedy="\n".join(dict.fromkeys(remedies)),
     )
-    # Shown with --debug.
-    error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr.strip())
+    error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)  # for --debug
     return error
 
 
-def _resolve(target: Target, requirements: Sequence[str], engine: Engine) -> Completed | None:
+def _resolve(target: Target, requirements: Sequence[str], engine: UvResolver) -> Completed | None:
     """Return the failed run on some of the requirements, None on success."""
     part = target.pip.model_copy(update={"requirements": tuple(requirements)})
     done = engine.pins(target.model_copy(update={"pip": part}))
@@ -111,16 +104,15 @@ def _resolve(target: Target, requirements: Sequence[str], engine: Engine) -> Com
 
 
 def smallest_conflict(
-    target: Target, requirements: Sequence[str], failed: Completed, engine: Engine
+    target: Target, requirements: Sequence[str], failed: Completed, engine: UvResolver
 ) -> tuple[list[str], Completed]:
     """Return a minimal set of requirements that conflict, and the failed run on them alone.
 
-    Only those that uv names can have a part in it: each is left out in turn, and if the others
-    still conflict, it has none. A run that fails for another reason, such as the network, proves
-    nothing and the requirement stays.
+    Only those that uv names can have a part in it: each is left out in turn. A run that fails for
+    another reason, such as the network, proves nothing and the requirement stays.
     """
-    words = re.findall(r"\w[\w.-]*", failed.stderr.partition("hint:")[0])
-    named = set(map(canonicalize_name, words))
+    words = re.findall(r"\w[\w.-]*", failed.stderr.split("hint:")[0])
+    named = {*map(canonicalize_name, words)}
     remaining = [r for r in requirements if canonicalize_name(Requirement(r).name) in named]
     remaining = remaining or list(requirements)  # an override, for instance, is in none of them
     for requirement in remaining[:] if len(remaining) > 1 else ():
@@ -162,7 +154,7 @@ def _judged(
     target: Target,
     conflict: Sequence[str],
     text: str,
-    engine: Engine,
+    engine: UvResolver,
     catalog: Mapping[str, Sequence[Wheel]],
 ) -> tuple[list[str], str]:
     """Return the facts of a fault, and its remedy."""
@@ -178,15 +170,15 @@ def _judged(
         remedy = "`provision update` gets what is missing from the index, or hashes the file itself"
     elif late := _LATE.search(" ".join(text.split())):
         remedy = f"`provision lock {target.name} --upgrade {late[1]}`, or ask for another version"
-    elif len(conflict) == 1:
-        wanted = Requirement(conflict[0])
-        bounds = sorted(Version(each.version.removesuffix(".*"))
-                        for each in wanted.specifier if each.operator != "===")  # fmt: skip
-        if index := _other_index(target, conflict[0], catalog):
-            facts.append(f"{conflict[0]} is in {index}")
-            remedy = f'assign it: `{index} = ["{wanted.name}"]` in [pip.index] of {spec}'
-        elif bounds and (near := engine.nearest(target, wanted.name, bounds[0], bounds[-1])):
-            facts.append(f"the nearest versions of {wanted.name} that fit: {', '.join(near)}")
+    else:
+        missing = [m[1] for fact in facts if (m := _ABSENT.fullmatch(fact))]
+        homes = {r: index for r in missing if (index := _other_index(target, r, catalog))}
+        if homes:
+            facts += [f"{wanted} is in {index}" for wanted, index in homes.items()]
+            lines = [f'`{i} = ["{Requirement(wanted).name}"]`' for wanted, i in homes.items()]
+            remedy = f"assign it: {', '.join(lines)} in [pip.index] of {spec}"
+        elif len(conflict) == 1:
+            facts += _nearest(target, Requirement(conflict[0]), engine)
     return facts, remedy
 
 
@@ -199,8 +191,9 @@ def _matches(text: str, wheel: Wheel) -> bool:
 
 def _other_index(target: Target, asked: str, catalog: Mapping[str, Sequence[Wheel]]) -> str:
     """Return an index that has what is asked for, for this accelerator or by its local version."""
+    assigned = target.pip.index_of(canonicalize_name(Requirement(asked).name))
     for index, wheels in catalog.items():
-        for wheel in wheels:
+        for wheel in wheels if index != assigned else ():
             local = Version(wheel.version).local or ""
             ours = not local or local.startswith(_BUILDS[target.accelerator])
             if (ours or f"+{local}" in asked) and (
@@ -210,6 +203,13 @@ def _other_index(target: Target, asked: str, catalog: Mapping[str, Sequence[Whee
             ):
                 return index
     return ""
+
+
+def _nearest(target: Target, wanted: Requirement, engine: UvResolver) -> list[str]:
+    bounds = sorted(Version(each.version.removesuffix(".*"))
+                    for each in wanted.specifier if each.operator != "===")  # fmt: skip
+    near = engine.nearest(target, wanted.name, bounds[0], bounds[-1]) if bounds else []
+    return [f"the nearest versions of {wanted.name} that fit: {', '.join(near)}"] if near else []
 
 
 def _subject(conflicts: Sequence[Sequence[str]]) -> str:

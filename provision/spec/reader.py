@@ -43,11 +43,7 @@ def load_target(folder: Path, name: str) -> Target:
 
 
 def load_targets(folder: Path, names: Sequence[str]) -> tuple[list[Target], dict[str, SpecError]]:
-    """Read and validate specs; return the valid ones, and the error of each other one by name.
-
-    Raises:
-        UsageError: There is no such target; the nearest names are suggested.
-    """
+    """Return the valid specs and the error of each other one; UsageError for an unknown name."""
     found: list[Target] = []
     broken: dict[str, SpecError] = {}
     for name in names:

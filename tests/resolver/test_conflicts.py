@@ -12,14 +12,12 @@ from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
 from provision.resolver.conflicts import explain_conflict, stated_facts
+from provision.resolver.uv import UvResolver
 from provision.spec.model import Pip, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from packaging.version import Version
-
-    from provision.resolver.uv import Pins
+    from pathlib import Path
 
 HEAD = "error: No solution found when resolving dependencies\n  cause: "
 END = "we can conclude that your requirements are unsatisfiable."
@@ -139,22 +137,29 @@ def test_facts_are_reported_in_plain_words(text: str, facts: list[str]) -> None:
     assert stated_facts(HEAD + text) == facts
 
 
-class Engine:
-    """A resolver that fails wherever a set of requirements is asked for together."""
+class Clashes:
+    """A uv that fails wherever a set of requirements is asked for together.
 
-    def __init__(self, *clashes: set[str], near: Sequence[str] = ()) -> None:
-        self.clashes, self.near, self.asked = clashes, near, 0
+    Attributes:
+        near: The pin that it prints for a requirement; nothing for all others.
+        asked: How often it was run.
+    """
 
-    def pins(self, target: Target) -> Pins | Completed:
+    def __init__(self, *clashes: set[str], near: dict[str, str] | None = None) -> None:
+        self.clashes, self.near, self.asked = clashes, near or {}, 0
+
+    def __call__(self, argv: Sequence[str | Path], *, cwd: Path, **_: object) -> Completed:
         self.asked += 1
+        lines = (cwd / "requirements.in").read_text().splitlines()
         for clash in self.clashes:
-            if clash <= {*target.pip.requirements}:
+            if clash <= {*lines}:
                 return failed_run(f"{HEAD}Because {' and '.join(sorted(clash))} clash, {END}")
-        return {}
+        found = self.near.get(" ".join(lines))
+        return Completed(("uv",), 0, found or "", "", 0.1)
 
-    def nearest(self, _: Target, name: str, low: Version, high: Version) -> list[str]:
-        assert (name, str(low), str(high)) == ("torch", "2.13.9", "2.13.9")
-        return list(self.near)
+
+def engine_of(run: object) -> UvResolver:
+    return UvResolver({}, None, run)  # type: ignore[arg-type]
 
 
 def test_what_is_not_understood_is_passed_on() -> None:
@@ -167,11 +172,10 @@ class Steps(list[str]):
 
 
 def explain(
-    target: Target, engine: Engine, text: str = "", catalog: dict[str, list[Wheel]] | None = None
+    target: Target, run: object, text: str, catalog: dict[str, list[Wheel]] | None = None
 ) -> SpecError | ToolError:
-    first = engine.pins(target)
-    failed = failed_run(HEAD + text) if text or not isinstance(first, Completed) else first
-    return explain_conflict(target, failed, engine, catalog or {}, Steps())
+    failed = failed_run(HEAD + text)
+    return explain_conflict(target, failed, engine_of(run), catalog or {}, Steps())
 
 
 def wheel(filename: str) -> Wheel:
@@ -187,21 +191,22 @@ def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it()
         "only include packages uploaded before 2026-11-01T00:00:00Z. The requested version, "
         "v5.22.2, was published at 2026-11-06T15:42:54Z. Consider using `exclude-newer-package`"
     )
-    error = explain(target("transformers==5.22.2"), Engine(), text)
+    error = explain(target("transformers==5.22.2"), Clashes(), text)
     assert "published on 2026-11-06" in error.cause
     assert "provision lock thing --upgrade transformers" in error.remedy
 
 
 def test_the_smallest_conflict_is_found_among_those_that_are_named() -> None:
-    engine = Engine({"b", "d"})
+    run = Clashes({"b", "d"})
     text = f"Because b and c and d clash, {END}"
-    error = explain(target("a", "b", "c", "d", "e"), engine, text)
+    error = explain(target("a", "b", "c", "d", "e"), run, text)
     assert error.what == "thing: b and d cannot be installed together"
-    assert engine.asked == 5  # at first, once without each that is named, and without the conflict
+    assert run.asked == 4  # once without each that is named, and once without the conflict
 
 
 def test_all_faults_are_reported_at_once_and_shown_when_they_are_found() -> None:
-    wanted, engine, steps = target("a", "b", "c", "d"), Engine({"a"}, {"b", "d"}, {"c"}), Steps()
+    wanted, steps = target("a", "b", "c", "d"), Steps()
+    engine = engine_of(Clashes({"a"}, {"b", "d"}, {"c"}))
     first = engine.pins(wanted)
     assert isinstance(first, Completed)
     error = explain_conflict(wanted, first, engine, {}, steps)
@@ -213,11 +218,16 @@ def test_all_faults_are_reported_at_once_and_shown_when_they_are_found() -> None
 
 def test_the_nearest_versions_that_fit_are_named() -> None:
     text = f"Because there is no version of torch==2.13.9 and you require torch==2.13.9, {END}"
-    error = explain(target("torch==2.13.9"), Engine(near=["2.14.0", "2.9.0"]), text)
+    near = {"torch>2.13.9": "torch==2.14.0", "torch<2.13.9": "torch==2.9.0+cpu",
+            "torch<2.9.0": "torch==2.8.0+cpu"}  # fmt: skip
+    error = explain(target("torch==2.13.9"), Clashes(near=near), text)
     assert error.cause.splitlines() == [
         "there is no torch==2.13.9",
-        "the nearest versions of torch that fit: 2.14.0, 2.9.0",
+        "the nearest versions of torch that fit: 2.14.0, 2.9.0+cpu",
     ]
+    del near["torch>2.13.9"]
+    error = explain(target("torch==2.13.9"), Clashes(near=near), text)
+    assert error.cause.endswith("fit: 2.9.0+cpu, 2.8.0+cpu")
 
 
 @pytest.mark.parametrize(
@@ -237,28 +247,52 @@ def test_an_index_that_has_what_is_asked_for_is_proposed(
     asked: str, filename: str, *, found: bool
 ) -> None:
     text = f"Because there is no version of {asked} and you require {asked}, {END}"
-    error = explain(target(asked), Engine(), text, {"pytorch-x": [wheel(filename)]})
+    error = explain(target(asked), Clashes(), text, {"pytorch-x": [wheel(filename)]})
     assert (f"{asked} is in pytorch-x" in error.cause) == found
     assert ('`pytorch-x = ["torch"]` in [pip.index]' in error.remedy) == found
 
 
+@pytest.mark.parametrize(
+    "fact", ["there is no version of {}", "{} was not found in the package registry"]
+)
+def test_an_index_is_proposed_for_what_others_need_too(fact: str) -> None:
+    text = (
+        f"Because {fact.format('triton-xpu==3.7.1')} and torch==2.12.1 depends on "
+        "triton-xpu==3.7.1, we can conclude that torch==2.12.1 cannot be used.\n         And "
+        f"because you require torch==2.12.1, {END}"
+    )
+    wheels = [wheel("triton_xpu-3.7.1-cp311-cp311-win_amd64.whl"),
+              wheel("torch-2.12.1+xpu-cp311-cp311-win_amd64.whl")]  # fmt: skip
+    asked = target("torch==2.12.1", vendor=("torch",))
+    error = explain(asked, Clashes(), text, {"vendor": wheels, "other": wheels})
+    assert "triton-xpu==3.7.1 is in vendor" in error.cause
+    assert "torch==2.12.1 is in" not in error.cause
+    assert '`vendor = ["triton-xpu"]` in [pip.index]' in error.remedy
+
+
 def test_of_an_assigned_index_an_update_is_proposed() -> None:
     text = f"Because there is no version of torch==2.13.9 and you require torch==2.13.9, {END}"
-    error = explain(target("torch==2.13.9", vendor=("torch",)), Engine(), text, {"vendor": []})
+    error = explain(target("torch==2.13.9", vendor=("torch",)), Clashes(), text, {"vendor": []})
     assert error.remedy.startswith("`provision update vendor` or change")
 
 
 def test_a_network_that_fails_is_no_conflict() -> None:
     text = "error: Failed to fetch: `https://mirror.example/simple/numpy/`\n  cause: refused"
-    error = explain_conflict(target("numpy"), failed_run(text), Engine(), {}, Steps())
+    error = explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
     assert isinstance(error, ToolError)
     assert "refused" in error.evidence
+    assert "network" in error.remedy
+
+
+def test_a_file_that_uv_cannot_use_is_no_matter_of_the_network() -> None:
+    text = "error: `/mine` does not appear to be a Python project"
+    error = explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
+    assert error.remedy == "correct what uv names, or envs/thing.toml"
 
 
 def test_a_network_that_fails_on_the_way_does_not_count_as_a_conflict() -> None:
-    class Failing(Engine):
-        def pins(self, _: Target) -> Completed:
-            return failed_run("error: Failed to fetch")
+    def fails(*_: object, **__: object) -> Completed:
+        return failed_run("error: Failed to fetch")
 
-    error = explain(target("a", "b"), Failing(), f"Because a and b clash, {END}")
+    error = explain(target("a", "b"), fails, f"Because a and b clash, {END}")
     assert error.what == "thing: a and b cannot be installed together"

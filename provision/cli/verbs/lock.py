@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
     from provision.ui.console import Console
 
+    Loaded = tuple[list[Target], dict[str, SpecError]]
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the targets and how they are locked."""
@@ -47,7 +49,7 @@ def handle(
         raise UsageError("--resolve goes with --check")
     with_pip_tools = arguments.engine == "pip-tools"
     if arguments.check and not (arguments.resolve or with_pip_tools):
-        return _check(targets, broken, project)
+        return _check((targets, broken), project)
     resolver = _resolver(arguments, project, console)
     if broken and (with_pip_tools or arguments.upgrade is not None):
         raise next(iter(broken.values()))
@@ -55,7 +57,7 @@ def handle(
         return _confirm(targets, project, resolver)
     if arguments.upgrade is not None:
         return _upgrade(targets, project, resolver, arguments.upgrade)
-    return _lock(targets, broken, project, resolver, write=not arguments.check)
+    return _lock((targets, broken), project, resolver, write=not arguments.check)
 
 
 def _resolver(arguments: argparse.Namespace, project: Project, console: Console) -> Resolver:
@@ -66,12 +68,11 @@ def _resolver(arguments: argparse.Namespace, project: Project, console: Console)
     return Resolver(project.catalog, read_pip_config(), run, console, engine=arguments.engine)
 
 
-def _check(
-    targets: list[Target], broken: dict[str, SpecError], project: Project
-) -> Outcome[list[Freshness]]:
+def _check(loaded: Loaded, project: Project) -> Outcome[list[Freshness]]:
     from provision.commands.lock import Freshness, check_freshness
     from provision.ui.lock import show_freshness
 
+    targets, broken = loaded
     found = check_freshness(targets, project)
     found += [Freshness(name, error.what, error) for name, error in broken.items()]
     code = Exit.USAGE if broken else findings_if(any(f.stale for f in found))
@@ -99,16 +100,12 @@ def _upgrade(
 
 
 def _lock(
-    targets: list[Target],
-    broken: dict[str, SpecError],
-    project: Project,
-    resolver: Resolver,
-    *,
-    write: bool,
+    loaded: Loaded, project: Project, resolver: Resolver, *, write: bool
 ) -> Outcome[list[LockResult]]:
     from provision.commands.lock import LockResult, lock
     from provision.ui.lock import show_lock
 
+    targets, broken = loaded
     results = lock(targets, project, resolver, write=write)
     results += [LockResult(name, error=error) for name, error in broken.items()]
     differs = not write and any(result.differs for result in results)
