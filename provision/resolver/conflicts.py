@@ -32,6 +32,7 @@ _SETS = rf"(?:all (?:versions )?of:? )?{_SET}"
 _FACTS = (
     (rf"all versions of (\S+) depend on {_SET}", r"every \1 needs \2"),
     (rf"{_SET} depends on (?:one of )?{_SET}", r"\1 needs \2"),
+    (r"^you require (([\w.-]+?)[<>=!~]\S*) and (\2[<>=!~]\S*)$", r"\1 and \3 exclude each other"),
     (r"there (?:is|are) no versions? of (\S+)", r"there is no \1"),
     (rf"only (?:the following versions of \S+ are available )?{_SET}(?: is available|(?= and )|$)",
      r"there is only \1"),

@@ -77,6 +77,10 @@ def target(*requirements: str, **index: tuple[str, ...]) -> Target:
             ["fire==0.4.0 has no wheel for this platform and Python, only source"],
         ),
         (
+            f"Because you require numpy>=2 and numpy==1.26.4, {END}",
+            ["numpy>=2 and numpy==1.26.4 exclude each other"],
+        ),
+        (
             f"Because all versions of jieba have no usable wheels and you require jieba, {END}",
             ["jieba has no wheel for this platform and Python, only source"],
         ),
