@@ -195,6 +195,11 @@ def hidden(folder: Path, names: Iterable[str]) -> list[str]:
     return sorted(both) if folder != common else []
 
 
+def index_names(folder: Path) -> list[str]:
+    """Return the names of the snapshots of wheel indexes, sorted."""
+    return [n for n in snapshot_names(folder) if _has_schema(folder, n, "index.schema.json")]
+
+
 def is_channel(folder: Path, name: str) -> bool:
     """Whether a snapshot is one of a conda channel."""
     return _has_schema(folder, name, "channel.schema.json")

@@ -55,10 +55,12 @@ class Freshness:
     Attributes:
         target: Name of the target.
         stale: Why it is stale; None where it is fresh.
+        error: What is wrong with its spec, if that cannot be read.
     """
 
     target: str
     stale: str | None
+    error: ProvisionError | None = None
 
 
 @dataclass(frozen=True, slots=True)

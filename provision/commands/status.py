@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from provision.commands import lock
-from provision.core.errors import ProvisionError
+from provision.commands.lock import staleness
+from provision.core.errors import ProvisionError, SpecError
 from provision.environment.manifest import current_generation
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.report.history import last_report
-from provision.spec.reader import load_spec, target_names
+from provision.spec.reader import load_targets, target_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,28 +52,24 @@ class ProjectStatus:
 
 
 def target_statuses(project: Project) -> ProjectStatus:
-    """Return the state of every target.
-
-    Raises:
-        SpecError: A spec has faults.
-    """
-    targets = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
-    return ProjectStatus(tuple(_row(project, target) for target in targets))
+    """Return the state of every target; what is wrong with a spec stands for its summary."""
+    names = target_names(project.specs)
+    targets, broken = load_targets(project.specs, names)
+    found = {target.name: target for target in targets} | broken
+    return ProjectStatus(tuple(_row(project, name, found[name]) for name in names))
 
 
-def _row(project: Project, target: Target) -> TargetStatus:
-    record = _readable(lambda: _record(project, target))
-    report = _readable(lambda: last_report(project, target.name))
+def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatus:
+    record = _readable(lambda: _record(project, name))
+    report = _readable(lambda: last_report(project, name))
     built = record if isinstance(record, str) else record.proof if record else "no"
+    proof, smoke = _proof(record, report) or built, _smoke(report)
+    if isinstance(target, SpecError):
+        faults = "; ".join([target.what, *target.evidence.splitlines()])
+        return TargetStatus(name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, faults)
+    lock = _lock(project, target)
     return TargetStatus(
-        name=target.name,
-        platform=target.platform,
-        status=target.status,
-        lock=_lock(project, target),
-        built=built,
-        proof=_proof(record, report) or built,
-        smoke=_smoke(report),
-        summary=target.summary,
+        name, target.platform, target.status, lock, built, proof, smoke, target.summary
     )
 
 
@@ -90,13 +86,13 @@ def _lock(project: Project, target: Target) -> str:
         return "none"
     try:
         found = read_lock(project.lock(target.name))
-        return "stale" if lock.staleness(target, project.catalog, found) else "fresh"
+        return "stale" if staleness(target, project.catalog, found) else "fresh"
     except ProvisionError:  # in each column: one broken file must not hide all other targets
         return "unreadable"
 
 
-def _record(project: Project, target: Target) -> Record | None:
-    generation = current_generation(project.environments(target.name))
+def _record(project: Project, name: str) -> Record | None:
+    generation = current_generation(project.environments(name))
     return generation.record if generation else None
 
 

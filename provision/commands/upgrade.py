@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from provision.core.errors import UsageError
 from provision.core.filesystem import write_atomic
 from provision.lockfile.pip import read_lock
-from provision.spec.reader import load_spec
+from provision.spec.reader import load_spec, target_names
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -56,6 +56,11 @@ def upgrade(
         UsageError: The lock has no such distribution, or it comes from an index of the catalog.
     """
     name = str(canonicalize_name(package)) if package else None
+    if package in target_names(project.specs):
+        raise UsageError(
+            f"--upgrade took {package} for a package, and it is a target",
+            remedy=f"name targets first: `provision lock {package} --upgrade`",
+        )
     if name and name not in read_lock(project.lock(target.name)).versions:
         raise UsageError(
             f"{target.name} has no package {package} to upgrade",

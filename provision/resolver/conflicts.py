@@ -7,70 +7,180 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from provision.core.errors import SpecError, ToolError
+from provision.core.process import Completed
+from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from provision.catalog.snapshot import Wheel
-    from provision.core.process import Completed
+    from provision.core.progress import Progress
+    from provision.resolver.uv import UvResolver
     from provision.spec.model import Target
 
 # One step of uv's derivation: "because <premises>, we can conclude that <conclusion>". Conclusions
 # only repeat the premises in longer words, so premises alone are shown.
-_PREMISES = re.compile(r"[Bb]ecause (.*?), we can conclude that")
+_PREMISES = re.compile(r"[Bb]ecause (.*?),? we can conclude that")
+_ITEMS = re.compile(r":\n((?: {9,}\S+\n)+)")  # a list, one version range per line
 _SET = r"([^\s,]+(?:,[<>=!~][^\s,]*)*)"
+_SETS = rf"(?:all (?:versions )?of:? )?{_SET}"
 # Wording of uv 0.13 -> wording of the error. What no pattern matches is left out: the whole message
 # is the evidence that --debug shows.
 _FACTS = (
     (rf"all versions of (\S+) depend on {_SET}", r"every \1 needs \2"),
-    (rf"{_SET} depends on {_SET}", r"\1 needs \2"),
+    (rf"{_SET} depends on (?:one of )?{_SET}", r"\1 needs \2"),
+    (r"^you require (([\w.-]+?)[<>=!~]\S*) and (\2[<>=!~]\S*)$", r"\1 and \3 exclude each other"),
     (r"there (?:is|are) no versions? of (\S+)", r"there is no \1"),
-    (r"only (?:the following versions of )?(.+?) (?:is|are) available(?:: (.+?))?(?= and |$)",
-     r"there is only \1 \2"),
+    (rf"only (?:the following versions of \S+ are available )?{_SET}(?: is available|(?= and )|$)",
+     r"there is only \1"),
     (r"(\S+) was not found in the package registry", r"no index has a package \1"),
-    (r"(\S+) has no wheels with a matching [^`]+`([^`]+)`", r"\1 has no wheel for \2"),
-    (r"(\S+) has no usable wheels", r"\1 exists as source only, and only wheels are locked"),
+    (rf"{_SETS} ha(?:s|ve) no wheels with a matching [^`]+`([^`]+)`", r"\1 has no wheel for \2"),
+    (rf"{_SETS} ha(?:s|ve) no usable wheels",
+     r"\1 has no wheel for this platform and Python, only source"),
 )  # fmt: skip
 _LATE = re.compile(
     r"`(\S+)` was filtered by `exclude-newer`.*?version, v(\S+), was published at (\d{4}-\d\d-\d\d)"
 )
 _NO_SOLUTION = "No solution found"
+_ABSENT = re.compile(r"(?:there is no|no index has a package) (\S+)")
+# Begins the local version of the builds for an accelerator.
+_BUILDS = {"cpu": "cpu", "cuda": "cu", "xpu": "xpu"}
 
 
 def explain_conflict(
     target: Target,
     failed: Completed,
-    resolve: Callable[[Sequence[str]], Completed | None],
-    unusable: Sequence[Wheel],
+    engine: UvResolver,
+    catalog: Mapping[str, Sequence[Wheel]],
+    progress: Progress,
 ) -> SpecError | ToolError:
-    """Return the error that explains why resolving failed.
+    """Return the error that explains why resolving failed: each fault, not only the first.
+
+    What uv says first is shown at once. Then the requirements that are part of a fault are left
+    out, and the others are resolved again, until they can be.
 
     Args:
         target: The spec.
         failed: The failed run of the resolver.
-        resolve: Resolves a part of the requirements; returns the failed run, None on success.
-        unusable: Wheels of the catalog that lack a hash or metadata and so were not offered.
+        engine: Resolves parts of the requirements.
+        catalog: The wheels of every index of the catalog, those included that lack a hash.
+        progress: Receives each fault when it is found.
     """
-    whole = ToolError(f"uv on {target.name}", evidence=failed.stderr.strip())
     if _NO_SOLUTION not in failed.stderr:
         return ToolError(
             f"could not resolve {target.name}",
             evidence="\n".join(failed.stderr.strip().splitlines()[-12:]),
-            remedy="check the network, or set pip's index-url to a mirror that answers",
+            remedy="check the network, or set pip's index-url to a mirror that answers"
+            if re.search("(?i)fetch|connect|network|dns|time", failed.stderr)
+            else f"correct what uv names, or envs/{target.name}.toml",
         )
-    conflict, failed = smallest_conflict(target.pip.requirements, failed, resolve)
-    lacking = [f"the catalog lists {wheel.filename}, but {wheel.lacks}"
-            for wheel in unusable if any(_matches(text, wheel) for text in conflict)]  # fmt: skip
+    faults: list[tuple[Sequence[str], Sequence[str], str]] = []
+    remaining = list(target.pip.requirements)
+    run: Completed | None = failed
+    while run and _NO_SOLUTION in run.stderr:
+        progress.step(f"{target.name}: {'; '.join(stated_facts(run.stderr))}; looking for more")
+        conflict, alone = smallest_conflict(target, remaining, run, engine)
+        faults.append((conflict, *_judged(target, conflict, alone.stderr, engine, catalog)))
+        remaining = [text for text in remaining if text not in conflict]
+        run = _resolve(target, remaining, engine) if remaining else None
+    conflicts, facts, remedies = zip(*faults, strict=True)
     error = SpecError(
-        f"{target.name}: {_subject(conflict)}",
-        evidence="\n".join(f"envs/{target.name}.toml asks for {line}" for line in conflict),
-        cause="\n".join([*stated_facts(failed.stderr), *lacking]),
-        remedy=_remedy(target, failed.stderr, lacking),
+        f"{target.name}: {_subject(conflicts)}",
+        evidence="\n".join(f"envs/{target.name}.toml asks for {r}" for c in conflicts for r in c),
+        cause="\n".join(dict.fromkeys(fact for each in facts for fact in each)),
+        remedy="\n".join(dict.fromkeys(remedies)),
     )
-    error.__cause__ = whole  # shown with --debug
+    error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)  # for --debug
     return error
+
+
+def _resolve(target: Target, requirements: Sequence[str], engine: UvResolver) -> Completed | None:
+    """Return the failed run on some of the requirements, None on success."""
+    part = target.pip.model_copy(update={"requirements": tuple(requirements)})
+    done = engine.pins(target.model_copy(update={"pip": part}))
+    return done if isinstance(done, Completed) else None
+
+
+def smallest_conflict(
+    target: Target, requirements: Sequence[str], failed: Completed, engine: UvResolver
+) -> tuple[list[str], Completed]:
+    """Return a minimal set of requirements that conflict, and the failed run on them alone.
+
+    Only those that uv names can have a part in it: each is left out in turn. A run that fails for
+    another reason, such as the network, proves nothing and the requirement stays.
+    """
+    words = re.findall(r"\w[\w.-]*", failed.stderr.split("hint:")[0])
+    named = {*map(canonicalize_name, words)}
+    remaining = [r for r in requirements if canonicalize_name(Requirement(r).name) in named]
+    remaining = remaining or list(requirements)  # an override, for instance, is in none of them
+    for requirement in remaining[:] if len(remaining) > 1 else ():
+        others = [other for other in remaining if other != requirement]
+        if others and (run := _resolve(target, others, engine)) and _NO_SOLUTION in run.stderr:
+            remaining, failed = others, run
+    return remaining, failed
+
+
+def stated_facts(text: str) -> list[str]:
+    """Return the facts that uv's explanation rests on, reworded, in its order."""
+    lists = _ITEMS.sub(lambda items: f" {'|'.join(items[1].split())} ", text)
+    flat = " ".join(re.sub(r"\{[^}]*\}", "", lists).split())  # no markers; uv wraps its lines
+    found = [fact for premise in _PREMISES.findall(flat) for fact in _reworded(premise)]
+    if any(" has no wheel for " in fact for fact in found):
+        # uv divides the versions by whether a wheel fits, so this would say nothing new.
+        found = [fact for fact in found if not fact.startswith("there is only")]
+    found += [f"{m[1]} {m[2]} was published on {m[3]}, not before the cut-off"
+              for m in _LATE.finditer(flat)]  # fmt: skip
+    # Without a cause, the reader would have nothing: then uv's own words.
+    return list(dict.fromkeys(found)) or [flat.partition("cause: ")[2].partition(" hint:")[0]]
+
+
+def _reworded(premise: str) -> list[str]:
+    found = [
+        (match.start(), _shortened(match.expand(words)))
+        for pattern, words in _FACTS
+        for match in re.finditer(pattern, premise)
+    ]
+    return [words for _, words in sorted(found)]
+
+
+def _shortened(fact: str) -> str:
+    first, *more = fact.split("|")
+    return " or ".join([first, *(["…", more[-1]] if len(more) > 2 else more)])
+
+
+def _judged(
+    target: Target,
+    conflict: Sequence[str],
+    text: str,
+    engine: UvResolver,
+    catalog: Mapping[str, Sequence[Wheel]],
+) -> tuple[list[str], str]:
+    """Return the facts of a fault, and its remedy."""
+    spec, facts = f"envs/{target.name}.toml", stated_facts(text)
+    assigned = {target.pip.index_of(canonicalize_name(Requirement(r).name)) for r in conflict}
+    updates = [f"`provision update {index}`" for index in sorted(assigned - {"default"})]
+    remedy = " or ".join([*updates, f"change what is asked for in {spec}"])
+    lacking = [f"the catalog lists {wheel.filename}, but {wheel.lacks}"
+               for index in target.pip.index for wheel in catalog[index]
+               if wheel.lacks and _matches(conflict[0], wheel)]  # fmt: skip
+    if len(conflict) == 1 and lacking:
+        facts += lacking
+        remedy = "`provision update` gets what is missing from the index, or hashes the file itself"
+    elif late := _LATE.search(" ".join(text.split())):
+        remedy = f"`provision lock {target.name} --upgrade {late[1]}`, or ask for another version"
+    else:
+        missing = [m[1] for fact in facts if (m := _ABSENT.fullmatch(fact))]
+        homes = {r: index for r in missing if (index := _other_index(target, r, catalog))}
+        if homes:
+            facts += [f"{wanted} is in {index}" for wanted, index in homes.items()]
+            lines = [f'`{i} = ["{Requirement(wanted).name}"]`' for wanted, i in homes.items()]
+            remedy = f"assign it: {', '.join(lines)} in [pip.index] of {spec}"
+        elif len(conflict) == 1:
+            facts += _nearest(target, Requirement(conflict[0]), engine)
+    return facts, remedy
 
 
 def _matches(text: str, wheel: Wheel) -> bool:
@@ -80,52 +190,33 @@ def _matches(text: str, wheel: Wheel) -> bool:
     )
 
 
-def smallest_conflict(
-    requirements: Sequence[str],
-    failed: Completed,
-    resolve: Callable[[Sequence[str]], Completed | None],
-) -> tuple[list[str], Completed]:
-    """Return a minimal set of requirements that conflict, and the failed run on them alone.
-
-    Each requirement is left out in turn: if the others still conflict, it has no part in it. One
-    run takes a fraction of a second, because the first one has cached all metadata. A run that
-    fails for another reason, such as the network, proves nothing and the requirement stays.
-    """
-    remaining = list(requirements)
-    for requirement in requirements:
-        others = [other for other in remaining if other != requirement]
-        if others and (run := resolve(others)) and _NO_SOLUTION in run.stderr:
-            remaining, failed = others, run
-    return remaining, failed
+def _other_index(target: Target, asked: str, catalog: Mapping[str, Sequence[Wheel]]) -> str:
+    """Return an index that has what is asked for, for this accelerator or by its local version."""
+    assigned = target.pip.index_of(canonicalize_name(Requirement(asked).name))
+    for index, wheels in catalog.items():
+        for wheel in wheels if index != assigned else ():
+            local = Version(wheel.version).local or ""
+            ours = not local or local.startswith(_BUILDS[target.accelerator])
+            if (ours or f"+{local}" in asked) and (
+                _matches(asked, wheel)
+                and not wheel.lacks
+                and best_wheel([wheel.filename], target.platform, target.python)
+            ):
+                return index
+    return ""
 
 
-def stated_facts(text: str) -> list[str]:
-    """Return the facts that uv's explanation rests on, reworded, in its order."""
-    flat = " ".join(text.split())  # uv wraps its lines
-    found = [fact for premise in _PREMISES.findall(flat) for fact in _reworded(premise)]
-    found += [f"{m[1]} {m[2]} was published on {m[3]}, not before the cut-off"
-              for m in _LATE.finditer(flat)]  # fmt: skip
-    return list(dict.fromkeys(found))
+def _nearest(target: Target, wanted: Requirement, engine: UvResolver) -> list[str]:
+    bounds = sorted(Version(each.version.removesuffix(".*"))
+                    for each in wanted.specifier if each.operator != "===")  # fmt: skip
+    near = engine.nearest(target, wanted.name, bounds[0], bounds[-1]) if bounds else []
+    return [f"the nearest versions of {wanted.name} that fit: {', '.join(near)}"] if near else []
 
 
-def _reworded(premise: str) -> list[str]:
-    found = [
-        (match.start(), match.expand(words).strip())
-        for pattern, words in _FACTS
-        for match in re.finditer(pattern, premise)
-    ]
-    return [words for _, words in sorted(found)]
-
-
-def _subject(conflict: Sequence[str]) -> str:
-    if len(conflict) == 1:
-        return f"{conflict[0]} is not available"
-    return f"{', '.join(conflict[:-1])} and {conflict[-1]} cannot be installed together"
-
-
-def _remedy(target: Target, text: str, lacking: Sequence[str]) -> str:
-    if lacking:
-        return "`provision update` gets what is missing from the index, or hashes the file itself"
-    if late := _LATE.search(" ".join(text.split())):
-        return f"`provision lock {target.name} --upgrade {late[1]}`, or ask for another version"
-    return f"change one of these in envs/{target.name}.toml"
+def _subject(conflicts: Sequence[Sequence[str]]) -> str:
+    *others, last = conflicts[0]
+    if len(conflicts) > 1:
+        return f"{len(conflicts)} faults in the requirements"
+    if not others:
+        return f"{last} is not available"
+    return f"{', '.join(others)} and {last} cannot be installed together"

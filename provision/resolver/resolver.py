@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from packaging.requirements import Requirement
 
 from provision.artifacts.sources import SourceBuilder
 from provision.catalog.digest import catalog_digest
-from provision.catalog.snapshot import load_channel, load_index
+from provision.catalog.snapshot import index_names, load_channel, load_index
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
 
     from provision.artifacts.pip_config import PipConfig
     from provision.catalog.snapshot import Wheel
-    from provision.core.process import Completed, Run
+    from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.resolver.uv import Pins, ResolvedWheel
     from provision.spec.model import Target
 
     Served = dict[str, tuple[Wheel, ...]]  # by index
+
+# Assigned with torch in case that a package brings them: they would come from another index.
+_COMPANIONS = ("torchvision", "torchaudio", "pytorch-triton-xpu", "triton-xpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class Resolver:
             resolved = engine.files(target, pins)
             if target.pip.local:
                 top["local"] = ", ".join(engine.local_names(target))
+        self._warn(target, pins)
         self.progress.step(f"{target.name}: sizes of files")
         listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
         sizes = self._sizes(resolved, dict(known) | listed)
@@ -139,6 +144,17 @@ class Resolver:
         houses, project = self.sources.wheelhouses, Project(self._root)
         return SourceBuilder(project, target.python, indexes, houses, self.run, self.progress)
 
+    def _warn(self, target: Target, pins: Pins) -> None:
+        for index, names in target.pip.index.items():
+            kept = _COMPANIONS if "torch" in names and "torch" in pins else ()
+            if idle := [name for name in names if name not in pins and name not in kept]:
+                self.progress.note(f"{target.name}: [pip.index] assigns {', '.join(idle)} to "
+                                   f"{index}, and no package needs it")  # fmt: skip
+        days = [target.pip.cutoff, *target.pip.cutoffs.values()]
+        if max(days) > dt.datetime.now(dt.UTC).date():
+            self.progress.note(f"{target.name}: the cut-off {max(days)} is in the future: until "
+                               "then, what is uploaded can change the lock")  # fmt: skip
+
     def _sizes(
         self, resolved: Sequence[ResolvedWheel], known: Mapping[str, int | None]
     ) -> dict[str, int | None]:
@@ -159,18 +175,8 @@ class Resolver:
         if isinstance(found, dict):
             return found
         sources.refuse_source_only(target, found, engine)
-        self.progress.step(f"{target.name}: finding out which requirements conflict")
-
-        def resolve(requirements: Sequence[str]) -> Completed | None:
-            part = target.pip.model_copy(update={"requirements": tuple(requirements)})
-            result = engine.pins(target.model_copy(update={"pip": part}))
-            return None if isinstance(result, dict) else result
-
-        raise explain_conflict(target, found, resolve, self._unusable(target))
-
-    def _unusable(self, target: Target) -> list[Wheel]:
-        snapshots = [load_index(self.folder, index) for index in target.pip.index]
-        return [wheel for snapshot in snapshots for wheel in snapshot.files if wheel.lacks]
+        catalog = {i: load_index(self.folder, i).files for i in index_names(self.folder)}
+        raise explain_conflict(target, found, engine, catalog, self.progress)
 
     def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:
         """Return what pip-tools resolves to when it is constrained to the locked versions."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from packaging.utils import canonicalize_name
+
 from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
@@ -20,6 +22,8 @@ from provision.lockfile.tags import UV_NAMES, best_wheel
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Mapping, Sequence
+
+    from packaging.version import Version
 
     from provision.core.process import Completed, Run
     from provision.spec.model import Target
@@ -167,6 +171,19 @@ class UvResolver:
         options = ["--overrides", OVERRIDES, "--constraints", CONSTRAINTS]
         done = self._compile(target, files, [*options, "--annotation-style", "line", REQUIREMENTS])
         return done if done.returncode else parse_pins(done.stdout)
+
+    def nearest(self, target: Target, name: str, low: Version, high: Version) -> list[str]:
+        """Return up to two versions that fit a target, next to two others; the newest first."""
+
+        def pick(limit: str, *options: str) -> list[str]:
+            files = {REQUIREMENTS: [f"{name}{limit}"]}
+            found = parse_pins(self._compile(target, files, [*options, REQUIREMENTS]).stdout)
+            return [pin for key, (pin, _) in found.items() if key == canonicalize_name(name)]
+
+        above = pick(f">{high.public}", "--resolution", "lowest-direct")
+        below = pick(f"<{low.public}")
+        older = pick(f"<{below[0].partition('+')[0]}") if below and not above else []
+        return [*above, *below, *older]
 
     def files(self, target: Target, pins: Pins) -> list[ResolvedWheel]:
         """Look up the wheels of resolved versions.

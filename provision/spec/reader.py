@@ -13,7 +13,7 @@ from provision.spec.extends import origin, resolved, spec_chain
 from provision.spec.parts import forbidden_of, hardware_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from provision.spec.extends import SpecFile
@@ -42,6 +42,18 @@ def load_target(folder: Path, name: str) -> Target:
         SpecError: The file has faults.
     """
     return load_spec(_path(folder, name))
+
+
+def load_targets(folder: Path, names: Sequence[str]) -> tuple[list[Target], dict[str, SpecError]]:
+    """Return the valid specs and the error of each other one; UsageError for an unknown name."""
+    found: list[Target] = []
+    broken: dict[str, SpecError] = {}
+    for name in names:
+        try:
+            found.append(load_target(folder, name))
+        except SpecError as error:  # one broken file must not hide all other targets
+            broken[name] = error
+    return found, broken
 
 
 def read_hardware(folder: Path) -> list[TargetHardware]:

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_TEXTS = {"missing": "is missing", "too_short": "is empty", "string_too_short": "is empty"}
+
 
 class Table(BaseModel):
     """A table of a file that a person or a tool wrote: frozen, unknown keys refused."""
@@ -50,10 +52,10 @@ def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
     message = entry["msg"].removeprefix("Value error, ").splitlines()[0]
     if entry["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         message = "unknown key" + _suggestion(entry["loc"], model)
-    elif entry["type"] == "missing":
-        message = "is missing"
+    elif entry["type"] in _TEXTS:
+        message = _TEXTS[entry["type"]]
     elif entry["type"] != "value_error":
-        message += f" (is {entry['input']!r})"
+        message = f"{message.replace('an object', 'a table')} (is {entry['input']!r})"
     return f"{place.lstrip('.') or 'the whole file'}: {message}"
 
 

@@ -35,6 +35,9 @@ def show_confirmation(result: Confirmation, console: Console) -> None:
 
 def show_freshness(result: Freshness, console: Console) -> None:
     """Print whether one lock is fresh."""
+    if result.error:
+        console.error(result.error)
+        return
     style = "bold red" if result.stale else "green"
     console.line(f"{result.target}: {result.stale or 'fresh'}", style)
 

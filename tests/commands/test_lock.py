@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-class Silent:
+class Silent(list[str]):
     def step(self, text: str) -> None:
         pass
 
     def note(self, text: str) -> None:
-        pass
+        self.append(text)
 
 
 def wheel(filename: str, *needs: str, **more: object) -> Wheel:
@@ -56,6 +56,7 @@ VENDOR = (
     wheel("torch-2.0+xpu-cp311-cp311-linux_x86_64.whl", "filelock"),
     wheel("torch-2.0+xpu-cp311-cp311-win_amd64.whl", "filelock"),
     wheel("torch-2.1+xpu-cp311-cp311-linux_x86_64.whl", "filelock", sha256=None),
+    wheel("triton_xpu-3.7-cp311-cp311-linux_x86_64.whl"),
 )
 
 
@@ -247,6 +248,62 @@ def test_a_conflict_is_reported_in_terms_of_the_spec_and_writes_nothing(
 
 
 @pytest.mark.machine
+def test_every_fault_is_reported_with_the_nearest_versions_that_fit(
+    project: Project, sources: PipConfig
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        make(target("torch", "numpy==1.27", "nosuch", "torchvision>=0.16"), project, sources)
+    assert caught.value.what == "thing: 3 faults in the requirements"
+    assert caught.value.cause.splitlines() == [
+        "there is no numpy==1.27",
+        "the nearest versions of numpy that fit: 2.0, 1.26",
+        "no index has a package nosuch",
+        "there is only torchvision==0.15.1",
+        "the nearest versions of torchvision that fit: 0.15.1",
+    ]
+
+
+@pytest.mark.machine
+def test_of_versions_that_only_older_ones_fit_the_two_nearest_are_named(
+    project: Project, sources: PipConfig
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        make(target("torch", "numpy==2.0.1"), project, sources)
+    assert caught.value.cause.endswith("numpy that fit: 2.0, 1.26")
+
+
+@pytest.mark.machine
+def test_an_index_that_the_spec_does_not_assign_is_proposed(
+    project: Project, sources: PipConfig
+) -> None:
+    asked = target("torch==2.0+xpu", index={}).model_copy(update={"accelerator": "xpu"})
+    with pytest.raises(SpecError) as caught:
+        make(asked, project, sources)
+    assert "torch==2.0+xpu is in vendor" in caught.value.cause
+    assert '`vendor = ["torch"]` in [pip.index]' in caught.value.remedy
+
+
+@pytest.mark.machine
+def test_what_has_no_effect_and_a_cutoff_that_has_not_come_are_warned_about(
+    project: Project, sources: PipConfig
+) -> None:
+    def notes(spec: Target) -> list[str]:
+        asked = make_resolver(project, sources)
+        (result,) = lock.lock([spec], project, asked)
+        assert result.error is None
+        return list(asked.progress)
+
+    assert notes(target()) == []
+    assert notes(target(index={"vendor": ("torch", "triton-xpu")})) == []
+    (note,) = notes(target("numpy"))
+    assert "assigns torch to vendor, and no package needs it" in note
+    future = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=2)
+    for late in ({"cutoff": future}, {"cutoffs": {"numpy": future}}):
+        (note,) = notes(target(**late))
+        assert f"the cut-off {future} is in the future" in note
+
+
+@pytest.mark.machine
 def test_a_version_that_its_catalog_cannot_serve_is_reported(
     project: Project, sources: PipConfig
 ) -> None:
@@ -313,9 +370,10 @@ def test_a_failed_upgrade_leaves_the_spec_as_it_was(project: Project, sources: P
     ):
         make(moved.model_copy(update={"pip": target("nowhere").pip}), project, sources)
     assert "2026-11-01 # why" in path.read_text()
-    for name in ("flask", "torch"):
+    for name, why in {"flask": "no package flask", "torch": "default index",
+                      "thing": "is a target"}.items():  # fmt: skip
         with (
-            pytest.raises(UsageError, match=name),
+            pytest.raises(UsageError, match=why),
             upgrade.upgrade(target(), project, name, later),
         ):
             pass

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
-from provision.resolver.conflicts import explain_conflict, smallest_conflict, stated_facts
+from provision.resolver.conflicts import explain_conflict, stated_facts
+from provision.resolver.uv import UvResolver
 from provision.spec.model import Pip, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 HEAD = "error: No solution found when resolving dependencies\n  cause: "
 END = "we can conclude that your requirements are unsatisfiable."
@@ -23,8 +27,8 @@ def failed_run(text: str) -> Completed:
     return Completed(("uv",), 1, "", text, 0.1)
 
 
-def target(*requirements: str) -> Target:
-    pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=requirements)
+def target(*requirements: str, **index: tuple[str, ...]) -> Target:
+    pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=requirements, index=index)
     return Target(
         name="thing", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
     )
@@ -70,7 +74,66 @@ def target(*requirements: str) -> Target:
         ),
         (
             f"Because fire==0.4.0 has no usable wheels and you require fire==0.4.0, {END}",
-            ["fire==0.4.0 exists as source only, and only wheels are locked"],
+            ["fire==0.4.0 has no wheel for this platform and Python, only source"],
+        ),
+        (
+            f"Because you require numpy>=2 and numpy==1.26.4, {END}",
+            ["numpy>=2 and numpy==1.26.4 exclude each other"],
+        ),
+        (
+            f"Because all versions of jieba have no usable wheels and you require jieba, {END}",
+            ["jieba has no wheel for this platform and Python, only source"],
+        ),
+        (  # uv divides the versions by whether a wheel fits; the second premise only repeats it
+            (
+                "Because test-tube==0.7.5 has no usable wheels and only test-tube<=0.7.5 is "
+                "available, we can conclude that test-tube>=0.7.5 cannot be used.\n         And "
+                f"because you require test-tube>=0.7.5, {END}"
+            ),
+            ["test-tube==0.7.5 has no wheel for this platform and Python, only source"],
+        ),
+        (  # a list ends without a comma, and the next sentence is no part of it
+            (
+                "Because antlr>=4.9,<=4.9.3 has no usable wheels and only the following versions "
+                "of antlr are available:\n             antlr<4.9.dev0\n             "
+                "antlr>=4.9,<=4.9.3\n         we can conclude that antlr==4.9.* cannot be used.\n"
+                "         And because omegaconf==2.2.3 depends on antlr==4.9.* and you require "
+                f"omegaconf==2.2.3, {END}"
+            ),
+            [
+                "antlr>=4.9,<=4.9.3 has no wheel for this platform and Python, only source",
+                "omegaconf==2.2.3 needs antlr==4.9.*",
+            ],
+        ),
+        (
+            (
+                "Because only the following versions of a are available:\n             a<1\n"
+                f"             a==2\n         and you require a>=3, {END}"
+            ),
+            ["there is only a<1 or a==2"],
+        ),
+        (
+            (
+                "Because all of:\n             b<1\n             b>2\n          have no usable "
+                f"wheels and you require b, {END}"
+            ),
+            ["b<1 or b>2 has no wheel for this platform and Python, only source"],
+        ),
+        (
+            (
+                "Because fastapi==0.94 depends on one of:\n             c<1.7\n             "
+                "c>1.7,<1.8\n             c>1.8,<2\n             c>2,<2.1\n         and you "
+                f"require c>=3, {END}"
+            ),
+            ["fastapi==0.94 needs c<1.7 or … or c>2,<2.1"],
+        ),
+        (
+            (
+                "Because triton{sys_platform != 'darwin'}>=3.4.0 has no wheels with a matching "
+                "platform tag (e.g., `win_amd64`) and you require "
+                f"triton{{sys_platform != 'darwin'}}>=3.4.0, {END}"
+            ),
+            ["triton>=3.4.0 has no wheel for win_amd64"],
         ),
     ],
 )
@@ -78,42 +141,162 @@ def test_facts_are_reported_in_plain_words(text: str, facts: list[str]) -> None:
     assert stated_facts(HEAD + text) == facts
 
 
+class Clashes:
+    """A uv that fails wherever a set of requirements is asked for together.
+
+    Attributes:
+        near: The pin that it prints for a requirement; nothing for all others.
+        asked: How often it was run.
+    """
+
+    def __init__(self, *clashes: set[str], near: dict[str, str] | None = None) -> None:
+        self.clashes, self.near, self.asked = clashes, near or {}, 0
+
+    def __call__(self, argv: Sequence[str | Path], *, cwd: Path, **_: object) -> Completed:
+        self.asked += 1
+        lines = (cwd / "requirements.in").read_text().splitlines()
+        for clash in self.clashes:
+            if clash <= {*lines}:
+                return failed_run(f"{HEAD}Because {' and '.join(sorted(clash))} clash, {END}")
+        found = self.near.get(" ".join(lines))
+        return Completed(("uv",), 0, found or "", "", 0.1)
+
+
+def engine_of(run: object) -> UvResolver:
+    return UvResolver({}, None, run)  # type: ignore[arg-type]
+
+
+def test_what_is_not_understood_is_passed_on() -> None:
+    text = f"{HEAD}Something new in uv's grammar.\n\nhint: nothing"
+    assert stated_facts(text) == ["Something new in uv's grammar."]
+
+
+class Steps(list[str]):
+    step = note = list.append
+
+
+def explain(
+    target: Target, run: object, text: str, catalog: dict[str, list[Wheel]] | None = None
+) -> SpecError | ToolError:
+    failed = failed_run(HEAD + text)
+    return explain_conflict(target, failed, engine_of(run), catalog or {}, Steps())
+
+
+def wheel(filename: str) -> Wheel:
+    sha256 = hashlib.sha256(filename.encode()).hexdigest()
+    url = f"https://example.org/{filename}"
+    return Wheel(filename=filename, url=url, sha256=sha256, requires_dist=())
+
+
 def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it() -> None:
     text = (
-        f"{HEAD}Because there is no version of transformers==5.22.2 and you require "
+        "Because there is no version of transformers==5.22.2 and you require "
         f"transformers==5.22.2, {END}\n\nhint: `transformers` was filtered by `exclude-newer` to "
         "only include packages uploaded before 2026-11-01T00:00:00Z. The requested version, "
         "v5.22.2, was published at 2026-11-06T15:42:54Z. Consider using `exclude-newer-package`"
     )
-    error = explain_conflict(target("transformers==5.22.2"), failed_run(text), lambda _: None, ())
-    assert isinstance(error, SpecError)
+    error = explain(target("transformers==5.22.2"), Clashes(), text)
     assert "published on 2026-11-06" in error.cause
     assert "provision lock thing --upgrade transformers" in error.remedy
 
 
-def test_the_smallest_conflict_is_found_among_many() -> None:
-    tried: list[Sequence[str]] = []
+def test_the_smallest_conflict_is_found_among_those_that_are_named() -> None:
+    run = Clashes({"b", "d"})
+    text = f"Because b and c and d clash, {END}"
+    error = explain(target("a", "b", "c", "d", "e"), run, text)
+    assert error.what == "thing: b and d cannot be installed together"
+    assert run.asked == 4  # once without each that is named, and once without the conflict
 
-    def resolve(requirements: Sequence[str]) -> Completed | None:
-        tried.append(requirements)
-        return failed_run(HEAD + "clash") if {"b", "d"} <= set(requirements) else None
 
-    remaining, last = smallest_conflict(
-        ["a", "b", "c", "d", "e"], failed_run(HEAD + "first"), resolve
+def test_all_faults_are_reported_at_once_and_shown_when_they_are_found() -> None:
+    wanted, steps = target("a", "b", "c", "d"), Steps()
+    engine = engine_of(Clashes({"a"}, {"b", "d"}, {"c"}))
+    first = engine.pins(wanted)
+    assert isinstance(first, Completed)
+    error = explain_conflict(wanted, first, engine, {}, steps)
+    assert error.what == "thing: 3 faults in the requirements"
+    asked = [line.rpartition(" ")[2] for line in error.evidence.splitlines()]
+    assert asked == ["a", "b", "d", "c"]
+    assert len(steps) == 3
+
+
+def test_the_nearest_versions_that_fit_are_named() -> None:
+    text = f"Because there is no version of torch==2.13.9 and you require torch==2.13.9, {END}"
+    near = {"torch>2.13.9": "torch==2.14.0", "torch<2.13.9": "torch==2.9.0+cpu",
+            "torch<2.9.0": "torch==2.8.0+cpu"}  # fmt: skip
+    error = explain(target("torch==2.13.9"), Clashes(near=near), text)
+    assert error.cause.splitlines() == [
+        "there is no torch==2.13.9",
+        "the nearest versions of torch that fit: 2.14.0, 2.9.0+cpu",
+    ]
+    del near["torch>2.13.9"]
+    error = explain(target("torch==2.13.9"), Clashes(near=near), text)
+    assert error.cause.endswith("fit: 2.9.0+cpu, 2.8.0+cpu")
+
+
+@pytest.mark.parametrize(
+    ("asked", "filename", "found"),
+    [
+        ("torch==2.13.9+cpu", "torch-2.13.9+cpu-cp311-cp311-win_amd64.whl", True),
+        ("torch==2.13.9", "torch-2.13.9+cpu-cp311-cp311-win_amd64.whl", True),
+        # Of another accelerator, unless it is asked for by name.
+        ("torch==2.13.9", "torch-2.13.9+cu130-cp311-cp311-win_amd64.whl", False),
+        ("torch==2.13.9+cu130", "torch-2.13.9+cu130-cp311-cp311-win_amd64.whl", True),
+        # Of another platform, and of another Python.
+        ("torch==2.13.9", "torch-2.13.9+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", False),
+        ("torch==2.13.9", "torch-2.13.9+cpu-cp312-cp312-win_amd64.whl", False),
+    ],
+)
+def test_an_index_that_has_what_is_asked_for_is_proposed(
+    asked: str, filename: str, *, found: bool
+) -> None:
+    text = f"Because there is no version of {asked} and you require {asked}, {END}"
+    error = explain(target(asked), Clashes(), text, {"pytorch-x": [wheel(filename)]})
+    assert (f"{asked} is in pytorch-x" in error.cause) == found
+    assert ('`pytorch-x = ["torch"]` in [pip.index]' in error.remedy) == found
+
+
+@pytest.mark.parametrize(
+    "fact", ["there is no version of {}", "{} was not found in the package registry"]
+)
+def test_an_index_is_proposed_for_what_others_need_too(fact: str) -> None:
+    text = (
+        f"Because {fact.format('triton-xpu==3.7.1')} and torch==2.12.1 depends on "
+        "triton-xpu==3.7.1, we can conclude that torch==2.12.1 cannot be used.\n         And "
+        f"because you require torch==2.12.1, {END}"
     )
-    assert remaining == ["b", "d"]
-    assert "clash" in last.stderr
-    assert len(tried) == 5
+    wheels = [wheel("triton_xpu-3.7.1-cp311-cp311-win_amd64.whl"),
+              wheel("torch-2.12.1+xpu-cp311-cp311-win_amd64.whl")]  # fmt: skip
+    asked = target("torch==2.12.1", vendor=("torch",))
+    error = explain(asked, Clashes(), text, {"vendor": wheels, "other": wheels})
+    assert "triton-xpu==3.7.1 is in vendor" in error.cause
+    assert "torch==2.12.1 is in" not in error.cause
+    assert '`vendor = ["triton-xpu"]` in [pip.index]' in error.remedy
+
+
+def test_of_an_assigned_index_an_update_is_proposed() -> None:
+    text = f"Because there is no version of torch==2.13.9 and you require torch==2.13.9, {END}"
+    error = explain(target("torch==2.13.9", vendor=("torch",)), Clashes(), text, {"vendor": []})
+    assert error.remedy.startswith("`provision update vendor` or change")
 
 
 def test_a_network_that_fails_is_no_conflict() -> None:
     text = "error: Failed to fetch: `https://mirror.example/simple/numpy/`\n  cause: refused"
-    error = explain_conflict(target("numpy"), failed_run(text), lambda _: None, ())
+    error = explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
     assert isinstance(error, ToolError)
     assert "refused" in error.evidence
+    assert "network" in error.remedy
+
+
+def test_a_file_that_uv_cannot_use_is_no_matter_of_the_network() -> None:
+    text = "error: `/mine` does not appear to be a Python project"
+    error = explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
+    assert error.remedy == "correct what uv names, or envs/thing.toml"
 
 
 def test_a_network_that_fails_on_the_way_does_not_count_as_a_conflict() -> None:
-    failing = failed_run("error: Failed to fetch")
-    remaining, _ = smallest_conflict(["a", "b"], failed_run(HEAD + "first"), lambda _: failing)
-    assert remaining == ["a", "b"]
+    def fails(*_: object, **__: object) -> Completed:
+        return failed_run("error: Failed to fetch")
+
+    error = explain(target("a", "b"), fails, f"Because a and b clash, {END}")
+    assert error.what == "thing: a and b cannot be installed together"

@@ -58,7 +58,7 @@ def test_a_fault_of_the_hardware_is_reported_in_full(before: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("entry", "fault"),
     [
-        ('"triton"', "pip.forbid[0]: Input should be an object"),
+        ('"triton"', "pip.forbid[0]: Input should be a table"),
         ('{ name = "triton" }', "pip.forbid[0].reason: is missing"),
         ('{ name = "triton", reason = "" }', "pip.forbid[0]: `reason` is empty"),
         ('{ name = 3, reason = "x" }', "pip.forbid[0].name:"),

@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provision.cli.outcome import Outcome, each, findings_if
-from provision.core.errors import UsageError
+from provision.core.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     import argparse
 
     from provision.commands.lock import Confirmation, Freshness, LockResult
+    from provision.core.errors import SpecError
     from provision.core.project import Project
     from provision.resolver.resolver import Resolver
     from provision.spec.model import Target
     from provision.ui.console import Console
+
+    Loaded = tuple[list[Target], dict[str, SpecError]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,22 +41,24 @@ def handle(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> Outcome[list[Freshness]] | Outcome[list[Confirmation]] | Outcome[list[LockResult]]:
     """Check, confirm, upgrade or lock."""
-    from provision.spec.reader import load_target, target_names
+    from provision.spec.reader import load_targets, target_names
 
     names = arguments.targets or target_names(project.specs)
-    targets = [load_target(project.specs, name) for name in names]
+    targets, broken = load_targets(project.specs, names)
     if arguments.resolve and not arguments.check:
         raise UsageError("--resolve goes with --check")
     with_pip_tools = arguments.engine == "pip-tools"
     if arguments.check and not (arguments.resolve or with_pip_tools):
-        return _check(targets, project)
+        return _check((targets, broken), project)
     _say_hidden(targets, project, console)
     resolver = _resolver(arguments, project, console)
+    if broken and (with_pip_tools or arguments.upgrade is not None):
+        raise next(iter(broken.values()))
     if arguments.check and with_pip_tools:
         return _confirm(targets, project, resolver)
     if arguments.upgrade is not None:
         return _upgrade(targets, project, resolver, arguments.upgrade)
-    return _lock(targets, project, resolver, write=not arguments.check)
+    return _lock((targets, broken), project, resolver, write=not arguments.check)
 
 
 def _say_hidden(targets: list[Target], project: Project, console: Console) -> None:
@@ -71,12 +76,15 @@ def _resolver(arguments: argparse.Namespace, project: Project, console: Console)
     return Resolver(project.catalog, read_pip_config(), run, console, engine=arguments.engine)
 
 
-def _check(targets: list[Target], project: Project) -> Outcome[list[Freshness]]:
-    from provision.commands.lock import check_freshness
+def _check(loaded: Loaded, project: Project) -> Outcome[list[Freshness]]:
+    from provision.commands.lock import Freshness, check_freshness
     from provision.ui.lock import show_freshness
 
+    targets, broken = loaded
     found = check_freshness(targets, project)
-    return Outcome(found, each(show_freshness), findings_if(any(f.stale for f in found)))
+    found += [Freshness(name, error.what, error) for name, error in broken.items()]
+    code = Exit.USAGE if broken else findings_if(any(f.stale for f in found))
+    return Outcome(found, each(show_freshness), code)
 
 
 def _confirm(
@@ -100,12 +108,14 @@ def _upgrade(
 
 
 def _lock(
-    targets: list[Target], project: Project, resolver: Resolver, *, write: bool
+    loaded: Loaded, project: Project, resolver: Resolver, *, write: bool
 ) -> Outcome[list[LockResult]]:
-    from provision.commands.lock import lock
+    from provision.commands.lock import LockResult, lock
     from provision.ui.lock import show_lock
 
+    targets, broken = loaded
     results = lock(targets, project, resolver, write=write)
+    results += [LockResult(name, error=error) for name, error in broken.items()]
     differs = not write and any(result.differs for result in results)
     codes = [int(result.error.exit_code) for result in results if result.error]
     # Exit codes rise with severity, so the worst target decides.

@@ -20,7 +20,10 @@ def add_arguments(_: argparse.ArgumentParser) -> None:
 
 def handle(_: argparse.Namespace, project: Project, __: Console) -> Outcome[ProjectStatus]:
     """Show the state of every target."""
-    from provision.commands.status import target_statuses
+    from provision.commands.status import UNREADABLE, target_statuses
+    from provision.core.errors import Exit
     from provision.ui.targets import show_overview
 
-    return Outcome(target_statuses(project), show_overview)
+    found = target_statuses(project)
+    broken = any(row.platform == UNREADABLE for row in found.rows)
+    return Outcome(found, show_overview, Exit.USAGE if broken else Exit.OK)

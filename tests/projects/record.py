@@ -1,0 +1,206 @@
+"""Run init, lock and build on the requirements of public projects, and write docs/projects.md.
+
+    python -m tests.projects.record [--build] [NAME…]
+
+Each project is a folder of its own, as its users have it, and each step is the command that they
+would type. Where `lock` answers with the line that the spec lacks to build packages from source,
+the line is written and counted as said. The results are kept in results.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PROJECTS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "projects.toml").read_text("utf-8"))
+TARGETS = ("cpu-linux", "cuda-linux", "arc-linux", "arc-windows")
+RESULTS, PAGE = HERE / "results.json", ROOT / "docs" / "projects.md"
+_LINE = re.compile(r"`(build = \[.*?\])`")
+
+
+def open_project(name: str, folder: Path) -> Path:
+    """Copy a project's requirements into a folder of its name."""
+    return Path(shutil.copytree(HERE / name, folder / name))
+
+
+def provision(root: Path, *words: str) -> tuple[Any, float]:
+    """Run a verb in a project; return its result and the seconds that it took."""
+    started = time.monotonic()
+    argv = [sys.executable, "-m", "provision", *words, "--json", "--project", str(root)]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=root, env=env, capture_output=True, text=True, check=False)
+    try:
+        result = json.loads(done.stdout)["result"]
+    except ValueError:
+        raise RuntimeError(done.stderr) from None
+    return result, round(time.monotonic() - started, 1)
+
+
+def lock_target(root: Path, target: str) -> dict[str, Any]:
+    """Lock a target; add the line that builds packages from source if `lock` asks for it."""
+    said, seconds = "", 0.0
+    while True:
+        (result,), took = provision(root, "lock", target)
+        error, seconds = result["error"], seconds + took
+        asked = _LINE.search(error["remedy"]) if error else None
+        if not asked or asked[1] == said:
+            break
+        _say(root / "envs" / f"{target}.toml", asked[1], instead_of=said)
+        said = asked[1]
+    texts = [error["cause"], error["evidence"]] if error else []
+    # Not what names a folder of the machine that made the page.
+    whole = [text.splitlines() for text in texts if text and tempfile.gettempdir() not in text]
+    told = whole[0] if whole else []
+    why = ": ".join([error["what"], *["; ".join(told)][: len(told)]]) if error else ""
+    lock = root / "lockfiles" / target / "requirements.txt"
+    torch = (
+        re.search(r"^torch==(\S+)", lock.read_text("utf-8"), re.MULTILINE) if not error else None
+    )
+    return {"seconds": round(seconds, 1), "packages": result["packages"], "said": said,
+            "torch": torch[1] if torch else "", "why": why}  # fmt: skip
+
+
+def _say(spec: Path, line: str, *, instead_of: str = "") -> None:
+    """Write a line into ``[pip]`` of a spec."""
+    text = spec.read_text("utf-8").replace(f"{instead_of}\n" if instead_of else "", "")
+    above, _, below = (text if "[pip]\n" in text else f"{text}\n[pip]\n").partition("[pip]\n")
+    spec.write_text(f"{above}[pip]\n{line}\n{below}", "utf-8")
+
+
+def try_project(name: str, folder: Path, *, build: bool) -> dict[str, Any]:
+    """Return what init, lock and, where it is asked for, build of a project came to."""
+    root = open_project(name, folder)
+    # init reads requirements.txt; a user of another file names it there.
+    chosen, files = Path(PROJECTS[name]["files"][0]).name, ""
+    if chosen not in {"requirements.txt", "pyproject.toml"}:
+        files = f"-r {chosen}"
+        (root / "requirements.txt").write_text(f"{files}\n", "utf-8")
+    made, seconds = provision(root, "init", *(f"--target={target}" for target in TARGETS))
+    specs = [root / "envs" / f"{target}.toml" for target in TARGETS]
+    if not any("[pip]" in spec.read_text("utf-8") for spec in specs):
+        why = {"seconds": 0, "packages": 0, "said": "", "torch": "",
+               "why": f"init carries nothing: {'; '.join(made['left'])}"}  # fmt: skip
+        return {"init": seconds, "left": len(made["left"]), "files": "",
+                "targets": dict.fromkeys(TARGETS, why)}  # fmt: skip
+    found = {"init": seconds, "left": len(made["left"]), "files": files,
+             "targets": {target: lock_target(root, target) for target in TARGETS}}  # fmt: skip
+    if build and not found["targets"]["cpu-linux"]["why"]:
+        result, seconds = provision(root, "build", "cpu-linux")
+        modules = "; ".join(f"import {module}" for module in PROJECTS[name]["imports"])
+        python = root / ".envs" / "cpu-linux" / "current" / "bin" / "python"
+        imported = subprocess.run([python, "-I", "-c", modules], capture_output=True, text=True,
+                                  check=False) if python.exists() else None  # fmt: skip
+        why = result.get("error", {}).get("what", "") if isinstance(result, dict) else ""
+        if imported and imported.returncode:
+            why = imported.stderr.strip().splitlines()[-1]
+        found["build"] = {"seconds": seconds, "why": why}
+    return found
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the text of docs/projects.md."""
+    good = [name for name in results if len(_accelerators(results[name])) > 1]
+    alone = [name for name in good if not _said(results[name])]
+    tried = [name for name in results if not _needs_git_host(results[name])]
+    lines = [
+        "# Requirements of public projects, tried",
+        "",
+        "What public projects ask for at the commit that is linked: names and versions only, as",
+        "`tests/projects/projects.toml` lists them. In a folder with these, `init` made",
+        "the specs, which were locked as they are.",
+        f"**{len(good)} of {len(tried)} lock for two accelerators or more**, {len(alone)} of them",
+        "without a line added by hand;",
+        f"{len(results) - len(tried)} more need files of a git host and could not be tried here.",
+        "",
+        "A cell has the number of packages and the seconds of `provision lock` on two busy cores,",
+        "builds from source included. *s* marks a spec that needed one line more, which `lock`",
+        "gives: `build = […]` in `[pip]`, the packages that exist as source only and may be built;",
+        "*f* a project whose file has another name, which a requirements.txt then includes with",
+        "`-r`. The last column is the build of cpu-linux:",
+        "whether the main packages of the project can be imported, and the seconds.",
+        "",
+        "The machine that made this page reaches the default index and nothing else: no git host,",
+        "and of PyTorch's own index it has one file, torch 2.13.0 for the CPU, so that nothing",
+        "with torchvision could be built for cpu-linux. Catalogs are all that a lock needs.",
+        "",
+        f"| project | kind | listed by init | {' | '.join(TARGETS)} | built, imported |",
+        "|---|---|---|" + "---|" * (len(TARGETS) + 1),
+    ]
+    notes = []
+    for name, found in results.items():
+        facts = PROJECTS[name]
+        link = f"[{name}](https://github.com/{facts['repository']}/tree/{facts['commit']})"
+        cells = [_cell(found["targets"][target], found["files"]) for target in TARGETS]
+        built = found.get("build")
+        cells.append(_built(built) if built else "")
+        lines.append(f"| {link} | {facts['kind']} | {found['left']} | {' | '.join(cells)} |")
+        whys = (textwrap.shorten(found["targets"][target]["why"], 320) for target in TARGETS)
+        notes += [f"- {name}: {why}" for why in whys if why]
+        if built and built["why"]:
+            notes.append(f"- {name}: built for cpu-linux: {built['why']}")
+    lines += ["", "What did not go, in the words that a user reads:", "", *dict.fromkeys(notes), "",
+              "`python -m tests.projects.record --build` makes this page again."]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _accelerators(found: dict[str, Any]) -> set[str]:
+    return {target.split("-")[0] for target in TARGETS if not found["targets"][target]["why"]}
+
+
+def _said(found: dict[str, Any]) -> bool:
+    return bool(found["files"]) or any(found["targets"][t]["said"] for t in TARGETS)
+
+
+def _needs_git_host(found: dict[str, Any]) -> bool:
+    """Whether each target ended with a git host that does not answer."""
+    whys = [found["targets"][target]["why"] for target in TARGETS]
+    return all("github.com" in why or why.startswith("git failed") for why in whys)
+
+
+def _cell(result: dict[str, Any], files: str) -> str:
+    if result["why"]:
+        return "no"
+    said = f"{' *s*' if result['said'] else ''}{' *f*' if files else ''}"
+    return f"{result['packages']} in {result['seconds']:g} s{said}"
+
+
+def _built(built: dict[str, Any]) -> str:
+    return f"{'no' if built['why'] else 'yes'}, {built['seconds']:g} s"
+
+
+def main() -> None:
+    """Try projects, keep the results, and write the page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", default=list(PROJECTS))
+    parser.add_argument("--build", action="store_true", help="build cpu-linux as well")
+    arguments = parser.parse_args()
+
+    def attempt(name: str) -> tuple[str, dict[str, Any]]:
+        with tempfile.TemporaryDirectory() as folder:
+            return name, try_project(name, Path(folder), build=arguments.build)
+
+    for name, found in ThreadPoolExecutor(2).map(attempt, arguments.names):
+        known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+        known[name] = known.get(name, {}) | found
+        known = {name: known[name] for name in PROJECTS if name in known}
+        RESULTS.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
+        PAGE.write_text(page(known), "utf-8")
+        sys.stdout.write(f"{name}: {len(_accelerators(found))} accelerators\n")
+
+
+if __name__ == "__main__":
+    main()
