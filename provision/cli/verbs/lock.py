@@ -47,7 +47,7 @@ def handle(
     with_pip_tools = arguments.engine == "pip-tools"
     if arguments.check and not (arguments.resolve or with_pip_tools):
         return _check(targets, project)
-    resolver = _resolver(arguments, project, console)
+    resolver = make_resolver(project, console, arguments.engine)
     if arguments.check and with_pip_tools:
         return _confirm(targets, project, resolver)
     if arguments.upgrade is not None:
@@ -55,12 +55,13 @@ def handle(
     return _lock(targets, project, resolver, write=not arguments.check)
 
 
-def _resolver(arguments: argparse.Namespace, project: Project, console: Console) -> Resolver:
+def make_resolver(project: Project, console: Console, engine: str = "uv") -> Resolver:
+    """Return the resolver of a project, with this machine's pip configuration."""
     from provision.artifacts.pip_config import read_pip_config
     from provision.core.process import run
     from provision.resolver.resolver import Resolver
 
-    return Resolver(project.catalog, read_pip_config(), run, console, engine=arguments.engine)
+    return Resolver(project.catalog, read_pip_config(), run, console, engine=engine)
 
 
 def _check(targets: list[Target], project: Project) -> Outcome[list[Freshness]]:
@@ -84,10 +85,16 @@ def _confirm(
 def _upgrade(
     targets: list[Target], project: Project, resolver: Resolver, package: str
 ) -> Outcome[list[LockResult]]:
-    from provision.commands.upgrade_lock import upgrade_lock
+    import datetime as dt
+    import functools
+
+    from provision.commands.edit_spec import edit_and_lock
+    from provision.commands.upgrade import move_cutoff
     from provision.ui.lock import show_lock
 
-    results = [upgrade_lock(target, project, resolver, package or None) for target in targets]
+    today = dt.datetime.now(dt.UTC).date()
+    edit = functools.partial(move_cutoff, project=project, package=package or None, day=today)
+    results = edit_and_lock([target.name for target in targets], edit, project, resolver)
     return Outcome(results, each(show_lock))
 
 
