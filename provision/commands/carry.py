@@ -64,11 +64,14 @@ class Earlier(NamedTuple):
         """Return what the suite may leave out, for ``expect.json``."""
         then, report = self.report.closures, self.report
         names = then.keys() | now.closures.keys()
+        same = {
+            name for name, digest in now.closures.items() if digest and then.get(name) == digest
+        }
         passed = {c.id for c in (*report.checks, *report.carried) if c.outcome == "passed"}
         settled = passed | {entry.id for entry in report.not_run if not entry.owed}
         return {
             "settled": sorted(settled - self.doubtful),
-            "changed": sorted(name for name in names if then.get(name) != now.closures.get(name)),
+            "changed": sorted(names - same),
         }
 
     def complete(self, document: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +129,9 @@ def facts(
     ]  # fmt: skip
     # A prefix has the name of its lock, which says nothing else than the closures.
     text = json.dumps(basis, sort_keys=True).replace(prefix.name, "")
-    return Facts(sha256_bytes(text.encode()), closures)
+    # The user's own packages are in no lock, and may have changed.
+    own = {name: "" for name in expected["requirements"] if name not in closures}
+    return Facts(sha256_bytes(text.encode()), closures | own)
 
 
 def _closures(

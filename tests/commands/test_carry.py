@@ -12,7 +12,7 @@ import pytest
 
 from provision.cli import main
 from provision.commands.build import build
-from provision.commands.carry import Earlier
+from provision.commands.carry import Earlier, Facts
 from provision.core.process import run
 from provision.report.history import history, last_report
 from tests.lab import Silent
@@ -250,3 +250,11 @@ def test_an_unreadable_or_a_foreign_report_carries_nothing(bench: Bench) -> None
         document = json.loads(each.read_text())
         each.write_text(json.dumps(document | {"basis": "0" * 64}))
     assert bench.ran(bench.wheel("gamma", "2.0")) == EVERY
+
+
+def test_a_required_package_that_is_not_locked_counts_as_changed(bench: Bench) -> None:
+    """A package of the user's own can differ with each build."""
+    report = last(bench)
+    closures = report.closures | {"own": ""}
+    before = Earlier(report.model_copy(update={"closures": closures}), set())
+    assert before.request(Facts(report.basis, closures))["changed"] == ["own"]
