@@ -7,6 +7,7 @@ or that can't import a file, must not leave checks out unnoticed.
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,12 +52,14 @@ class Declared:
         title: The first line of its docstring.
         full: Whether it belongs to the full suite only.
         on_device: Whether each device owes it.
+        depends: See `smoke.checks.check`.
     """
 
     id: str
     title: str
     full: bool
     on_device: bool
+    depends: tuple[str, ...] | None = None
 
     def on(self, index: int) -> str:
         """Return the id of the check on one device."""
@@ -72,13 +75,14 @@ def check_files(folder: Path = HERE) -> list[Path]:
 
 def declared(files: Iterable[Path]) -> list[Declared]:
     """Return the checks of check files, in the order of the files."""
-    return [
-        found
-        for path in files
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-        for found in _declared(node)
-    ]
+    return [found for path in files for found in _declared_in(path)]
+
+
+@functools.cache
+def _declared_in(path: Path) -> list[Declared]:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    functions = (node for node in nodes if isinstance(node, ast.FunctionDef))
+    return [found for node in functions for found in _declared(node)]
 
 
 def _declared(function: ast.FunctionDef) -> Iterator[Declared]:
@@ -89,7 +93,10 @@ def _declared(function: ast.FunctionDef) -> Iterator[Declared]:
             full = any(word.arg == "full" and ast.unparse(word.value) == "True"
                        for word in call.keywords)  # fmt: skip
             title = (ast.get_docstring(function) or "").partition("\n")[0]
-            yield Declared(identifier, title, full, is_on_device(identifier, parameters))
+            named = (word.value for word in call.keywords if word.arg == "depends")
+            depends = next(map(ast.literal_eval, named), None)
+            on_device = is_on_device(identifier, parameters)
+            yield Declared(identifier, title, full, on_device, depends)
 
 
 def _identifier(node: ast.expr) -> str:

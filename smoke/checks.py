@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smoke.finding import fail
+from smoke.import_order import OPERATOR_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ IMPORT = {
     "title": "torch and the modules that extend it can be imported.",
     "stands_for": "sd-scripts dies while it imports intel_extension_for_pytorch",
 }
+# What every process that imports torch gets: torch does not require numpy, and links to it.
+STACK = ("torch", "numpy", *OPERATOR_MODULES)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Check:
     needs: tuple[Capability, ...]
     full: bool
     advisory: bool
+    depends: tuple[str, ...] | None
 
 
 def always(_expect: Expect) -> str:
@@ -73,6 +77,7 @@ def check(
     needs: Sequence[Capability] = (),
     full: bool = False,
     advisory: bool = False,
+    depends: tuple[str, ...] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Mark a function as a smoke check; its docstring says what it proves.
 
@@ -85,11 +90,13 @@ def check(
             where it is present. They are probed on the device, once in a run.
         full: Whether it belongs to the full suite only.
         advisory: Whether its failure is a warning, which stops neither a build nor a proof.
+        depends: Distributions that decide its result besides those of `STACK`, as literals; None
+            where any could. While none of them changed, a build may carry its last result.
     """
 
     def mark(function: Callable[..., None]) -> Callable[..., None]:
         function.check = Check(  # type: ignore[attr-defined]
-            identifier, stands_for, when, tuple(needs), full, advisory
+            identifier, stands_for, when, tuple(needs), full, advisory, depends
         )
         return function
 

@@ -56,6 +56,9 @@ class Expect:
         driver_judgement: The toolkit's judgement of this machine's driver against ``driver``:
             ``{"verdict": one of `VERDICTS`, "reason": text, "evidence": [text, ...]}``. None where
             the toolkit did not see the machine, as in an image.
+        earlier: What of an earlier run may stand: ``settled``, ids of the checks that passed or
+            were not owed, and ``changed``, normalised names of the distributions that differ since
+            then, or require one that does. None where everything has to be run.
     """
 
     target: str
@@ -72,6 +75,7 @@ class Expect:
     speedup_over_cpu: float | None
     environment: Mapping[str, str]
     driver_judgement: Mapping[str, Any] | None = None
+    earlier: Mapping[str, list[str]] | None = None
 
     def locks(self, name: str) -> bool:
         """Return whether the lock holds a distribution of this normalised name."""
@@ -142,6 +146,12 @@ def _judgement(value: object) -> bool:
     )
 
 
+def _earlier(value: object) -> bool:
+    return value is None or (
+        isinstance(value, dict) and set(value) == {"settled", "changed"} and _all_texts(value)
+    )
+
+
 RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "target": (_text, "a name"),
     "accelerator": (lambda value: value in ACCELERATORS, f"one of {', '.join(ACCELERATORS)}"),
@@ -162,6 +172,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
     "driver_judgement": (_judgement, "null or a table of verdict, reason and evidence"),
+    "earlier": (_earlier, "null or a table of settled and changed"),
 }
 
 

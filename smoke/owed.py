@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smoke.checks import IMPORT
+from smoke.checks import IMPORT, STACK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from smoke.check_files import Declared
+    from smoke.expect import Expect
     from smoke.journal import Journal
 
 ONLY_IN_FULL = "only in the full suite"
 NOT_ASKED = "not asked for"
 CUT_SHORT = "the run ended before it"
 NOT_COLLECTED = "its file was not collected"
+CARRIED = "carried"
 NO_TORCH = f"torch can't be imported: see {IMPORT['id']}"
 
 
@@ -28,17 +30,40 @@ class Plan:
         full: All checks, not only the quick ones.
         only: These checks only; all where it is empty.
         devices: Numbers of the devices; the first also gets the checks that are for no device.
+        carried: These have an earlier result that still stands.
     """
 
     full: bool
     only: frozenset[str]
     devices: tuple[int, ...]
+    carried: frozenset[str] = frozenset()
 
     def leaves_out(self, identifier: str, *, full: bool) -> str:
         """Return why a check is no part of the run, whatever the target is; "" where it is one."""
         if self.only:
             return "" if identifier in self.only else NOT_ASKED
-        return ONLY_IN_FULL if full and not self.full else ""
+        if full and not self.full:
+            return ONLY_IN_FULL
+        return CARRIED if identifier in self.carried else ""
+
+
+def carried(expect: Expect, checks: Iterable[Declared]) -> frozenset[str]:
+    """Return the checks of which nothing has changed that they depend on.
+
+    The caller vouches for what is no distribution: host, driver, interpreter, suite and spec.
+    """
+    earlier = expect.earlier
+    if earlier is None:
+        return frozenset()
+    changed = set(earlier["changed"])
+    depends = {each.id: each.depends for each in checks} | {IMPORT["id"]: ()}
+    return frozenset(
+        name
+        for name, others in depends.items()
+        if name in earlier["settled"]
+        and others is not None
+        and changed.isdisjoint({*STACK, *others})
+    )
 
 
 def not_run(head: dict[str, str], reason: str, *, owed: bool) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from smoke import child_process, patience, report  # noqa: E402
 from smoke import expect as expectation  # noqa: E402 - the path comes first
 from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
-from smoke.owed import Plan, missing  # noqa: E402
+from smoke.owed import Plan, carried, missing  # noqa: E402
 
 WORKER = HERE / "worker.py"
 # Exit codes of pytest: all passed, some failed, no check left. The last is no error by itself: a
@@ -88,6 +88,7 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
     with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as folder:
         run = Run(options, Path(folder), worker)
         broken = run.to_the_end()
+        checks = declared(check_files())
         document = report.compose(
             expect,
             run.journal,
@@ -98,8 +99,8 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
             seconds=round(time.monotonic() - clock, 2),
             not_run=missing(
                 run.journal,
-                declared(check_files()),
-                Plan(options.full, frozenset(options.only), run.devices),
+                checks,
+                Plan(options.full, frozenset(options.only), run.devices, carried(expect, checks)),
             ),
         )
     report.write(options.report, json.dumps(document, indent=1) + "\n")

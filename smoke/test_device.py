@@ -28,7 +28,7 @@ def has_floor(expect: Expect) -> str:
     return on_gpu(expect) or ("" if expect.driver else "the spec names no minimum driver")
 
 
-@check(DEVICE, stands_for="is_available() is true while every operation fails")
+@check(DEVICE, stands_for="is_available() is true while every operation fails", depends=())
 def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
     """The device is present and computes: a product of ones has the right sum."""
     # Before anything can fail: the other devices are checked although this one is broken.
@@ -43,7 +43,9 @@ def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
 
 
 @check(
-    "device.matmul", stands_for="oneAPI 2026 runtimes on an older driver: the first matmul fails"
+    "device.matmul",
+    stands_for="oneAPI 2026 runtimes on an older driver: the first matmul fails",
+    depends=(),
 )
 def test_matmul(device: torch.device, numbers: Numbers) -> None:
     """A matrix product is right in each floating point type."""
@@ -55,7 +57,11 @@ def test_matmul(device: torch.device, numbers: Numbers) -> None:
         numbers.within(reference.short(dtype), off, reference.LIMITS[dtype])
 
 
-@check("device.gradient", stands_for="the forward pass works and the first backward does not")
+@check(
+    "device.gradient",
+    stands_for="the forward pass works and the first backward does not",
+    depends=(),
+)
 def test_gradient(device: torch.device, numbers: Numbers) -> None:
     """Convolution, normalisation, pooling and their gradients are right."""
     images = reference.noise(2, 3, 12, 16)
@@ -78,7 +84,12 @@ def _gradient(images: torch.Tensor) -> torch.Tensor:
     return model[0].weight.grad.detach().cpu()
 
 
-@check("device.family", stands_for="an integrated GPU taken for the Arc beside it", when=on_gpu)
+@check(
+    "device.family",
+    stands_for="an integrated GPU taken for the Arc beside it",
+    when=on_gpu,
+    depends=(),
+)
 def test_family(device: torch.device, expect: Expect) -> None:
     """The device is of a family that the target is for, by its id or else by its name."""
     facts = devices.facts(device)
@@ -127,6 +138,7 @@ def _has_kernels(facts: dict[str, Any]) -> None:
     "device.driver",
     stands_for="a driver update that breaks programs without a message",
     when=has_floor,
+    depends=(),
 )
 def test_driver(device: torch.device, expect: Expect) -> None:
     """The driver is as new as the target needs, by what the toolkit read of this machine.

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from smoke.expect import Expect
 
 
-@check("fused.attention", stands_for="attention in half precision is wrong on one driver only")
+@check(
+    "fused.attention",
+    stands_for="attention in half precision is wrong on one driver only",
+    depends=(),
+)
 def test_attention(device: torch.device, numbers: Numbers) -> None:
     """Scaled dot product attention is right, for contiguous and for strided input."""
     for dtype in reference.dtypes(device):
@@ -34,7 +38,11 @@ def _laid_out(tensor: torch.Tensor, *, strided: bool) -> torch.Tensor:
     return tensor.transpose(1, 2).contiguous().transpose(1, 2) if strided else tensor
 
 
-@check("fused.adamw", stands_for="a fused optimizer whose steps differ from the plain one's")
+@check(
+    "fused.adamw",
+    stands_for="a fused optimizer whose steps differ from the plain one's",
+    depends=(),
+)
 def test_adamw(device: torch.device, numbers: Numbers) -> None:
     """AdamW, fused where this torch supports it, makes the steps of its paper."""
     weight = reference.noise(7, 13, seed=1)
@@ -64,6 +72,7 @@ def _can_fuse(device: torch.device) -> bool:
     "fused.operators",
     stands_for="Could not run 'torch_ipex::mul_add' with arguments from the 'CPU' backend",
     when=lambda expect: "" if expect.fused_ops else "the spec names no fused operators",
+    depends=(),
 )
 def test_operators(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """The fused operators of the spec have a kernel for the device, and it is right."""

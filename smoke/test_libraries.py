@@ -39,6 +39,7 @@ def has_ipex_llm(expect: Expect) -> str:
     "rotary.ipex",
     stands_for="IPEX's own rotary embedding, called with the wrong pairing",
     when=has_cpu_ipex,
+    depends=("transformers",),
 )
 def test_ipex(numbers: Numbers) -> None:
     """IPEX's rotary operator for the CPU is right, for pairs and for halves."""
@@ -61,7 +62,7 @@ def test_ipex(numbers: Numbers) -> None:
             numbers.within(f"{kind} {reference.short(dtype)}", off, reference.LIMITS[dtype])
 
 
-@check("rotary.ipex-llm", stands_for=SEED, when=has_ipex_llm)
+@check("rotary.ipex-llm", stands_for=SEED, when=has_ipex_llm, depends=("transformers",))
 def test_ipex_llm(device: torch.device, numbers: Numbers) -> None:
     """ipex-llm's attention of ChatGLM2 is right, and uses its fused rotation on XPU."""
     from ipex_llm.transformers.models.chatglm2 import chatglm2_attention_forward

@@ -26,7 +26,7 @@ SEED = "KeyError: 'xpu:0' in Accelerate's hooks (BLIP, DAB-DETR, ViLT on a GPU M
 has_accelerate = needs_package("accelerate")
 
 
-@check("offload.cpu", stands_for=SEED, when=has_accelerate)
+@check("offload.cpu", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
 def test_cpu(device: torch.device, numbers: Numbers) -> None:
     """A model with weights offloaded to the CPU computes on the device, twice."""
     import accelerate
@@ -35,7 +35,7 @@ def test_cpu(device: torch.device, numbers: Numbers) -> None:
     _twice(model, "cpu_offload", device, numbers)
 
 
-@check("offload.disk", stands_for=SEED, when=has_accelerate)
+@check("offload.disk", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
 def test_disk(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     """A model with weights offloaded to disk computes on the device, twice."""
     import accelerate
@@ -44,7 +44,7 @@ def test_disk(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     _twice(model, "disk_offload", device, numbers)
 
 
-@check("offload.tied", stands_for=SEED, when=has_accelerate)
+@check("offload.tied", stands_for=SEED, when=has_accelerate, depends=("accelerate",))
 def test_tied(device: torch.device, expect: Expect, numbers: Numbers, tmp_path: Path) -> None:
     """A dispatched model with tied weights computes twice, the device given by name or number."""
     import accelerate

@@ -51,7 +51,12 @@ def has_kinds(expect: Expect) -> str:
     return "" if kinds(expect) else "the spec names no plain kind of rotary embedding"
 
 
-@check("rotary.eager", stands_for="Langchain-Chatchat on Arc: ChatGLM2's rotation", when=has_kinds)
+@check(
+    "rotary.eager",
+    stands_for="Langchain-Chatchat on Arc: ChatGLM2's rotation",
+    when=has_kinds,
+    depends=(),
+)
 def test_eager(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Rotation by halves and by pairs is right: whole and partial, near and far positions."""
     for kind in kinds(expect):
@@ -75,6 +80,7 @@ def has_fusion_pass(expect: Expect) -> str:
     "rotary.scripted",
     stands_for="a fusion pass put torch_ipex::mul_add on CPU tensors (ChatGLM2, scripted)",
     when=has_fusion_pass,
+    depends=(),
 )
 def test_scripted(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Scripted rotation without profiling is right, on the device and on the CPU."""
@@ -117,7 +123,9 @@ def _error(
     return reference.error(rotate(x.to(device), cos, sin), right)
 
 
-@check("rotary.attention", stands_for="the forward pass of an attention block fails on Arc")
+@check(
+    "rotary.attention", stands_for="the forward pass of an attention block fails on Arc", depends=()
+)
 def test_attention(device: torch.device, numbers: Numbers) -> None:
     """The forward pass of a rotary attention block is right."""
     x, positions = reference.noise(2, 9, 32), torch.arange(9)

@@ -34,7 +34,9 @@ def picked() -> str:
 
 
 @check(
-    "selection.order", stands_for="sd-scripts takes the first of CUDA, XPU, MPS that is available"
+    "selection.order",
+    stands_for="sd-scripts takes the first of CUDA, XPU, MPS that is available",
+    depends=(),
 )
 def test_order(expect: Expect, device: torch.device) -> None:
     """A program that tries CUDA, XPU, MPS in turn selects the target's device."""
@@ -49,7 +51,7 @@ def test_order(expect: Expect, device: torch.device) -> None:
         )
 
 
-@check("selection.clean", stands_for="IPEX provides torch.xpu and replaces torch.cuda")
+@check("selection.clean", stands_for="IPEX provides torch.xpu and replaces torch.cuda", depends=())
 def test_clean(expect: Expect) -> None:
     """No library of another accelerator is loaded, and torch's entry points are unchanged."""
     traces = _hijacked() + _libraries(expect)

@@ -22,7 +22,9 @@ WARMUP, ROUNDS, FEWEST = 1, 15, 5
 SECONDS = 20.0  # a busy host was seen to take four seconds for a step; FEWEST rounds suffice there
 
 
-@check("throughput.training", stands_for="LPRNet on an Arc A770 no faster than on the CPU")
+@check(
+    "throughput.training", stands_for="LPRNet on an Arc A770 no faster than on the CPU", depends=()
+)
 def test_training(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Training on the device is faster than on the CPU by the factor that the target promises."""
     cpu = torch.device("cpu")

@@ -31,9 +31,11 @@ from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.checks import IMPORT  # noqa: E402
 from smoke.finding import explain  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
-from smoke.owed import Plan  # noqa: E402
+from smoke.owed import CARRIED, Plan, carried, not_run  # noqa: E402
 
 WITHOUT_TORCH = HERE / "test_identity.py"
+# Where nothing else is to be run, no process has to import torch.
+NEEDS_NO_TORCH = (WITHOUT_TORCH, HERE / "test_requirements.py")
 OLDEST = (3, 10)  # that the suite's own pytest runs on
 NO_PYTEST = (
     "there is no pytest: `provision smoke` brings one; otherwise name a folder that holds one with "
@@ -58,7 +60,11 @@ def main(argv: list[str]) -> int:
     os.environ["SMOKE_DEVICE"] = str(options.device)  # read by smoke.device, in children as well
     expect, journal = expectation.read(options.expect), Journal(options.journal)
     child_process.alive = lambda: journal.write(alive=True)
-    files = check_files() if import_stack(expect, journal) else [WITHOUT_TORCH]
+    files = to_run(expect)
+    if carried(expect, ()) and set(files) <= set(NEEDS_NO_TORCH):
+        journal.write(not_owed=[not_run(IMPORT, CARRIED, owed=False)])
+    elif not import_stack(expect, journal):
+        files = [WITHOUT_TORCH]
     only = tuple(options.only)
     if only == (IMPORT["id"],):
         return 0
@@ -73,6 +79,16 @@ def main(argv: list[str]) -> int:
         index=options.device,
         other=options.other,
     )
+
+
+def to_run(expect: expectation.Expect) -> list[Path]:
+    """Return the check files; without those in which every quick check is carried."""
+    files = check_files()
+    if expect.earlier is None:
+        return files
+    kept = carried(expect, declared(files))
+    return [path for path in files
+            if any(not each.full and each.id not in kept for each in declared([path]))]  # fmt: skip
 
 
 @contextmanager
@@ -137,7 +153,7 @@ def run_checks(
         return 3
     from smoke.pytest_plugin import Suite
 
-    plan = Plan(full, frozenset(only), (index,))
+    plan = Plan(full, frozenset(only), (index,), carried(expect, declared(files)))
     suite = Suite(expect, journal, bytecode_written, plan, other=other)
     ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
     # Beside the journal, so that the supervisor removes it, also after a crash.

@@ -107,7 +107,7 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         sweep(home, progress.note)
         if (now := current_generation(home)) and (why := now.misplaced()):
             progress.note(f"{request.target.name} {why}; building it again here")
-        found = None if request.fresh else _of_same_lock(home, request.lock)
+        found = None if request.fresh else _of_same_lock(home, request)
         return (
             _use_again(home, found, request, run, progress)
             if found
@@ -132,11 +132,17 @@ def has_drifted(generation: Generation) -> bool:
     return site is None or dist_info_names(site) != set(generation.record.distributions)
 
 
-def _of_same_lock(home: Path, lock: Lock) -> Generation | None:
-    """Return a finished generation of a lock that has not drifted."""
+def _of_same_lock(home: Path, request: BuildRequest) -> Generation | None:
+    """Return a finished generation of the lock of which no file has changed."""
+    from provision.environment.verify import verify
+
+    lock, forbid = request.lock, request.target.pip.forbid
     for folder in sorted(home.glob(f"{lock.digest[:16]}*")):
         found = read_generation(folder)
-        if found and found.record.lock == lock.digest and not has_drifted(found):
+        if not found or found.record.lock != lock.digest or has_drifted(found):
+            continue
+        # An edit of the installer's cache reaches every generation that shares the file.
+        if not verify(folder, lock, forbid, deep=True).findings:
             return found
     return None
 
@@ -191,6 +197,7 @@ def populate_prefix(
     from provision.doctor.locked import refuse_built
     from provision.environment.long_paths import check_path_lengths
     from provision.installer.install import check_space, install_pip_layer, plan_install
+    from provision.installer.pip_shim import write_pip_shim
 
     supply = with_built_wheels(request.project, request.lock, request.supply, run, progress)
     request = replace(request, supply=supply)
@@ -198,6 +205,7 @@ def populate_prefix(
     check_space(folder, plan.disk)
     progress.step(str(plan))
     _make_prefix(folder, request, run, progress)
+    write_pip_shim(folder, request.lock)
     install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
     install_local(environment_python(folder), request, run, progress)
     check_path_lengths(folder, progress)
@@ -219,7 +227,7 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
     packages = conda_packages(request.lock)
     if not packages:
         progress.step(f"making an environment with Python {request.target.python}")
-        uv.make_venv(folder, request.target.python, run)
+        uv.make_venv(folder, request.target.python, request.target.name, run)
         return
     progress.step(f"installing {len(packages)} packages of the conda layer")
     conda.make_prefix(
@@ -255,8 +263,14 @@ def _run_checks(folder: Path, request: BuildRequest, run: Run, progress: Progres
     if not request.smoke or request.absent:
         return None
     progress.step("running the quick checks")
-    subject = smoke.from_generation(folder, request.lock)
-    return smoke.smoke(request.project, request.target, subject, request.stack(), run)
+    return smoke.smoke(
+        request.project,
+        request.target,
+        smoke.from_generation(folder, request.lock),
+        request.stack(),
+        run,
+        verified=None if request.fresh else request.lock,  # after a repair everything is run
+    )
 
 
 def _proof(request: BuildRequest) -> Proof:

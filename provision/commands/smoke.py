@@ -163,6 +163,7 @@ def smoke(
     full: bool = False,
     device: str = "",
     junit: Path | None = None,
+    verified: Lock | None = None,
 ) -> Report:
     """Run the suite in an environment; the report of one of ours is kept, below its target.
 
@@ -176,6 +177,8 @@ def smoke(
         device: Number of the device as torch counts, or ``all``; by default all in the full suite,
             and the first in the quick one.
         junit: Where to write JUnit XML as well.
+        verified: The lock that every file has just been found equal to: results of the last build
+            stand then where nothing changed; see :mod:`provision.commands.carry`.
 
     Raises:
         ToolError: The suite itself did not come to an end, or left out what the target owes; a
@@ -187,14 +190,22 @@ def smoke(
         expect, written, xml = (folder / n for n in ("expect.json", "report.json", "j.xml"))
         host = this_host(project) if target.hardware.driver else None
         expected = expectation(target, subject.versions, project.catalog, host)
-        expect.write_text(json.dumps(expected), encoding="utf-8")
+        variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
+        environment = clean_environment(prefix=subject.prefix, extra=variables)
+        known = before = None
+        if verified:
+            from provision.commands.carry import earlier, facts  # noqa: PLC0415 - only builds do
+
+            known = facts(subject.prefix, verified, project, expected, stack | environment)
+            before = earlier(project, target.name, known)
+        request = {"earlier": before.request(known)} if known and before else {}
+        expect.write_text(json.dumps(expected | request), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
         argv += [str(written), *(["--full"] if full else []), "--junit", str(xml)]
         argv += ["--runner", str(runner_folder()), "--device", device]
-        variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
         finished = run(
             argv,
-            env=clean_environment(prefix=subject.prefix, extra=variables),
+            env=environment,
             cwd=folder,
             timeout=_TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1),
         )
@@ -207,6 +218,8 @@ def smoke(
             )
         document = json.loads(complete_report(written, stack, subject.lock))
         document["checks"] = with_causes(document["checks"])
+        document |= known._asdict() if known else {}
+        document = before.complete(document) if before else document
         if junit:
             _write_junit(xml, junit, document["checks"])
         path = new_report(project, target.name, suite) if subject.lock else folder / "foreign.json"

@@ -109,7 +109,7 @@ def _proof(record: Record | str | None, report: Report | str | None) -> str:
         return f"unproven: {', '.join(ends)} of {counts['owed']}"
     if record.proof != "proven":
         return ""
-    return f"proven ({counts['passed'] + counts['warned']} of {counts['owed']})"
+    return f"proven ({counts['owed']} of {counts['owed']})"
 
 
 def _smoke(report: Report | str | None) -> str:

@@ -36,11 +36,9 @@ def distribution_findings(installed: list[InstalledDistribution], lock: Lock) ->
             yield _drift(lock, "missing-package", f"{name} is not installed", cause, evidence)
         elif found.version != version:
             symptom = f"{name} {version} was replaced by {found.version}"
-            yield _drift(lock, "version-drift", symptom, *_replaced_by(found, unlocked))
-    for dist in unlocked:
-        symptom = f"{dist.name or dist.folder.name} {dist.version} is not locked"
-        cause = f"{dist.installer} added it after the build"
-        yield _drift(lock, "unlocked-package", symptom, cause, str(dist.folder))
+            yield _drift(lock, "version-drift", symptom, *_replaced_by(found, version, unlocked))
+    if unlocked:
+        yield _added(lock, unlocked)
     # installed_distributions() sorts by name, so duplicates are neighbours.
     for first, second in itertools.pairwise(installed):
         if first.name == second.name:
@@ -49,19 +47,61 @@ def distribution_findings(installed: list[InstalledDistribution], lock: Lock) ->
             yield _drift(lock, "half-installed-package", symptom, cause, str(second.folder))
 
 
+def _added(lock: Lock, unlocked: list[InstalledDistribution]) -> Finding:
+    """Return one finding for all: usually one command installed them."""
+    named = [f"{dist.name or dist.folder.name} {dist.version}" for dist in unlocked]
+    target, asked = lock.folder.name, _asked(unlocked)
+    return Finding(
+        "unlocked-package",
+        Level.ERROR,
+        named[0] + (f" and {len(named) - 1} more are" if named[1:] else " is") + " not locked",
+        f"{_installed_by(unlocked[0].installer, unlocked)} changed the environment after the build",
+        f"`provision add {target} {asked}` locks what you need; "
+        f"`provision verify {target} --repair` takes out the rest",
+        (", ".join(named), str(unlocked[0].folder)),
+    )
+
+
+def _asked(unlocked: list[InstalledDistribution]) -> str:
+    """Return those that somebody named: none of the others requires them, but for its extras."""
+    # REQUESTED (PEP 376) would say it, but uv writes it for every package of a set.
+    brought = {
+        name_of(requirement)
+        for dist in unlocked
+        for requirement in dist.requires
+        if "extra" not in requirement.partition(";")[2]
+    }
+    return " ".join(dist.name for dist in unlocked if dist.name not in brought)
+
+
+def _installed_by(tool: str, unlocked: list[InstalledDistribution]) -> str:
+    program = {"uv": "uv pip", "pip": "pip"}.get(tool)
+    asked = _asked(unlocked)
+    return f"`{program} install {asked}`" if program else f"{tool}, which installed {asked},"
+
+
+def _allows(requirement: str, version: str) -> bool:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - rare
+
+    try:
+        return Requirement(requirement).specifier.contains(version, prereleases=True)
+    except InvalidRequirement:
+        return True
+
+
 def _replaced_by(
-    found: InstalledDistribution, unlocked: list[InstalledDistribution]
+    found: InstalledDistribution, locked: str, unlocked: list[InstalledDistribution]
 ) -> tuple[str, str]:
     """Return the likely cause of a replaced version, and the evidence for it.
 
     Usually somebody installed another package into the environment, and the resolver replaced the
-    requirements that did not suit it. That package is not in the lock and names this one in its
-    Requires-Dist.
+    requirements that did not suit it. That package, or one that it brought, is not in the lock, and
+    its Requires-Dist excludes the locked version.
     """
     for dist in unlocked:
         for requirement in dist.requires:
-            if name_of(requirement) == found.name:
-                cause = f"`{found.installer} install {dist.name}` replaced it"
+            if name_of(requirement) == found.name and not _allows(requirement, locked):
+                cause = f"{_installed_by(found.installer, unlocked)} replaced it"
                 return cause, f"{dist.name} {dist.version} requires {requirement}"
     return f"{found.installer} replaced it after the build", str(found.folder)
 

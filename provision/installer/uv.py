@@ -49,12 +49,12 @@ def interpreter(version: str) -> str:
     return version
 
 
-def venv_argv(uv: str, prefix: Path, python: str) -> list[str]:
+def venv_argv(uv: str, prefix: Path, python: str, prompt: str) -> list[str]:
     """Return the command that makes an empty environment in a folder that exists."""
     # --allow-existing: the folder has a tag already. --no-project: a pyproject.toml above it could
     # require another Python.
     return [uv, "venv", "--no-config", "--no-project", "--allow-existing",
-            "--python", python, str(prefix)]  # fmt: skip
+            "--python", python, "--prompt", prompt, str(prefix)]  # fmt: skip
 
 
 def install_argv(
@@ -103,13 +103,13 @@ def render_hashed_requirements(artifacts: Sequence[Artifact]) -> str:
     return "".join(f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts)
 
 
-def make_venv(prefix: Path, python: str, run: Run) -> None:
-    """Make an empty environment.
+def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:
+    """Make an empty environment, which shows ``prompt`` where it is activated.
 
     Raises:
         ToolError: uv finds no such Python, or cannot write.
     """
-    run(venv_argv(uv_program(), prefix, interpreter(python))).require(
+    run(venv_argv(uv_program(), prefix, interpreter(python), prompt)).require(
         f"could not make an environment with Python {python}",
         remedy=f"install Python {python}, or check the network from which uv takes one",
     )

@@ -92,6 +92,16 @@ class Check(_Part):
         return self.finding is not None and self.finding.level == "note"
 
 
+class Carried(Check):
+    """The result of an earlier run, which stands because nothing that it depends on has changed.
+
+    Attributes:
+        ran: When that run was started, ISO 8601, UTC.
+    """
+
+    ran: str
+
+
 class NotRun(_Part):
     """One check without a result.
 
@@ -125,6 +135,8 @@ class Report(_Part):
         stack: Layers of the host and their versions; see :func:`provision.host.model.host_layers`.
         lock: Digest of the lock that the environment was built from; None for a foreign one.
         not_run: The checks without a result; reports of earlier suites do not list them.
+        carried: The owed checks whose earlier result stands; see :mod:`provision.commands.carry`,
+            which reads ``basis`` and ``closures`` too. Only a build writes the three.
     """
 
     schema_version: Literal[1]
@@ -138,6 +150,9 @@ class Report(_Part):
     checks: tuple[Check, ...]
     not_run: tuple[NotRun, ...] = ()
     devices: tuple[dict[str, Any], ...] = ()
+    carried: tuple[Carried, ...] = ()
+    basis: str = ""
+    closures: dict[str, str] = {}
     stack: dict[str, str] = {}
     lock: str | None = None
 
@@ -162,16 +177,17 @@ class Report(_Part):
         """How many checks were owed, and how they ended."""
         failed, warned, missing = len(self.failed), len(self.warned), len(self.missing)
         return {
-            "owed": len(self.checks) + missing,
+            "owed": len(self.checks) + len(self.carried) + missing,
             "passed": len(self.checks) - failed - warned,
             "failed": failed,
             "warned": warned,
             "not_run": missing,
+            "carried": len(self.carried),
         }
 
     @property
     def proves(self) -> bool:
-        """Whether every owed check was run, and none failed."""
+        """Whether every owed check has a result, of this run or carried, and none failed."""
         return not self.failed and not self.missing
 
 

@@ -46,7 +46,7 @@ def render_page(reports: Sequence[Report]) -> str:
 
 def _verdict(last: Report) -> str:
     counts = last.counts
-    ends = {end: counts[end] for end in ("failed", "not_run", "warned") if counts[end]}
+    ends = {end: counts[end] for end in ("failed", "not_run", "warned", "carried") if counts[end]}
     if last.proves:
         ends = {"passed": counts["passed"]} | ends
     words = [
@@ -96,6 +96,10 @@ def _checks(last: Report) -> str:
     order = ("failed", "warned", "passed")
     rows = sorted(last.checks, key=lambda check: order.index(check.outcome))
     listed = "".join(map(_check, rows))
+    listed += "".join(
+        f"<p class=soft><code>{escape(each.id)}</code> carried from {escape(each.ran)}</p>"
+        for each in last.carried
+    )
     return f"<section><h2>Checks</h2>{listed}{_not_run(last)}</section>"
 
 

@@ -9,6 +9,7 @@ from provision.core.text import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from provision.commands.edit_spec import Edited
     from provision.commands.lock import Confirmation, Freshness, LockResult
     from provision.lockfile.diff import ArtifactChange
     from provision.ui.console import Console
@@ -22,6 +23,17 @@ def show_lock(result: LockResult, console: Console) -> None:
     state = "changed" if result.differs else "unchanged"
     console.line(f"{result.target}: {plural(result.packages, 'package')}, {state}", "green")
     _changes(result.changes, console)
+
+
+def show_edited(result: Edited, console: Console) -> None:
+    """Print one edited target's new lock, and its build or how to build it."""
+    from provision.ui.build import show_build  # noqa: PLC0415 - `lock` shows none
+
+    show_lock(result.lock, console)
+    if result.build:
+        show_build(result.build, console)
+    else:
+        console.line(f"not built; `{console.program} build {result.lock.target}`")
 
 
 def show_confirmation(result: Confirmation, console: Console) -> None:

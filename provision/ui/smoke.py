@@ -31,6 +31,10 @@ def show_report(result: Report, console: Console) -> None:
         if check.finding and not check.blocked:
             found = check.finding.model_dump() | {"level": Level(check.finding.level)}
             console.finding(Finding(**found))
+    for ran in sorted({check.ran for check in result.carried}):
+        same = [check.id for check in result.carried if check.ran == ran]
+        line = f"carried from {ran}, same host, driver and packages: {', '.join(same)}"
+        console.line(f"same {line}", "dim")
     _show_not_run(result, console)
     names = [str(device.get("name")) for device in result.devices or (result.device,)]
     where = ", ".join(name for name in names if name != "None") or result.target
@@ -46,6 +50,7 @@ def verdict(result: Report) -> str:
     blocked = sum(check.blocked for check in result.failed)
     because = f" ({blocked} of these because of the others)" if blocked else ""
     ends = [f"{counts['owed']} owed, {counts['passed']} passed, {counts['failed']} failed{because}"]
+    ends += [f"{counts['carried']} carried"] if result.carried else []
     ends += [f"{counts['warned']} warned"] if result.warned else []
     ends += [f"{counts['not_run']} not run"] if result.missing else []
     return ", ".join(ends)

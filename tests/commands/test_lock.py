@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import hashlib
 import json
 import sys
@@ -13,6 +14,7 @@ from provision.artifacts.pip_config import PipConfig
 from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import Wheel
 from provision.commands import lock, upgrade
+from provision.commands.edit_spec import edit_and_lock
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import run
 from provision.core.project import Project
@@ -362,21 +364,17 @@ def test_a_failed_upgrade_leaves_the_spec_as_it_was(project: Project, sources: P
     path = project.specs / "thing.toml"
     path.write_text(SPEC)
     later = dt.date(2026, 11, 20)
-    with upgrade.upgrade(target(), project, "Helper", later) as moved:
-        assert moved.pip.cutoffs == {"helper": later}
-    with (
-        pytest.raises(SpecError, match="nowhere"),
-        upgrade.upgrade(target(), project, None, later) as moved,
-    ):
-        make(moved.model_copy(update={"pip": target("nowhere").pip}), project, sources)
-    assert "2026-11-01 # why" in path.read_text()
+    assert upgrade.move_cutoff(path, project, "Helper", later).pip.cutoffs == {"helper": later}
     for name, why in {"flask": "no package flask", "torch": "default index",
                       "thing": "is a target"}.items():  # fmt: skip
-        with (
-            pytest.raises(UsageError, match=why),
-            upgrade.upgrade(target(), project, name, later),
-        ):
-            pass
+        with pytest.raises(UsageError, match=why):
+            upgrade.move_cutoff(path, project, name, later)
+    path.write_text(SPEC.replace("helper", "nowhere"))
+    edit = functools.partial(upgrade.move_cutoff, project=project, package=None, day=later)
+    with pytest.raises(SpecError, match="nowhere") as caught:
+        edit_and_lock(["thing"], edit, project, make_resolver(project, sources))
+    assert "put back as before" in caught.value.evidence
+    assert "2026-11-01 # why" in path.read_text()
 
 
 SPEC = """\

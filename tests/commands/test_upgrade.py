@@ -2,31 +2,63 @@ from __future__ import annotations
 
 import datetime as dt
 import tomllib
+from typing import TYPE_CHECKING
 
-from provision.commands.upgrade import with_cutoff
+import pytest
+
+from provision.commands import upgrade
+from provision.core.project import Project
+from provision.lockfile.pip import PIP_LAYER, Artifact, render_requirements
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SPEC = """\
 # why this target is here
+summary = "a target"
+accelerator = "cpu"
+platform = "linux-64"
+python = "3.11"
+
 [pip]
 cutoff = 2026-11-01 # the day of the release
 requirements = [
     "torch", # the reason
+    "numpy",
 ]
-
-[pip.index]
-vendor = ["torch"]
 """
 DAY = dt.date(2026, 11, 20)
 
 
-def test_all_packages_move_and_the_rest_of_the_file_stays() -> None:
-    assert with_cutoff(SPEC, None, DAY) == SPEC.replace("2026-11-01", "2026-11-20")
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path)
+    project.specs.mkdir()
+    project.lock("thing").mkdir(parents=True)
+    wheels = [
+        Artifact(name, "1.0", f"{name}-1.0-py3-none-any.whl", "0" * 64, 1, "default", ("the spec",))
+        for name in ("torch", "numpy")
+    ]
+    text = render_requirements({"python": "3.11", "platform": "linux-64"}, wheels)
+    (project.lock("thing") / PIP_LAYER).write_text(text)
+    return project
 
 
-def test_one_package_gets_a_cutoff_of_its_own_until_all_move() -> None:
-    one = with_cutoff(SPEC, "torch", DAY)
-    two = with_cutoff(one, "numpy", DAY)
+def moved(project: Project, text: str, package: str | None) -> str:
+    path = project.specs / "thing.toml"
+    path.write_text(text)
+    upgrade.move_cutoff(path, project, package, DAY)
+    return path.read_text()
+
+
+def test_all_packages_move_and_the_rest_of_the_file_stays(project: Project) -> None:
+    assert moved(project, SPEC, None) == SPEC.replace("2026-11-01", "2026-11-20")
+
+
+def test_one_package_gets_a_cutoff_of_its_own_until_all_move(project: Project) -> None:
+    one = moved(project, SPEC, "Torch")
+    two = moved(project, one, "numpy")
     assert tomllib.loads(two)["pip"]["cutoffs"] == {"torch": DAY, "numpy": DAY}
     assert tomllib.loads(two)["pip"]["cutoff"] == dt.date(2026, 11, 1)
     assert '"torch", # the reason' in two
-    assert with_cutoff(two, None, DAY) == SPEC.replace("2026-11-01", "2026-11-20")
+    assert moved(project, two, None) == SPEC.replace("2026-11-01", "2026-11-20")

@@ -175,3 +175,34 @@ def test_no_environment_is_an_error(tmp_path: Path, prefix: Path) -> None:
     locked = read_lock(prefix.parent / "project" / "lockfiles" / "tiny")
     with pytest.raises(ToolError, match="is not a Python environment"):
         verify(tmp_path / "nothing", locked, (), deep=False)
+
+
+def _add(prefix: Path, name: str, *requires: str) -> None:
+    info = site(prefix) / f"{name}-1.0.dist-info"
+    info.mkdir()
+    needs = "".join(f"Requires-Dist: {each}\n" for each in requires)
+    (info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n{needs}")
+    (info / "INSTALLER").write_text("uv")
+    files = ("METADATA", "INSTALLER", "RECORD")
+    (info / "RECORD").write_text("".join(f"{info.name}/{file},,\n" for file in files))
+
+
+def test_a_foreign_install_is_one_finding_that_names_its_command(prefix: Path) -> None:
+    for number in range(20):
+        _add(prefix, f"aa{number}", "ipykernel; extra == 'all'")
+    _add(prefix, "ipykernel", *(f"aa{number}>=1" for number in range(20)))
+    (finding,) = look(prefix).findings
+    assert (finding.code, finding.symptom) == (
+        "unlocked-package", "aa0 1.0 and 20 more are not locked",
+    )  # fmt: skip
+    assert finding.cause.startswith("`uv pip install ipykernel` changed")
+    assert "add tiny ipykernel`" in finding.remedy
+    assert all(f"aa{number} 1.0" in finding.evidence[0] for number in range(20))
+
+
+def test_a_package_that_the_locked_version_suits_replaced_nothing(prefix: Path) -> None:
+    _other_version(site(prefix))
+    _add(prefix, "aardvark", "alpha>=1.0")
+    _add(prefix, "xformers", "alpha==2.0")
+    (drift,) = [f for f in look(prefix, deep=False).findings if f.code == "version-drift"]
+    assert drift.evidence == ("xformers 1.0 requires alpha==2.0",)

@@ -37,12 +37,13 @@ def handle(
         from provision.ui.up_to_date import show_up_to_date
 
         return Outcome(found, show_up_to_date)
-    return _build(arguments, project, console, before)
+    return build_named(arguments, project, console, before)
 
 
-def _build(
+def build_named(
     arguments: argparse.Namespace, project: Project, console: Console, before: str
 ) -> Outcome[BuildResult]:
+    """Build the target that the arguments name; ``before`` is its fingerprint."""
     from provision.commands.build import build
     from provision.commands.request import build_request
     from provision.commands.up_to_date import remember
@@ -73,7 +74,7 @@ def _build_auto(
     found = detect_machine(project)
     show_detection(found, console)
     arguments.target = choose_target(found)
-    outcome = _build(arguments, project, console, fingerprint(project, arguments.target))
+    outcome = build_named(arguments, project, console, fingerprint(project, arguments.target))
     # Repeated, because the output of the build has pushed the detection off the screen.
     for fit in found.better:
         console.note(f"{fit.target} fits this machine better; {fit.remedy}, then build again")

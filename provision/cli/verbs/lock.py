@@ -51,7 +51,7 @@ def handle(
     if arguments.check and not (arguments.resolve or with_pip_tools):
         return _check((targets, broken), project)
     _say_hidden(targets, project, console)
-    resolver = _resolver(arguments, project, console)
+    resolver = make_resolver(project, console, arguments.engine)
     if broken and (with_pip_tools or arguments.upgrade is not None):
         raise next(iter(broken.values()))
     if arguments.check and with_pip_tools:
@@ -68,12 +68,13 @@ def _say_hidden(targets: list[Target], project: Project, console: Console) -> No
         console.note(f"{name}: envs/catalog/{name}.json is used, not the shipped one")
 
 
-def _resolver(arguments: argparse.Namespace, project: Project, console: Console) -> Resolver:
+def make_resolver(project: Project, console: Console, engine: str = "uv") -> Resolver:
+    """Return the resolver of a project, with this machine's pip configuration."""
     from provision.artifacts.pip_config import read_pip_config
     from provision.core.process import run
     from provision.resolver.resolver import Resolver
 
-    return Resolver(project.catalog, read_pip_config(), run, console, engine=arguments.engine)
+    return Resolver(project.catalog, read_pip_config(), run, console, engine=engine)
 
 
 def _check(loaded: Loaded, project: Project) -> Outcome[list[Freshness]]:
@@ -100,10 +101,16 @@ def _confirm(
 def _upgrade(
     targets: list[Target], project: Project, resolver: Resolver, package: str
 ) -> Outcome[list[LockResult]]:
-    from provision.commands.upgrade_lock import upgrade_lock
+    import datetime as dt
+    import functools
+
+    from provision.commands.edit_spec import edit_and_lock
+    from provision.commands.upgrade import move_cutoff
     from provision.ui.lock import show_lock
 
-    results = [upgrade_lock(target, project, resolver, package or None) for target in targets]
+    today = dt.datetime.now(dt.UTC).date()
+    edit = functools.partial(move_cutoff, project=project, package=package or None, day=today)
+    results = edit_and_lock([target.name for target in targets], edit, project, resolver)
     return Outcome(results, each(show_lock))
 
 

@@ -1,0 +1,161 @@
+"""Edit the requirements of specs and lock them; a spec that cannot be locked stays as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from provision.commands.lock import lock
+from provision.core.errors import ProvisionError, UsageError
+from provision.core.filesystem import write_atomic
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER
+from provision.spec.reader import load_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from provision.commands.build import BuildResult
+    from provision.commands.lock import LockResult
+    from provision.core.project import Project
+    from provision.resolver.resolver import Resolver
+    from provision.spec.model import Target
+
+
+class Edited(NamedTuple):
+    """One edited target: its new lock, and the build of it, where it was built."""
+
+    lock: LockResult
+    build: BuildResult | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the checks of the build failed."""
+        return self.build is not None and self.build.generation is None
+
+
+@contextlib.contextmanager
+def pip_table(path: Path) -> Iterator[Any]:
+    """Give the table ``pip`` of a spec file to be edited; comments and layout stay."""
+    import tomlkit  # noqa: PLC0415 - slow, and few verbs need it
+
+    document = tomlkit.parse(_text(path))
+    yield document.setdefault("pip", tomlkit.table())  # absent where a spec extends another
+    write_atomic(path, tomlkit.dumps(document))
+
+
+def add_to(path: Path, requirements: Sequence[str], index: str | None = None) -> Target:
+    """Add requirements to a spec file, or replace those of the same distributions.
+
+    Args:
+        path: The file.
+        requirements: As the file writes them.
+        index: The catalog index that their distributions come from; None leaves that as it is.
+
+    Raises:
+        SpecError: One of them is not valid, or the spec cannot be read.
+    """
+    load_spec(path)
+    with pip_table(path) as pip:
+        listed = pip.setdefault("requirements", [])
+        for requirement in requirements:
+            same = _places(listed, _name(requirement))
+            if len(same) == 1:
+                listed[same[0]] = requirement
+            elif requirement not in listed:  # several differ by their markers
+                listed.append(requirement)
+            _take(pip, "drop", _name(requirement))
+        if index:
+            table = pip.setdefault("index", {})
+            for name in map(_name, requirements):
+                for other in list(table):
+                    _take(table, other, name)
+                table.setdefault(index, []).append(name)
+    return load_spec(path)
+
+
+def remove_from(path: Path, names: Sequence[str]) -> Target:
+    """Remove requirements from a spec file; what it inherits it drops.
+
+    Raises:
+        UsageError: The spec requires no such distribution.
+        SpecError: The spec cannot be read, or is none without them.
+    """
+    wanted, required = [*map(_name, names)], _required(path)
+    if absent := [name for name in wanted if name not in required]:
+        raise UsageError(
+            f"{path} does not require {', '.join(absent)}",
+            cause=f"it requires {', '.join(sorted(required))}",
+            remedy="name one of these; what only these require goes with them",
+        )
+    with pip_table(path) as pip:
+        for name in wanted:
+            _take(pip, "requirements", name)
+    if left := [name for name in wanted if name in _required(path)]:
+        with pip_table(path) as pip:
+            pip.setdefault("drop", []).extend(left)
+    return load_spec(path)
+
+
+def _name(requirement: str) -> str:
+    found = re.match(r"\s*([A-Za-z0-9][\w.-]*)", requirement)
+    return str(canonicalize_name(found[1])) if found else ""
+
+
+def _required(path: Path) -> set[str]:
+    return {_name(requirement) for requirement in load_spec(path).pip.requirements}
+
+
+def _places(listed: Sequence[str], name: str) -> list[int]:
+    return [place for place, text in enumerate(listed) if name and _name(str(text)) == name]
+
+
+def _take(table: Any, key: str, name: str) -> None:  # noqa: ANN401 - of tomlkit
+    for place in reversed(_places(table.get(key, ()), name)):
+        del table[key][place]
+        if not table[key]:
+            del table[key]
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode()  # with the line ends that it has
+
+
+def edit_and_lock(
+    names: Sequence[str], edit: Callable[[Path], Target], project: Project, resolver: Resolver
+) -> list[LockResult]:
+    """Edit the specs of some targets and lock them; if one fails, all stay as they were.
+
+    Raises:
+        ProvisionError: From an edit, or the first that could not be locked.
+    """
+    specs = [project.specs / f"{name}.toml" for name in names]
+    locks = [project.lock(name) / layer for name in names for layer in (PIP_LAYER, CONDA_LAYER)]
+    with _restored([*specs, *locks]):
+        results = lock([edit(path) for path in specs], project, resolver)
+        for result in results:
+            if result.error:
+                raise result.error
+    return results
+
+
+@contextlib.contextmanager
+def _restored(paths: Sequence[Path]) -> Iterator[None]:
+    """Give files their content back if the body fails or is interrupted."""
+    before = {path: _text(path) if path.is_file() else None for path in paths}
+    try:
+        yield
+    except BaseException as error:
+        now = {path: _text(path) if path.is_file() else None for path in paths}
+        changed = [path for path in paths if now[path] != before[path]]
+        for path in changed:
+            if (text := before[path]) is None:
+                path.unlink()
+            else:
+                write_atomic(path, text)
+        if isinstance(error, ProvisionError) and changed:
+            error.evidence += f"\nput back as before: {', '.join(map(str, changed))}"
+        raise

@@ -1,0 +1,219 @@
+"""`add` and `remove`: a spec and its lock change together, and nothing else in the file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.catalog.snapshot import Wheel
+from provision.cli import main
+from provision.commands.edit_spec import add_to, remove_from
+from provision.core.errors import Exit, UsageError
+from provision.lockfile.pip import read_lock
+from provision.resolver import local_index
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.lab import Lab
+
+SPEC = """\
+# why this target is here
+summary = "a target"
+accelerator = "cpu"
+platform = "linux-64"
+python = "3.11"
+
+[pip] # of the vendor
+cutoff = 2026-11-01
+requirements = [
+    "torch==2.0", # the reason
+
+    "Some_Thing>=1",
+    "numpy",  # the last
+]
+
+[pip.index]
+vendor = ["torch"]
+
+[docker]
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "thing.toml"
+    path.write_text(SPEC)
+    return path
+
+
+def test_what_is_added_follows_and_the_rest_stays(path: Path) -> None:
+    assert add_to(path, ["einops", "pillow>=10"]).pip.requirements[-2:] == ("einops", "pillow>=10")
+    added = '    "numpy",  # the last\n    "einops",\n    "pillow>=10",\n'
+    assert path.read_text() == SPEC.replace('    "numpy",  # the last\n', added)
+    remove_from(path, ["Pillow", "einops"])
+    assert path.read_text() == SPEC
+
+
+def test_line_ends_stay(path: Path) -> None:
+    path.write_bytes(SPEC.replace("\n", "\r\n").encode())
+    add_to(path, ["some-thing>=2"])
+    expected = SPEC.replace("Some_Thing>=1", "some-thing>=2").replace("\n", "\r\n")
+    assert path.read_bytes() == expected.encode()
+
+
+def test_another_version_takes_the_place_of_the_first(path: Path) -> None:
+    add_to(path, ["torch[all]==2.1", "some.thing>=2", "numpy"])
+    expected = SPEC.replace("torch==2.0", "torch[all]==2.1").replace(
+        "Some_Thing>=1", "some.thing>=2"
+    )
+    assert path.read_text() == expected
+
+
+def test_a_package_can_be_assigned_to_an_index_and_moved(path: Path) -> None:
+    assert add_to(path, ["einops"], "vendor").pip.index == {"vendor": ("torch", "einops")}
+    moved = add_to(path, ["torch==2.1", "torchvision"], "other")
+    assert moved.pip.index == {"vendor": ("einops",), "other": ("torch", "torchvision")}
+    assert add_to(path, ["einops"], "other").pip.index == {
+        "other": ("torch", "torchvision", "einops")
+    }
+
+
+def test_what_the_spec_does_not_require_cannot_be_removed(path: Path) -> None:
+    with pytest.raises(UsageError, match=r"does not require tqdm") as caught:
+        remove_from(path, ["numpy", "tqdm"])
+    assert "numpy, some-thing, torch" in caught.value.cause
+    assert path.read_text() == SPEC
+
+
+@pytest.fixture
+def shop(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
+    """A lab whose spec can be resolved: its wheels, also as metadata with upload times."""
+    served: dict[str, list[Wheel]] = {"default": [], "vendor": []}
+    for index, name in (("default", "alpha"), ("default", "gamma"), ("vendor", "beta")):
+        file = lab.wheel(name, index=index)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        url = f"{lab.index.url}/{index}/{file.name}"
+        served[index].append(
+            Wheel(
+                filename=file.name,
+                url=url,
+                sha256=digest,
+                size=file.stat().st_size,
+                requires_dist=(),
+            )
+        )
+    vendor = [json.loads(wheel.model_dump_json(exclude_none=True)) for wheel in served["vendor"]]
+    document = {"$schema": "index.schema.json", "url": f"{lab.index.url}/vendor/", "files": vendor}
+    (lab.project.catalog / "vendor.json").write_text(json.dumps(document))
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "none"))
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with local_index.serve(served, "0" * 64) as urls:
+        monkeypatch.setenv("PIP_INDEX_URL", urls["default"])
+        assert call(lab, "lock") == Exit.OK
+        yield lab
+
+
+def call(lab: Lab, verb: str, *words: str) -> int:
+    return main.main([verb, TARGET, *words, "--project", str(lab.project.root)])
+
+
+def state(lab: Lab) -> list[bytes]:
+    files = [lab.project.specs / f"{TARGET}.toml", *sorted(lab.project.lock(TARGET).glob("*"))]
+    return [path.read_bytes() for path in files]
+
+
+@pytest.mark.machine
+def test_it_is_edited_locked_and_built_in_one_go(
+    shop: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = state(shop)
+    capsys.readouterr()
+    assert call(shop, "add", "gamma", "--json") == Exit.OK
+    (edited,) = json.loads(capsys.readouterr().out)["result"]
+    assert [change["name"] for change in edited["lock"]["changes"]] == ["gamma"]
+    assert edited["build"]["generation"]["record"]["proof"] == "proven"
+    assert shop.says("import gamma; print(gamma.version)") == "1.0"
+    assert call(shop, "build") == Exit.OK
+    assert "up to date" in "".join(capsys.readouterr())
+    assert call(shop, "remove", "gamma") == Exit.OK
+    assert state(shop) == before
+    assert shop.says("import importlib.util as u; print(u.find_spec('gamma'))") == "None"
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gamma==9",),
+        ("gamma", "nowhere"),
+        ("gamma ==",),
+        ("gamma", "--index", "absent"),
+        ("gamma", "--index", "vendor"),
+    ],
+)
+def test_what_cannot_be_locked_changes_nothing(
+    shop: Lab, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    before = state(shop)
+    capsys.readouterr()
+    assert call(shop, "add", *words) == Exit.USAGE
+    assert state(shop) == before
+    assert f"put back as before: {shop.project.specs / TARGET}.toml" in "".join(
+        capsys.readouterr()
+    ).replace("\n", "").replace(" " * 12, "")
+    assert not (shop.home / "current").exists()
+
+
+@pytest.mark.machine
+def test_an_interrupted_lock_changes_nothing(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state(shop)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("provision.resolver.resolver.Resolver.resolve", interrupted)
+    assert call(shop, "add", "gamma") == Exit.INTERRUPTED
+    assert state(shop) == before
+
+
+@pytest.mark.machine
+def test_of_all_targets_those_are_built_that_were_built_before(
+    shop: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = shop.project.specs / f"{TARGET}.toml"
+    spec.with_name("other.toml").write_text(spec.read_text())
+    foreign = spec.read_text().replace("linux-64", "win-64")
+    spec.with_name("foreign.toml").write_text(foreign)
+    assert call(shop, "build") == Exit.OK
+    capsys.readouterr()
+    words = ["add", "all", "gamma", "--project", str(shop.project.root), "--json"]
+    assert main.main(words) == Exit.OK
+    edited = json.loads(capsys.readouterr().out)["result"]
+    assert {each["lock"]["target"]: bool(each["build"]) for each in edited} == {
+        "foreign": False, "other": False, TARGET: True,
+    }  # fmt: skip
+    for name in ("foreign", "other", TARGET):
+        assert "gamma" in read_lock(shop.project.lock(name)).versions
+    before = state(shop)
+    spec.with_name("other.toml").write_text(spec.read_text().replace("alpha", "nowhere"))
+    words = ["remove", "all", "gamma", "--no-build", "--project", str(shop.project.root)]
+    assert main.main(words) == Exit.USAGE
+    assert "gamma" in spec.read_text()
+    assert state(shop) == before
+
+
+@pytest.mark.machine
+def test_another_platform_is_only_locked(shop: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = shop.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace("linux-64", "win-64"))
+    capsys.readouterr()
+    assert call(shop, "add", "gamma") == Exit.OK
+    assert "not built" in "".join(capsys.readouterr())
+    assert "gamma" in read_lock(shop.project.lock(TARGET)).versions
