@@ -86,7 +86,9 @@ class Lab:
 
     def left(self) -> list[str]:
         """What lies in the target's folder, but for the lock file and the reports."""
-        return sorted(p.name for p in self.home.iterdir() if p.name not in {".lock", "reports"})
+        return sorted(
+            p.name for p in self.home.iterdir() if p.name not in {".lock", ".seals", "reports"}
+        )
 
 
 def _run_without_delays(

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.artifacts.wheel_records import wheel_record
 from provision.catalog.digest import catalog_digest
 from provision.core.project import Project
 from provision.host.probe import this_platform
@@ -231,4 +232,5 @@ def artifact(wheel: Path) -> Artifact:
         size=len(data),
         index=wheel.parent.name,
         via=("the spec",),
+        record=wheel_record(wheel),
     )

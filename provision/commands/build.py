@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import __version__
@@ -25,6 +25,7 @@ from provision.environment.manifest import (
     unfinished_generations,
     write_record,
 )
+from provision.environment.seal import drop_seals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +105,7 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
             return BuildResult(request.target.name, ready)
         for folder in unfinished_generations(home):
             remove_tagged(folder)
+        drop_seals(home)
         found = None if request.fresh else _of_same_lock(home, request.lock)
         return (
             _use_again(home, found, request, run, progress)
@@ -181,24 +183,53 @@ def populate_prefix(
     Raises:
         ToolError: As :func:`build`; the folder is left as it is.
     """
-    from provision.core.process import environment_python
+    from provision.artifacts.wheel_records import local_records
     from provision.doctor.locked import refuse_built
-    from provision.environment.long_paths import check_path_lengths
-    from provision.installer.install import check_space, install_pip_layer, plan_install
+    from provision.environment.seal import Seal, generated_files
+    from provision.installer import uv
+    from provision.installer.install import check_space, plan_install
 
+    known = local_records(request.lock.open, request.supply.wheelhouses)
+    request = replace(request, lock=request.lock.with_records(known))
     plan = plan_install(request.lock, request.supply)
     check_space(folder, plan.disk)
     progress.step(str(plan))
-    _make_prefix(folder, request, run, progress)
-    install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
-    check_path_lengths(folder, progress)
-    verification = _verify(folder, request, progress)
+    verification = _install(folder, request, run, progress)
+    if foreign := [name for name in verification.drifted if name in request.lock.versions]:
+        # uv hashes a wheel when it downloads it, and never again what it keeps of it.
+        progress.note(f"uv's cache does not have what is locked of {', '.join(foreign)}: fetching")
+        uv.clean_cache(foreign, run)
+        remove_tagged(folder)
+        make_tagged(folder)
+        verification = _install(folder, request, run, progress)
+    _refuse(request, verification)
     refuse_built(folder, request.target)
+    if open_ := [a.name for a in request.lock.artifacts if a.sha256 in verification.unvouched]:
+        progress.note(f"no RECORD is known of {', '.join(open_)}: its files are as uv had them")
+    # Before the checks: they run code of the environment.
+    seal = Seal(generated_files(folder), known | verification.unvouched)
     report = _run_checks(folder, request, run, progress)
     if report and not report.proves:
         return BuildResult(request.target.name, None, plan, verification, report)
-    made = write_record(folder, _record(folder, request, verification))
+    made = write_record(folder, _record(folder, request, verification), seal)
     return BuildResult(request.target.name, made, plan, verification, report)
+
+
+def _install(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> Verification:
+    """Install both layers into a tagged folder, and compare every file with the lock."""
+    from provision.core.process import environment_python
+    from provision.environment.long_paths import check_path_lengths
+    from provision.environment.seal import generated_files, refuse_overwritten
+    from provision.environment.verify import verify
+    from provision.installer.install import install_pip_layer
+
+    _make_prefix(folder, request, run, progress)
+    before = generated_files(folder)
+    install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
+    refuse_overwritten(folder, before)
+    check_path_lengths(folder, progress)
+    progress.step("comparing every file with its hash")
+    return verify(folder, request.lock, request.target.pip.forbid, deep=True)
 
 
 def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> None:
@@ -223,12 +254,9 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
     )
 
 
-def _verify(folder: Path, request: BuildRequest, progress: Progress) -> Verification:
+def _refuse(request: BuildRequest, result: Verification) -> None:
     from provision.core.errors import ToolError
-    from provision.environment.verify import verify
 
-    progress.step("comparing every file with its hash")
-    result = verify(folder, request.lock, request.target.pip.forbid, deep=True)
     if result.findings:
         raise ToolError(
             f"what was installed for {request.target.name} is not what is locked",
@@ -236,7 +264,6 @@ def _verify(folder: Path, request: BuildRequest, progress: Progress) -> Verifica
             cause="the installer's cache holds changed files, or the disk is failing",
             remedy="empty the cache with `uv cache clean`, then build again",
         )
-    return result
 
 
 def _run_checks(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> Report | None:
@@ -256,15 +283,18 @@ def _proof(request: BuildRequest) -> Proof:
 
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
+    from provision.environment.interpreter import read_interpreter
     from provision.installer import conda, uv
 
     site = site_packages(folder)
     assert site is not None  # noqa: S101 - verify() has read it
+    python = conda.python_version(folder) or uv.python_version(folder)
     return Record(
         target=request.target.name,
         lock=request.lock.digest,
         spec=request.target.digest(),
-        python=conda.python_version(folder) or uv.python_version(folder),
+        python=python,
+        interpreter=read_interpreter(folder, python),
         tools={"provision": __version__, "uv": uv.uv_version()},
         distributions=tuple(sorted(dist_info_names(site))),
         tree=verification.tree or "",

@@ -14,6 +14,7 @@ from provision.environment.manifest import (
     read_generation,
     unfinished_generations,
 )
+from provision.environment.seal import drop_seals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +85,7 @@ def clean(project: Project, target: str, *, keep: int, everything: bool) -> Clea
             remove_link(home / CURRENT)
         for folder in [*unfinished_generations(home), *(g.folder for g in removed)]:
             remove_tagged(folder)
+        drop_seals(home)
     return Cleaned(target, _sized(removed), _sized([g for g in generations if g not in removed]))
 
 

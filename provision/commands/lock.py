@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
-from provision.core.hashing import sha256_bytes
 from provision.lockfile.diff import ArtifactChange, diff_artifacts
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, parse_lock, read_lock
 
@@ -52,10 +51,12 @@ class Freshness:
     Attributes:
         target: Name of the target.
         stale: Why it is stale; None where it is fresh.
+        open: Wheels whose RECORD the lock does not have; see :attr:`Lock.open`.
     """
 
     target: str
     stale: str | None
+    open: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _previous(folder: Path) -> Lock | None:
 
 def _write(folder: Path, pip: str, conda: str | None) -> None:
     # Two files cannot be replaced in one step. The pip layer has the digest of the conda layer, and
-    # is written last: if the process dies in between, the digest differs and the lock is stale.
+    # is written last: if the process dies in between, the digest differs and the lock is refused.
     if conda is None:
         (folder / CONDA_LAYER).unlink(missing_ok=True)
     else:
@@ -142,13 +143,15 @@ def _write(folder: Path, pip: str, conda: str | None) -> None:
 def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshness]:
     """Return which locks are stale, by comparing digests: no network and no process."""
 
-    def stale(target: Target) -> str | None:
+    def check(target: Target) -> Freshness:
         try:
-            return staleness(target, project.catalog, read_lock(project.lock(target.name)))
+            found = read_lock(project.lock(target.name))
+            names = tuple(artifact.name for artifact in found.open)
+            return Freshness(target.name, staleness(target, project.catalog, found), names)
         except SpecError as error:
-            return error.what
+            return Freshness(target.name, error.what)
 
-    return [Freshness(target.name, stale(target)) for target in targets]
+    return [check(target) for target in targets]
 
 
 def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver) -> Confirmation:
@@ -185,6 +188,4 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
         return f"envs/{target.name}.toml changed since it was locked"
     if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"
-    if lock.header.get("conda") != (sha256_bytes(lock.conda.encode()) if lock.conda else None):
-        return f"{CONDA_LAYER} is not the one that was locked with it"
     return None

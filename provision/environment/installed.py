@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.environment.reading import list_names, read_text
-from provision.environment.wheel_record import RecordEntry
+from provision.lockfile.wheel_record import parse_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from packaging.version import Version
+
+    from provision.lockfile.wheel_record import RecordEntry
 
 # Limits, in case that a large binary file has the name METADATA.
 _MOST_HEADERS = 10_000
@@ -48,8 +50,7 @@ class InstalledDistribution:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
             with (self.folder / "RECORD").open(encoding="utf-8", newline="") as stream:
-                # Padded and cut: a damaged line may have fewer fields than three, or more.
-                return [RecordEntry(*(*row, "", "")[:3]) for row in csv.reader(stream) if row]
+                return parse_record(stream)
         except (OSError, UnicodeDecodeError, csv.Error):
             return None
 

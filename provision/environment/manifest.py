@@ -15,6 +15,9 @@ from provision.core.errors import SpecError
 from provision.core.filesystem import is_tagged, read_link, write_atomic
 from provision.core.project import CURRENT, RECORD
 from provision.core.text import json_text
+from provision.environment.interpreter import Interpreter
+from provision.environment.seal import Seal, read_seal, write_seal
+
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ class Record(Table):
         lock: Digest of the lock, SHA-256.
         spec: Digest of the part of the spec that determines the lock.
         python: The interpreter's full version.
+        interpreter: Where it is from, and its digests.
         tools: Version of each tool that was used.
         distributions: Names of the ``.dist-info`` folders, sorted.
         tree: Digest of all files; see :class:`provision.environment.verify.Verification`.
@@ -46,6 +50,7 @@ class Record(Table):
     lock: str
     spec: str
     python: str
+    interpreter: Interpreter | None = None
     tools: dict[str, str]
     distributions: tuple[str, ...]
     tree: str
@@ -64,9 +69,12 @@ class Generation:
     record: Record
 
 
-def write_record(folder: Path, record: Record) -> Generation:
-    """Write the record, which marks a generation as finished."""
-    write_atomic(folder / RECORD, json_text(record.model_dump(mode="json"), indent=2))
+def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Generation:
+    """Write the record, which marks a generation as finished, and its digest into the seal."""
+    text = json_text(record.model_dump(mode="json"), indent=2)
+    if seal := seal or read_seal(folder):
+        write_seal(folder, seal, text)  # first: a finished generation has a seal
+    write_atomic(folder / RECORD, text)
     return Generation(folder, record)
 
 
