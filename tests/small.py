@@ -21,7 +21,7 @@ from provision.artifacts.wheel_records import wheel_record
 from provision.catalog.digest import catalog_digest
 from provision.core.project import Project
 from provision.host.probe import this_platform
-from provision.lockfile.pip import PIP_LAYER, Artifact, render_requirements
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Artifact, render_requirements
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -217,6 +217,8 @@ def lock(project: Project, wheels: list[Path]) -> None:
     artifacts = [artifact(wheel) for wheel in wheels]
     folder = project.lock(TARGET)
     folder.mkdir(parents=True, exist_ok=True)
+    if (conda := folder / CONDA_LAYER).is_file():
+        header["conda"] = hashlib.sha256(conda.read_bytes()).hexdigest()
     text = render_requirements(header, artifacts)
     (folder / PIP_LAYER).write_text(text, encoding="utf-8")
 

@@ -8,6 +8,7 @@ only after its SHA-256 was compared with the lock, so every named file in a fold
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from provision.lockfile.conda import CondaPackage
     from provision.lockfile.pip import Artifact
 
+_BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+!~-]*")
 PARTIAL = ".partial"  # the folder of files that are incomplete or not yet verified
 
 
@@ -100,7 +102,12 @@ def fetch_all(
         offline: Download nothing.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    rest = _from_folders(list(wanted), folder, [folder, *wheelhouses], progress)
+    wanted = list(wanted)
+    for item in wanted:
+        # Locks with other names are refused when read; what writes does not rely on that.
+        if not _BARE.fullmatch(item.filename):
+            raise ToolError(f"{item.filename!r} is not the name of a file to be collected")
+    rest = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
     for item in rest:  # a file of that name has the wrong hash
         (folder / item.filename).unlink(missing_ok=True)
     if offline:

@@ -11,12 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from provision.commands.build import build
+from provision.commands.generations import finished
 from provision.core.filesystem import remove_tagged
 from provision.core.locking import folder_lock
-from provision.environment.manifest import current_generation
+from provision.environment.manifest import current_generation, write_record
+from provision.environment.seal import drop_seals
+from provision.environment.verify import verify
 from provision.installer import uv
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from provision.commands.build import BuildRequest, BuildResult
     from provision.core.process import Run
     from provision.core.progress import Progress
@@ -42,7 +47,26 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
         progress.step(f"removing from uv's cache: {', '.join(locked)}")
         uv.clean_cache(locked, run)
     built = build(replace(request, fresh=True), run, progress)
+    _distrust_others(home, request, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
         with folder_lock(home, lambda: None):
             remove_tagged(drifted.folder)
+            drop_seals(home)
     return built
+
+
+def _distrust_others(home: Path, request: BuildRequest, progress: Progress) -> None:
+    """Let no other generation count as proven whose files are not those that its build recorded.
+
+    They share files with the drifted one through uv's cache, so they may have its edits.
+    """
+    for other in finished(home):
+        # Which lock it is compared with does not matter to the digest of its files.
+        tree = verify(other.folder, request.lock, (), deep=True).tree
+        if tree != other.record.tree and other.record.proof == "proven":
+            reason = "its files were edited after the build"
+            write_record(
+                other.folder,
+                other.record.model_copy(update={"proof": "unproven", "reason": reason}),
+            )
+            progress.note(f"{other.folder.name} no longer counts as proven: {reason}")

@@ -160,17 +160,13 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
         raise _refused(f"{path}: its header is not that of a lock with schema {SCHEMA}", folder)
     # Before the seal, because a fault with its line says more than a digest.
     artifacts = tuple(_entries(path, lines))
-    if _SEAL.findall(pip) != [_seal(pip)]:
+    if sealed(pip) != pip:
         line = next((n for n, text in enumerate(lines, 1) if text.startswith("# seal:")), 1)
         raise _refused(f"{path}, line {line}: its seal is not that of its entries", folder)
     if header.get("conda") != (sha256_bytes(conda.encode()) if conda else None):
         what = f"{folder / CONDA_LAYER} is not the one that was locked with it"
         raise _refused(f"{what} ({PIP_LAYER} has its digest)", folder)
     return Lock(folder, header, artifacts, conda)
-
-
-def _seal(pip: str) -> str:
-    return sha256_bytes(_SEAL.sub("", pip).encode())
 
 
 def _refused(what: str, folder: Path) -> SpecError:
@@ -252,9 +248,14 @@ def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]
     lines = [f"# {key}: {value}" for key, value in ({"schema": SCHEMA} | dict(header)).items()]
     for artifact in sorted(artifacts, key=lambda artifact: artifact.name):
         lines += ["", *_lines(artifact)]
-    schema, *rest = lines
-    seal = sha256_bytes(("\n".join(lines) + "\n").encode())
-    return "\n".join([schema, f"# seal: {seal}", *rest]) + "\n"
+    return sealed("\n".join(lines) + "\n")
+
+
+def sealed(pip: str) -> str:
+    """Return the text of a pip layer with the seal of what it holds, in its second line."""
+    bare = _SEAL.sub("", pip)
+    schema, rest = bare.split("\n", 1)
+    return f"{schema}\n# seal: {sha256_bytes(bare.encode())}\n{rest}"
 
 
 def _lines(artifact: Artifact) -> list[str]:
