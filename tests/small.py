@@ -83,14 +83,16 @@ class Index:
 
     Attributes:
         asked: Every path that was asked for.
+        ranges: First byte and the one after the last, of each request for a part of a file.
         continued: Where each download that went on with an earlier one began, in bytes.
-        fault: What goes wrong with files: an HTTP status, ``stall`` or ``truncate``.
+        fault: What goes wrong with files: an HTTP status, ``stall``, ``truncate`` or ``no-ranges``.
         delay: Seconds before each file.
     """
 
     root: Path
     url: str = ""
     asked: list[str] = field(default_factory=list)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
     continued: list[int] = field(default_factory=list)
     fault: int | str | None = None
     delay: float = 0.0
@@ -147,11 +149,15 @@ def _address(wheel: Path) -> str:
 
 def _send_file(index: Index, request: BaseHTTPRequestHandler, body: bytes) -> None:
     time.sleep(index.delay)
-    asked = re.fullmatch(r"bytes=(\d+)-", request.headers.get("Range", ""))
-    start = int(asked[1]) if asked else 0
-    if start:
+    asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
+    if index.fault == "no-ranges":
+        asked = None
+    start, stop = (int(asked[1]), int(asked[2] or len(body) - 1) + 1) if asked else (0, len(body))
+    if asked and asked[2]:
+        index.ranges.append((start, stop))
+    elif start:
         index.continued.append(start)
-    body, good = body[start:], 206 if start else 200
+    body, good = body[start:stop], 206 if asked else 200
     if isinstance(index.fault, int):
         _send(request, b"", index.fault)
     elif index.fault == "stall":

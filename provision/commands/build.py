@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.core.filesystem import make_tagged, remove_tagged, swap_link
+from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, swap_link
 from provision.core.locking import folder_lock
 from provision.core.prefix import dist_info_names, site_packages
 from provision.core.project import CURRENT
@@ -131,7 +131,7 @@ def has_drifted(generation: Generation) -> bool:
 
 def _of_same_lock(home: Path, lock: Lock) -> Generation | None:
     """Return a finished generation of a lock that has not drifted."""
-    for folder in sorted(home.glob(f"{lock.digest[:16]}*")):
+    for folder in filter(is_tagged, sorted(home.glob(f"{lock.digest[:16]}*"))):
         found = read_generation(folder)
         if found and found.record.lock == lock.digest and not has_drifted(found):
             return found
@@ -225,8 +225,10 @@ def _install(folder: Path, request: BuildRequest, run: Run, progress: Progress) 
 
     _make_prefix(folder, request, run, progress)
     before = generated_files(folder)
-    install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
-    refuse_overwritten(folder, before)
+    try:
+        install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
+    finally:  # an installer fails, too, when a wheel has replaced the interpreter
+        refuse_overwritten(folder, before)
     check_path_lengths(folder, progress)
     progress.step("comparing every file with its hash")
     return verify(folder, request.lock, request.target.pip.forbid, deep=True)

@@ -76,12 +76,18 @@ def make_tagged(folder: Path) -> None:
     fresh = folder.with_name(f"{_MAKING}{os.getpid()}-{folder.name}")
     try:
         fresh.mkdir(parents=True)
-        (fresh / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
+        tag(fresh)
         fresh.rename(folder)
     except OSError as error:
         raise ToolError(
             f"cannot make {folder}", evidence=str(error), remedy="check the folder above it"
         ) from error
+
+
+def tag(folder: Path) -> None:
+    """Write our tag; a file in its place may be a link into a cache, and is replaced."""
+    (folder / _TAG).unlink(missing_ok=True)
+    (folder / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
 
 
 def is_tagged(folder: Path) -> bool:

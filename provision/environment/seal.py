@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
-from provision.core.filesystem import write_atomic
+from provision.core.filesystem import tag, write_atomic
 from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.project import RECORD
@@ -74,6 +74,7 @@ def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
     changed = [path for path, digest in before.items() if now.get(path) != digest]
     changed += [name for name in (RECORD, "up-to-date") if os.path.lexists(prefix / name)]
     if changed:
+        tag(prefix)  # it may be what was replaced, and the folder has to be removed
         raise ToolError(
             f"a wheel replaced files of the environment itself: {', '.join(sorted(changed))}",
             cause="its .data folder holds files of these names, which belong to no package",
