@@ -19,7 +19,7 @@ from provision.core import network
 from provision.core.credentials import login_for
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
-from provision.lockfile.wheel_record import parse_record, record_digest
+from provision.lockfile.wheel_record import common_path, parse_record, record_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +90,8 @@ def wheel_record(file: Path | IO[bytes]) -> str | None:
             text = archive.read(member).decode("utf-8")
     except _FAULTS:
         return None
-    return record_digest((line.path, line.hash) for line in parse_record(text.splitlines()))
+    lines = parse_record(text.splitlines())
+    return record_digest((common_path(line.path), line.hash) for line in lines)
 
 
 class _RemoteFile(io.RawIOBase):

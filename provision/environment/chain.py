@@ -40,13 +40,12 @@ def record_digests(
         site: The site-packages folder.
     """
     launchers, own = _launchers(dist), first_line(prefix)
-    places = [(line, common_path(line.path)) for line in record]
-    lines = [(line.path, line.hash) for line, place in places if not place.startswith("../bin/")]
-    scripts = [
-        line for line, place in places if place.startswith("../bin/") and place not in launchers
-    ]
+    inside = site.relative_to(prefix).as_posix()
+    places = [(common_path(line.path, inside), line) for line in record]
+    lines = [(place, line.hash) for place, line in places if not place.startswith("../bin/")]
+    scripts = [p for p in places if p[0].startswith("../bin/") and p[0] not in launchers]
     found = (
-        record_digest([*lines, *((s.path, _in_wheel(s, own, site, first)) for s in scripts)])
+        record_digest([*lines, *((p, _in_wheel(line, own, site, first)) for p, line in scripts)])
         for first in _PLACEHOLDERS
     )
     return tuple(dict.fromkeys(found))

@@ -12,6 +12,7 @@ import base64
 import binascii
 import csv
 import hashlib
+import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 # same lock (times, local paths, the installer's name) and is not code.
 INSTALLER_FILES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
 _DATA = re.compile(r"[^/]+\.data/(scripts|headers|data|purelib|platlib)/")
-_PLACES = {"scripts": "../bin/", "headers": "../include/any/", "data": "../"}
-_UP = re.compile(r"(?:\.\./)+")
-_HEADERS = re.compile(r"include/(?:site/)?(?:python3\.\d+/)?[^/]+/", re.IGNORECASE)
+_PLACES = {"scripts": "bin/", "headers": "include/any/", "data": ""}
+_SITE = re.compile(r"(?:lib/python3\.\d+|Lib)/site-packages/")
+_HEADERS = re.compile(r"^include/(?:site/)?(?:python3\.\d+/)?[^/]+/", re.IGNORECASE)
 
 
 class RecordEntry(NamedTuple):
@@ -79,9 +80,10 @@ def record_digest(lines: Iterable[tuple[str, str]]) -> str:
     """Return the digest of a RECORD, of a wheel or of what was installed from it.
 
     Args:
-        lines: Path and hash of each line; the hash of a script is that of the file in the wheel.
+        lines: Path, from :func:`common_path`, and hash of each line; the hash of a script is that
+            of the file in the wheel.
     """
-    placed = {(common_path(path), hash_) for path, hash_ in lines}
+    placed = set(lines)
     kept = sorted(f"{path} {hash_}\n" for path, hash_ in placed if not _by_installer(path, hash_))
     return hashlib.sha256("".join(kept).encode()).hexdigest()
 
@@ -93,14 +95,25 @@ def _by_installer(path: str, hash_: str) -> bool:
     return not hash_ and path.endswith(".pyc")  # pip lists the bytecode that it compiles
 
 
-def common_path(path: str) -> str:
-    """Return a path of a wheel or of an installation in the form that both share."""
+def common_path(path: str, site: str = "") -> str:
+    """Return a path of a RECORD in a form that a wheel and an installation share.
+
+    Args:
+        path: As the RECORD has it.
+        site: Of an installation: site-packages, relative to the prefix.
+    """
     if match := _DATA.match(path):
+        place = _PLACES.get(match[1])
         rest = path[match.end() :]
-        path = _PLACES[match[1]] + rest if match[1] in _PLACES else rest
-    if not path.startswith("../"):
+        if place is None:
+            return rest
+        path = place + rest
+    elif path.startswith("../"):
+        path = posixpath.normpath(f"{site}/{path}")
+    else:
         return path
-    rest = _UP.sub("", path, count=1)
-    if rest.startswith("Scripts/"):  # of Windows
-        rest = f"bin/{rest.removeprefix('Scripts/')}"
-    return "../" + (_HEADERS.sub("include/", rest, count=1) if _HEADERS.match(rest) else rest)
+    if match := _SITE.match(path):
+        return path[match.end() :]
+    if path.startswith("Scripts/"):  # of Windows
+        path = f"bin/{path.removeprefix('Scripts/')}"
+    return "../" + _HEADERS.sub("include/", path, count=1)

@@ -32,7 +32,7 @@ from provision.environment.manifest import current_generation, mark_verified
 from provision.environment.seal import beside
 from provision.lockfile.pip import read_lock
 from tests.lab import open_lab
-from tests.small import TARGET, artifact, make_wheel
+from tests.small import PYTHON, TARGET, artifact, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -241,7 +241,7 @@ def test_a_proof_that_is_added_later_is_sealed(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "member",
     ["data/pyvenv.cfg", "data/provision.tag", "data/provision.json", "data/up-to-date",
-     "scripts/activate", "data/bin/python"],
+     "scripts/activate", "data/bin/activate"],
 )  # fmt: skip
 def test_attack_a_wheel_that_replaces_files_of_the_environment(lab: Lab, member: str) -> None:
     files = {"evil.py": "", f"evil-1.0.data/{member}": "home = /tmp\n"}
@@ -356,6 +356,8 @@ DATA = {
     "thing-1.0.data/scripts/shell": "#!/bin/sh\necho shell\n",
     "thing-1.0.data/data/share/thing.txt": "data\n",
     "thing-1.0.data/data/bin/data-program": "#!/bin/sh\n",
+    "thing-1.0.data/data/lib/libthing.so": "library\n",
+    f"thing-1.0.data/data/lib/python{PYTHON}/site-packages/late.py": "",
     "thing-1.0.data/headers/thing.h": "int thing;\n",
     "thing-1.0.data/purelib/pure.py": "",
     "thing-1.0.data/platlib/plat.py": "",
