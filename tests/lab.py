@@ -107,6 +107,8 @@ def open_lab(folder: Path) -> Iterator[Lab]:
     """Make a lab in a folder, with a cache of its own, until the block ends."""
     with pytest.MonkeyPatch.context() as patch, serve(folder / "index") as index:
         patch.setenv("UV_CACHE_DIR", str(folder / "cache"))
+        # No Python of uv's: its server must not be asked, and a bundle does without.
+        patch.setenv("UV_PYTHON_INSTALL_MIRROR", (folder / "mirror").as_uri())
         made = Lab(make_project(folder / "project", index), index, [], Silent())
         made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
         yield made

@@ -218,7 +218,7 @@ def lock(project: Project, wheels: list[Path]) -> None:
         "spec": target.digest(),
         "catalog": catalog_digest(project.catalog, target),
         "platform": target.platform,
-        "python": target.python,
+        "python": target.python_version,
     }
     artifacts = [artifact(wheel) for wheel in wheels]
     folder = project.lock(TARGET)

@@ -241,8 +241,9 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
 
     packages = conda_packages(request.lock)
     if not packages:
-        progress.step(f"making an environment with Python {request.target.python}")
-        uv.make_venv(folder, request.target.python, run)
+        version = request.target.python_version
+        progress.step(f"making an environment with Python {version}")
+        uv.make_venv(folder, version, run)
         return
     progress.step(f"installing {len(packages)} packages of the conda layer")
     conda.make_prefix(

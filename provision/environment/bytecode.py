@@ -8,12 +8,14 @@ hash, because compiling takes seconds.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_below
@@ -63,7 +65,8 @@ def bytecode_findings(prefix: Path, site: Path, run: Run) -> Iterator[Finding]:
     bad = _compare(environment_python(prefix), site, wanted, run)
     fine = {path: digest for path, digest in hashes.items() if path not in bad}
     if fine != known:
-        write_atomic(memory, json.dumps(fine) + "\n")
+        with contextlib.suppress(ToolError):  # an installation may be read-only
+            write_atomic(memory, json.dumps(fine) + "\n")
     if bad:
         yield Finding(
             "foreign-bytecode",

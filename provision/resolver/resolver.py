@@ -182,7 +182,7 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
         "cutoff": target.pip.cutoff.isoformat(),
         "engine": pip_tools.version() if engine == "pip-tools" else uv.version(),
         "platform": target.platform,
-        "python": target.python,
+        "python": target.python_version,
         "command": f"provision lock {target.name}",
     }
 

@@ -72,8 +72,8 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
     # search for one. --only-binary: what an sdist becomes depends on the machine that builds it.
     argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet",
             "--python", sys.executable, "--no-python-downloads",
-            "--python-platform", UV_NAMES[target.platform], "--python-version", target.python,
-            "--only-binary", ":all:", "--index-strategy", "first-index",
+            "--python-platform", UV_NAMES[target.platform],
+            "--python-version", target.python_version, "--only-binary", ":all:", "--index-strategy", "first-index",
             "--exclude-newer", midnight(target.pip.cutoff)]  # fmt: skip
     for index, url in indexes.items():
         argv += ["--index", f"{index}={url}"]

@@ -13,6 +13,7 @@ import marshal
 import os
 import shutil
 import struct
+import sys
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -499,3 +500,27 @@ def test_attack_a_file_of_the_standard_library_edited(tmp_path: Path) -> None:
     os.unlink(env / "python")  # noqa: PTH108
     (finding,) = interpreter.interpreter_findings(env.parent, before)
     assert finding.level == "error"
+
+
+def _pin(lab: Lab, version: str) -> None:
+    path = lab.project.specs / f"{TARGET}.toml"
+    path.write_text(path.read_text().replace(f'python = "{PYTHON}"', f'python = "{version}"'))
+    lab.relock(*lab.wheels)
+
+
+def test_a_spec_may_pin_the_exact_python(lab: Lab) -> None:
+    first = lab.build().generation
+    _pin(lab, ".".join(map(str, sys.version_info[:3])))
+    second = lab.build().generation
+    assert first is not None
+    assert second is not None
+    assert second.record.python == ".".join(map(str, sys.version_info[:3]))
+    assert second.record.lock != first.record.lock
+    assert codes(lab) == set()
+
+
+def test_a_pinned_python_that_is_not_there_is_not_replaced(lab: Lab) -> None:
+    _pin(lab, f"{PYTHON}.99")
+    with pytest.raises(ToolError, match=rf"with Python {PYTHON}\.99"):
+        lab.build()
+    assert lab.left() == []
