@@ -25,7 +25,6 @@ from provision.environment.manifest import (
     unfinished_generations,
     write_record,
 )
-from provision.environment.seal import drop_seals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +102,8 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         # Another build may have finished while this one waited for the lock.
         if ready := _ready(home, request):
             return BuildResult(request.target.name, ready)
+        from provision.environment.seal import drop_seals
+
         for folder in unfinished_generations(home):
             remove_tagged(folder)
         drop_seals(home)

@@ -14,7 +14,6 @@ from provision.environment.manifest import (
     read_generation,
     unfinished_generations,
 )
-from provision.environment.seal import drop_seals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +76,8 @@ def clean(project: Project, target: str, *, keep: int, everything: bool) -> Clea
     if not home.is_dir():
         return Cleaned(target, (), ())
     with folder_lock(home, lambda: None):
+        from provision.environment.seal import drop_seals  # noqa: PLC0415 - not for rollback
+
         now = read_link(home / CURRENT)
         generations = finished(home)
         others = [g for g in generations if g.folder != now]

@@ -17,18 +17,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from provision.core.findings import Finding
-    from provision.core.process import Run
     from provision.core.project import Project
     from provision.environment.verify import Verification
 
 
-def verify_current(project: Project, target: str, run: Run, *, deep: bool) -> Verification:
+def verify_current(project: Project, target: str, *, deep: bool) -> Verification:
     """Compare a target's current generation with its lock and its seal.
 
     Args:
         project: The project.
         target: Its name.
-        run: Starts processes; see :func:`provision.core.process.run`.
         deep: Compare the hash of every file, the interpreter and the bytecode as well.
 
     Raises:
@@ -42,12 +40,13 @@ def verify_current(project: Project, target: str, run: Run, *, deep: bool) -> Ve
     result = verify(folder, lock, forbid, deep=deep)
     findings = [*result.findings, *seal_findings(folder, seal)]
     if deep:
-        findings += _deep_findings(folder, run)
+        findings += _deep_findings(folder)
     return replace(result, findings=tuple(findings))
 
 
-def _deep_findings(folder: Path, run: Run) -> Iterator[Finding]:
+def _deep_findings(folder: Path) -> Iterator[Finding]:
     from provision.core.findings import Level  # noqa: PLC0415
+    from provision.core.process import run  # noqa: PLC0415
     from provision.environment.bytecode import bytecode_findings  # noqa: PLC0415
     from provision.environment.interpreter import interpreter_findings  # noqa: PLC0415
     from provision.environment.manifest import read_generation  # noqa: PLC0415 - loads pydantic

@@ -7,7 +7,6 @@ those of the wheel, and files can be compared with them.
 
 from __future__ import annotations
 
-import configparser
 import hashlib
 import re
 from typing import TYPE_CHECKING
@@ -53,6 +52,8 @@ def record_digests(
 
 def _launchers(dist: InstalledDistribution) -> set[str]:
     """Return the paths of the programs that an installer makes for its entry points."""
+    import configparser  # noqa: PLC0415 - for files that are hashed only
+
     parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
     try:

@@ -10,12 +10,12 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
-from provision.core.hashing import sha256_below, sha256_file
-from provision.spec.tables import Table
+from provision.core.hashing import sha256_file
+from provision.environment.manifest import Interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,24 +23,6 @@ if TYPE_CHECKING:
 # Not part of it: packages, bytecode, and what no program runs (tests, the static library).
 _LEFT_OUT = re.compile(r"site-packages|dist-packages|__pycache__|test|config-.*")
 _LIBRARY = re.compile(r"(?:libpython3|python3).*\.(?:so|dll|dylib)(?:\..*)?")
-
-
-class Interpreter(Table):
-    """The interpreter that an environment runs.
-
-    Attributes:
-        source: ``uv`` for one of uv's managed builds, ``conda`` for the layer of the lock.
-        path: Its program, without links.
-        version: Full version.
-        sha256: Of the program.
-        stdlib: Digest of its standard library and shared library; bytecode is left out.
-    """
-
-    source: Literal["uv", "system", "conda"]
-    path: str
-    version: str
-    sha256: str
-    stdlib: str
 
 
 def read_interpreter(prefix: Path, version: str) -> Interpreter:
@@ -91,18 +73,15 @@ def _base(prefix: Path, *, conda: bool) -> tuple[Path, Path]:
 
 
 def _digest(base: Path, library: Path) -> str:
-    sizes: dict[str, int] = {}
+    files = [p for p in (*base.glob("*python3*"), *(base / "lib").glob("*python3*"))
+             if _LIBRARY.fullmatch(p.name)]  # fmt: skip
     for folder, inner, names in os.walk(library):
-        inner[:] = sorted(name for name in inner if not _LEFT_OUT.fullmatch(name))
-        for path in (Path(folder, name) for name in names if not name.endswith(".pyc")):
-            if path.is_file():
-                sizes[path.relative_to(base).as_posix()] = path.stat().st_size
-    for path in (*base.glob("*python3*"), *(base / "lib").glob("*python3*")):
-        if _LIBRARY.fullmatch(path.name) and path.is_file():
-            sizes[path.relative_to(base).as_posix()] = path.stat().st_size
-    hashes = sha256_below(base, sizes)
-    lines = (f"{path} {digest}\n" for path, digest in sorted(hashes.items()))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+        inner[:] = [name for name in inner if not _LEFT_OUT.fullmatch(name)]
+        files += [Path(folder, name) for name in names if not name.endswith(".pyc")]
+    total = hashlib.sha256()
+    for path in sorted(filter(Path.is_file, files)):
+        total.update(f"{path.relative_to(base).as_posix()} {sha256_file(path)}\n".encode())
+    return total.hexdigest()
 
 
 def interpreter_findings(prefix: Path, built: Interpreter | None) -> Iterator[Finding]:
@@ -110,16 +89,10 @@ def interpreter_findings(prefix: Path, built: Interpreter | None) -> Iterator[Fi
     if built is None:  # an older Provision wrote the manifest
         return
     try:
-        now = read_interpreter(prefix, built.version)
+        now = read_interpreter(prefix, built.version).model_dump()
+        changed = ", ".join(key for key, value in built.model_dump().items() if now[key] != value)
     except ToolError as error:
-        now = None
-        changed = error.evidence
-    else:
-        changed = ", ".join(
-            name
-            for name in ("path", "sha256", "stdlib")
-            if getattr(now, name) != getattr(built, name)
-        )
+        now, changed = None, error.evidence
     if changed:
         yield Finding(
             "changed-interpreter",

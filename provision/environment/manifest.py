@@ -15,15 +15,32 @@ from provision.core.errors import SpecError
 from provision.core.filesystem import is_tagged, read_link, write_atomic
 from provision.core.project import CURRENT, RECORD
 from provision.core.text import json_text
-from provision.environment.interpreter import Interpreter
-from provision.environment.seal import Seal, read_seal, write_seal
-
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from provision.environment.seal import Seal
+
 Proof = Literal["proven", "unproven", "skipped"]
+
+
+class Interpreter(Table):
+    """The interpreter that an environment runs.
+
+    Attributes:
+        source: ``uv`` for one of uv's managed builds, ``conda`` for the layer of the lock.
+        path: Its program, without links.
+        version: Full version.
+        sha256: Of the program.
+        stdlib: Digest of its standard library and shared library; bytecode is left out.
+    """
+
+    source: Literal["uv", "system", "conda"]
+    path: str
+    version: str
+    sha256: str
+    stdlib: str
 
 
 class Record(Table):
@@ -71,6 +88,8 @@ class Generation:
 
 def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Generation:
     """Write the record, which marks a generation as finished, and its digest into the seal."""
+    from provision.environment.seal import read_seal, write_seal  # noqa: PLC0415 - most verbs read
+
     text = json_text(record.model_dump(mode="json"), indent=2)
     if seal := seal or read_seal(folder):
         write_seal(folder, seal, text)  # first: a finished generation has a seal

@@ -73,7 +73,8 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
     argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet",
             "--python", sys.executable, "--no-python-downloads",
             "--python-platform", UV_NAMES[target.platform],
-            "--python-version", target.python_version, "--only-binary", ":all:", "--index-strategy", "first-index",
+            "--python-version", target.python_version,
+            "--only-binary", ":all:", "--index-strategy", "first-index",
             "--exclude-newer", midnight(target.pip.cutoff)]  # fmt: skip
     for index, url in indexes.items():
         argv += ["--index", f"{index}={url}"]

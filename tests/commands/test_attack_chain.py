@@ -45,7 +45,7 @@ pytestmark = pytest.mark.machine
 
 
 def look(lab: Lab, *, deep: bool = True) -> Verification:
-    return verify_current(lab.project, TARGET, run, deep=deep)
+    return verify_current(lab.project, TARGET, deep=deep)
 
 
 def codes(lab: Lab, *, deep: bool = True) -> set[str]:

@@ -31,11 +31,10 @@ def handle(
 ) -> Outcome[Verification] | Outcome[BuildResult]:
     """Compare the current generation with its lock, and repair it if asked."""
     from provision.commands.verify import verify_current
-    from provision.core.process import run
     from provision.ui.verify import show_verification
 
     deep = arguments.deep or arguments.repair
-    result = verify_current(project, arguments.target, run, deep=deep)
+    result = verify_current(project, arguments.target, deep=deep)
     if result.findings and arguments.repair:
         return _repair(result, arguments, project, console)
     return Outcome(result, show_verification, findings_if(result.findings))
