@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING
 from provision.artifacts.wheelhouse import find_artifacts
 from provision.core import network
 from provision.core.credentials import login_for
-from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 from provision.lockfile.wheel_record import common_path, parse_record, record_digest
 
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 
     from provision.lockfile.pip import Artifact
 
-_PIECE = 1 << 16  # bytes per request, at least; the RECORDs of 60 wheels took 72 requests
-# Caps for what a server may send. torch's table of contents and RECORD take 4 MB together.
-_MOST_BYTES = 32 << 20
+# Bytes of the end of a wheel to ask for, until they hold its table of contents and its RECORD; of
+# torch both take 4 MB. Nothing longer is read, whatever a server offers.
+_ENDS = (1 << 16, 1 << 20, 1 << 25)
 _LONGEST_RECORD = 64 << 20
 _FAULTS = (OSError, ValueError, EOFError, NotImplementedError, csv.Error, zipfile.BadZipFile)
 
@@ -72,7 +71,31 @@ def remote_record(
     session: Session, url: str, size: int, auth: tuple[str, str] | None = None
 ) -> str | None:
     """Return the digest of the RECORD of a wheel on a server, or None where it cannot be read."""
-    return wheel_record(io.BufferedReader(_RemoteFile(session, url, size, auth), _PIECE))
+    for length in _ENDS:
+        end = _end(session, url, size, min(size, length), auth)
+        # zipfile counts from the end, so what is missing before it does not matter.
+        if end is None or (record := wheel_record(io.BytesIO(end))) or length >= size:
+            return record if end else None
+    return None
+
+
+def _end(
+    session: Session, url: str, size: int, length: int, auth: tuple[str, str] | None
+) -> bytes | None:
+    import requests  # noqa: PLC0415
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415 - what reading a body raises
+
+    # Without the second header a server may compress, and its ranges are of that.
+    headers = {"Range": f"bytes={size - length}-{size - 1}", "Accept-Encoding": "identity"}
+    try:
+        with session.get(
+            url, headers=headers, auth=auth, timeout=network.TIMEOUT, stream=True
+        ) as reply:
+            # 200: the server knows no ranges, and would send gigabytes.
+            found = reply.raw.read(length) if reply.status_code == 206 else b""
+    except (requests.RequestException, HTTPError):
+        return None
+    return found if len(found) == length else None
 
 
 def wheel_record(file: Path | IO[bytes]) -> str | None:
@@ -92,59 +115,3 @@ def wheel_record(file: Path | IO[bytes]) -> str | None:
         return None
     lines = parse_record(text.splitlines())
     return record_digest((common_path(line.path), line.hash) for line in lines)
-
-
-class _RemoteFile(io.RawIOBase):
-    """A file on a server that answers range requests; what was read stays in memory."""
-
-    def __init__(self, session: Session, url: str, size: int, auth: tuple[str, str] | None) -> None:
-        self._session, self._url, self._size, self._auth = session, url, size, auth
-        self._at = self._fetched = 0
-        self._parts: list[tuple[int, bytes]] = []
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = max(0, offset + (0, self._at, self._size)[whence])
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        stop = min(self._size, self._at + len(buffer))
-        if self._at >= stop:
-            return 0
-        held = next((p for p in self._parts if p[0] <= self._at < p[0] + len(p[1])), None)
-        # Zip archives are read from the end, where the table of contents and RECORD are.
-        first = min(self._at, max(0, self._size - _PIECE))
-        start, data = held or self._fetch(first, min(self._size, max(stop, self._at + _PIECE)))
-        piece = data[self._at - start : stop - start]
-        buffer[: len(piece)] = piece
-        self._at += len(piece)
-        return len(piece)
-
-    def _fetch(self, start: int, stop: int) -> tuple[int, bytes]:
-        import requests  # noqa: PLC0415
-
-        self._fetched += stop - start
-        if self._fetched > _MOST_BYTES:
-            raise OSError("more bytes than the end of a wheel has")
-        # Without the second header a server may compress, and its ranges are of that.
-        headers = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
-        try:
-            with self._session.get(
-                self._url, headers=headers, auth=self._auth, timeout=network.TIMEOUT, stream=True
-            ) as reply:
-                # 200: the server knows no ranges, and would send gigabytes.
-                data = reply.raw.read(stop - start) if reply.status_code == 206 else b""
-        except (requests.RequestException, ToolError) as error:
-            raise OSError(str(error)) from error
-        if len(data) != stop - start:
-            raise OSError("the server did not send the range")
-        self._parts.append((start, data))
-        return start, data
