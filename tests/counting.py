@@ -39,6 +39,8 @@ def notice(event: str, arguments: tuple[object, ...]) -> None:
     count_hashes()
     if event in STARTS:
         processes.append(f"{event} {_name(arguments[0])}")
+        if event == "os.exec":  # this process would become the program, and count nothing more
+            raise SystemExit(0)
     elif event == "socket.connect":
         connections.append(str(arguments[1]))
     elif event == "open" and isinstance(arguments[0], str | os.PathLike):

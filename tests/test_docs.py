@@ -120,7 +120,7 @@ def test_every_named_file_and_function_exists(page: str) -> None:
 
 def test_a_function_that_is_gone_is_noticed() -> None:
     path = ROOT / "provision" / "core" / "process.py"
-    assert defined(path, "clean_environment")
+    assert defined(path, "describe_exit")
     assert defined(path, "Completed.require")
     assert not defined(path, "polluted_environment")
     assert not defined(path, "Completed.forgive")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.faults
 ROOT = Path(__file__).parents[1]
 MOMENTS = 100
+MOMENTS_IN_USE = 40
 REAL_MOMENTS = 6
 
 
@@ -109,6 +110,57 @@ def _one_kill(lab: Lab, wheels: tuple[Path, ...], moment: float, *, alone: bool)
     assert lab.says("import alpha; print(alpha.version)") == "2.0", f"at {moment:.3f} s"
     assert unfinished_generations(lab.home) == [], f"at {moment:.3f} s"
     return ended
+
+
+# It loads a file of its environment again each time that it gets a line.
+SERVER = """
+import importlib, sys, alpha, beta
+print("ready", flush=True)
+for line in sys.stdin:
+    importlib.invalidate_caches()
+    print(importlib.reload(beta).version, alpha.version, flush=True)
+"""
+
+
+def test_a_program_goes_on_while_everything_around_it_is_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_lab(tmp_path) as lab:
+        first = lab.build().generation
+        assert first is not None
+        tool = [sys.executable, "-I", "-m", "provision"]
+        place = ["--project", str(lab.project.root)]
+        with subprocess.Popen(
+            [*tool, "run", *place, TARGET, "python", "-c", SERVER],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        ) as program:  # fmt: skip
+            assert program.stdin is not None
+            assert program.stdout is not None
+            assert program.stdout.readline() == "ready\n"
+            for number in range(MOMENTS_IN_USE):
+                lab.relock(lab.wheel("alpha", f"2.{number}"), lab.wheels[1])
+                verb = (("build", TARGET), ("clean", "--all"), ("verify", TARGET, "--repair"),
+                        ("rollback", TARGET))[number % 4]  # fmt: skip
+                environment = {**os.environ, "PIP_INDEX_URL": f"{lab.index.url}/default/"}
+                child = subprocess.Popen(
+                    [*tool, verb[0], *place, *verb[1:]], env=environment,
+                    stderr=subprocess.DEVNULL, start_new_session=True,
+                )  # fmt: skip
+                time.sleep(0.03 + 0.6 * number / MOMENTS_IN_USE)
+                _kill(child, alone=number % 2 == 0)
+                program.stdin.write("again\n")
+                program.stdin.flush()
+                assert program.stdout.readline() == "1.0 1.0\n", verb
+                assert lab.build().generation is not None, verb
+                assert lab.says("import alpha; print(alpha.version)") == f"2.{number}", verb
+            assert unfinished_generations(lab.home) in ([], [first.folder])
+            program.stdin.close()
+            assert program.wait() == 0
+        subprocess.run([*tool, "clean", *place], check=True, stderr=subprocess.DEVNULL)
+        assert not first.folder.exists()
+        assert len(lab.left()) == 2
+    with capsys.disabled():
+        print(f"\nkill -9 beside a running program: {MOMENTS_IN_USE} moments, it went on in all")
 
 
 def test_killed_while_building_the_real_thing(

@@ -19,6 +19,8 @@ from provision.artifacts.wheelhouse import find_artifacts
 from provision.core import network
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
+from provision.core.locking import folder_lock, waiting
+from provision.core.process import check_interrupted
 from provision.core.text import size
 
 if TYPE_CHECKING:
@@ -101,25 +103,27 @@ def fetch_all(
         progress: Receives a line per download, and per file whose hash is wrong.
         offline: Download nothing.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     wanted = list(wanted)
     for item in wanted:
         # Locks with other names are refused when read; what writes does not rely on that.
         if not _BARE.fullmatch(item.filename):
             raise ToolError(f"{item.filename!r} is not the name of a file to be collected")
-    rest = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
-    for item in rest:  # a file of that name has the wrong hash
-        (folder / item.filename).unlink(missing_ok=True)
-    if offline:
-        return [_missing(item, "it is in no wheelhouse, and --offline was given") for item in rest]
-    if not rest:
-        return []
-    with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
-        # Largest first, so that none of them is left to run alone at the end.
-        queue = sorted(rest, key=lambda item: -(item.size or 0))
-        ended = pool.map(lambda item: _download(session, item, folder, progress), queue)
-        failed = dict(zip(queue, ended, strict=True))
-    return [_missing(item, why) for item in rest if (why := failed[item])]
+    with folder_lock(folder / PARTIAL, lambda: progress.note(waiting(folder))):
+        rest = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
+        for item in rest:  # a file of that name has the wrong hash
+            (folder / item.filename).unlink(missing_ok=True)
+        if offline:
+            return [
+                _missing(item, "it is in no wheelhouse, and --offline was given") for item in rest
+            ]
+        if not rest:
+            return []
+        with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
+            # Largest first, so that none of them is left to run alone at the end.
+            queue = sorted(rest, key=lambda item: -(item.size or 0))
+            ended = pool.map(lambda item: _download(session, item, folder, progress), queue)
+            failed = dict(zip(queue, ended, strict=True))
+        return [_missing(item, why) for item in rest if (why := failed[item])]
 
 
 def _missing(item: WantedFile, why: str) -> MissingFile:
@@ -180,8 +184,9 @@ def _download(session: Session, item: WantedFile, folder: Path, progress: Progre
     return ""
 
 
-def _ignore(filename: str, done: int, total: int | None) -> None:
+def _ignore(filename: str, done: int, total: int | None) -> None:  # noqa: ARG001
     """Report nothing per chunk: with several files in transfer only whole files are reported."""
+    check_interrupted()  # Ctrl-C would wait for all files that are queued
 
 
 def _file_url(session: Session, item: WantedFile) -> str:

@@ -13,9 +13,9 @@ def main() -> int:
         argv = [sys.executable, "-I", "-m", "provision", *sys.argv[1:]]
         if sys.platform != "win32":  # where execv returns to the shell at once
             os.execv(sys.executable, argv)  # noqa: S606 - this same program
-        from provision.core.process import run_foreground  # noqa: PLC0415 - see above
+        from provision.core.process import become  # noqa: PLC0415 - see above
 
-        return run_foreground(argv, env=os.environ)
+        return become(argv, env=os.environ)
     from provision.cli.main import main as run  # noqa: PLC0415
 
     return run()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from provision import __version__
 from provision.core.errors import Exit, ProvisionError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import find_project
-from provision.ui.console import Console, print_json, show_log
+from provision.ui.console import Console, open_streams, print_json, show_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,16 +28,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     # One verb's module is enough to parse a command that begins with it: importing all of them
     # takes longer than a build that has nothing to do.
     known = words[:1] if words[:1] and words[0] in verb_names() else None
+    if known == ["run"]:
+        from provision.cli.verbs.run import mark_command  # noqa: PLC0415 - of this verb alone
+
+        words = ["run", *mark_command(words[1:])]
+    open_streams()
     arguments = parser(known).parse_args(words)
     if arguments.verbose:
         show_log()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; nothing was changed\n")
+        text = "interrupted; what was complete stays, and the rest is as it was before"
+        Console(program_name()).line(text)
         return Exit.INTERRUPTED
     except ProvisionError as error:
         return _fail(arguments, error)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    """End the processes that other threads wait for, so that Ctrl-C ends the command at once."""
+    if process := sys.modules.get("provision.core.process"):  # not loaded, nothing was started
+        process.interrupt()
+    raise KeyboardInterrupt
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
@@ -85,7 +101,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
         prog="provision",
         description="Reproducible PyTorch environments, one per kind of hardware.",
         epilog="Exit codes: 0 good, 1 findings, 2 usage or spec, 3 a tool or the network failed, "
-        "130 interrupted.",
+        "130 interrupted; `run` ends with its command's code, or as a shell with 127 or 126.",
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")

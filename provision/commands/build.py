@@ -13,16 +13,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, swap_link
+from provision.core.filesystem import (
+    is_tagged,
+    make_tagged,
+    remove_tagged,
+    swap_link,
+    sync_folder,
+)
 from provision.core.locking import folder_lock
-from provision.core.prefix import dist_info_names, site_packages
+from provision.core.prefix import dist_info_names, environment_python, site_packages
 from provision.core.project import CURRENT
+from provision.core.variables import refuse_separator
 from provision.environment.manifest import (
     Record,
     current_generation,
     mark_verified,
+    next_number,
     read_generation,
-    unfinished_generations,
+    sweep,
     write_record,
 )
 
@@ -104,9 +112,10 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
             return BuildResult(request.target.name, ready)
         from provision.environment.seal import drop_seals
 
-        for folder in unfinished_generations(home):
-            remove_tagged(folder)
+        sweep(home, progress.note)
         drop_seals(home)
+        if (now := current_generation(home)) and (why := now.misplaced()):
+            progress.note(f"{request.target.name} {why}; building it again here")
         found = None if request.fresh else _of_same_lock(home, request.lock)
         return (
             _use_again(home, found, request, run, progress)
@@ -125,8 +134,10 @@ def _ready(home: Path, request: BuildRequest) -> Generation | None:
 
 
 def has_drifted(generation: Generation) -> bool:
-    """Whether distributions were added or removed since the build; costs one directory listing."""
+    """Whether it was moved, or distributions came or went; costs one directory listing."""
     site = site_packages(generation.folder)
+    if generation.misplaced() or not environment_python(generation.folder).exists():
+        return True
     return site is None or dist_info_names(site) != set(generation.record.distributions)
 
 
@@ -153,6 +164,7 @@ def _use_again(
 
 def _build_new(home: Path, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     folder = _free_folder(home, request.lock)
+    refuse_separator(folder)
     make_tagged(folder)
     try:
         built = populate_prefix(folder, request, run, progress)
@@ -185,13 +197,15 @@ def populate_prefix(
         ToolError: As :func:`build`; the folder is left as it is.
     """
     from provision.artifacts.wheel_records import local_records
+    from provision.commands.own_sources import with_built_wheels
     from provision.doctor.locked import refuse_built
     from provision.environment.seal import Seal, generated_files
     from provision.installer import uv
     from provision.installer.install import check_space, plan_install
 
-    known = local_records(request.lock.open, request.supply.wheelhouses)
-    request = replace(request, lock=request.lock.with_records(known))
+    supply = with_built_wheels(request.project, request.lock, request.supply, run, progress)
+    known = local_records(request.lock.open, supply.wheelhouses)
+    request = replace(request, supply=supply, lock=request.lock.with_records(known))
     plan = plan_install(request.lock, request.supply)
     check_space(folder, plan.disk)
     progress.step(str(plan))
@@ -212,13 +226,14 @@ def populate_prefix(
     report = _run_checks(folder, request, run, progress)
     if report and not report.proves:
         return BuildResult(request.target.name, None, plan, verification, report)
+    sync_folder(folder, with_files=True)  # a record on the disk says that the files are there too
     made = write_record(folder, _record(folder, request, verification), seal)
     return BuildResult(request.target.name, made, plan, verification, report)
 
 
 def _install(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> Verification:
     """Install both layers into a tagged folder, and compare every file with the lock."""
-    from provision.core.process import environment_python
+    from provision.commands.own_sources import install_local
     from provision.environment.long_paths import check_path_lengths
     from provision.environment.seal import generated_files, refuse_overwritten
     from provision.environment.verify import verify
@@ -228,6 +243,7 @@ def _install(folder: Path, request: BuildRequest, run: Run, progress: Progress) 
     before = generated_files(folder)
     try:
         install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
+        install_local(environment_python(folder), request, run, progress)
     finally:  # an installer fails, too, when a wheel has replaced the interpreter
         refuse_overwritten(folder, before)
     check_path_lengths(folder, progress)
@@ -307,4 +323,6 @@ def _record(folder: Path, request: BuildRequest, verification: Verification) -> 
         proof=_proof(request),
         reason=request.absent,
         built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+        path=str(folder),
+        number=next_number(folder.parent),
     )

@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING
 from provision import __version__
 from provision.artifacts.parallel_fetch import PARTIAL, fetch_all, wanted_archive, wanted_wheel
 from provision.artifacts.tools import choose_wheels, read_tools
+from provision.commands.own_sources import with_built_wheels
 from provision.core import process
 from provision.core.errors import ToolError, UsageError
-from provision.core.filesystem import is_tagged, make_tagged, write_atomic
+from provision.core.filesystem import is_tagged, tag, write_atomic
 from provision.core.hashing import sha256_below
+from provision.core.locking import folder_lock, waiting
+from provision.core.process import run
 from provision.core.text import json_text, plural
 from provision.installer import uv
 from provision.installer.install import check_space, plan_install
 from provision.lockfile.conda import conda_packages
+from provision.spec.local import input_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
+_LOCK = ".lock"
 ARTIFACTS, TOOLS, TOOLKIT, PYTHON = "artifacts", "tools", "toolkit", "python"
 # What the toolkit needs to run; the rest of a clone is for development.
 _OF_TOOLKIT = ("noxfile.py", "pyproject.toml", "README.md", "LICENSE", "provision",
@@ -120,24 +125,26 @@ def bundle(
         UsageError: The folder holds other files.
         ToolError: It cannot be written.
     """
-    _open(folder)
-    missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
-    missing += _tools(project, target, supply, folder / TOOLS, progress)
-    _interpreter(target, folder / PYTHON, progress)
-    progress.step("copying the toolkit")
-    _copy_toolkit(project, target, folder / TOOLKIT)
-    command = _write_command(target, folder)
-    listed = _write_manifest(target, lock, folder, missing)
+    if not (folder / _LOCK).is_file():
+        _refuse_foreign(folder)  # before anything is written into it
+    with folder_lock(folder, lambda: progress.note(waiting(folder)), name=_LOCK):
+        _refuse_foreign(folder)
+        tag(folder)
+        supply = with_built_wheels(project, lock, supply, run, progress)
+        missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
+        missing += _tools(project, target, supply, folder / TOOLS, progress)
+        _interpreter(target, folder / PYTHON, progress)
+        progress.step("copying the toolkit")
+        _copy_toolkit(project, target, folder / TOOLKIT)
+        command = _write_command(target, folder)
+        listed = _write_manifest(target, lock, folder, missing)
     size = sum(int(str(entry["size"])) for entry in listed)
     return Bundle(target.name, folder, len(listed), size, tuple(missing), command)
 
 
-def _open(folder: Path) -> None:
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-    if not folder.exists():
-        make_tagged(folder)
-    elif not is_tagged(folder):
+def _refuse_foreign(folder: Path) -> None:
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+    if folder.exists() and names - {_LOCK} and not is_tagged(folder):
         raise UsageError(
             f"{folder} exists and is not a bundle",
             cause="files that are not part of the bundle would be removed from it",
@@ -193,7 +200,8 @@ def _collect(
 
 def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
     spec = project.specs / f"{target.name}.toml"
-    places = (spec, project.catalog, project.lock(target.name), project.smoke)
+    files = (project.root / name for name in input_files(target, project.root))
+    places = (spec, project.catalog, project.lock(target.name), project.smoke, *files)
     try:
         for source in (*(project.root / name for name in _OF_TOOLKIT), *places):
             path = folder / source.relative_to(project.root)
@@ -249,5 +257,5 @@ def _bundled_files(folder: Path) -> Iterator[Path]:
     built = (".envs", ".tools", ".cache", ".python")  # made by running the command in this folder
     for path in inside:
         parts = path.relative_to(folder).parts
-        if path.is_file() and path.name != MANIFEST and not set(parts) & set(built):
+        if path.is_file() and path.name not in {MANIFEST, _LOCK} and not set(parts) & set(built):
             yield path

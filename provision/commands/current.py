@@ -30,6 +30,29 @@ def require_current(project: Project, target: str) -> Generation:
     return now
 
 
+def hold_current(project: Project, target: str) -> tuple[Generation, int | None]:
+    """Return the current generation, and the descriptor that keeps it from being removed.
+
+    Raises:
+        UsageError: There is none, or it cannot run because its interpreter is gone.
+    """
+    from provision.core.in_use import hold  # noqa: PLC0415 - for verbs that run something only
+    from provision.core.prefix import environment_python  # noqa: PLC0415
+
+    now = require_current(project, target)
+    # Another process may have removed it since the link was read; one that nobody can hold runs.
+    while (held := hold(now.folder)) is None and not (now.folder / RECORD).is_file():
+        now = require_current(project, target)
+    if not (python := environment_python(now.folder)).exists():
+        # PATH would lead to another Python.
+        raise UsageError(
+            f"{target} cannot run",
+            evidence=f"{python} is gone, or links to an interpreter that is",
+            remedy=f"`{program_name()} build {target}`",
+        )
+    return now, held
+
+
 def current_folder(project: Project, target: str) -> Path:
     """Return the folder of the current generation; its record is not read.
 

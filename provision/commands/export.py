@@ -16,8 +16,10 @@ from provision.core import network
 from provision.core.credentials import redact
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
+from provision.core.hashing import sha256_file
 from provision.core.project import CURRENT
 from provision.lockfile import formats
+from provision.lockfile.pip import WHEELHOUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,7 +79,7 @@ def export(
             remedy="name a Linux target; `provision targets` lists them",
         )
     # Sorted, and only those in use: the same lock gives the same text.
-    used = {artifact.index for artifact in lock.artifacts} - {"default"}
+    used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
     toolkit = _toolkit()
     writers: dict[str, Callable[[], str]] = {
@@ -120,9 +122,14 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
     """Return where each wheel can be downloaded: by the catalog, or by asking the default index."""
     listed = {
         (name, wheel.filename): wheel.url
-        for name in {artifact.index for artifact in lock.artifacts} - {"default"}
+        for name in {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
         for wheel in load_index(project.catalog, name).files
     }
+    listed |= {
+        (WHEELHOUSE, path.name): path.relative_to(project.root).as_posix()
+        for a in lock.artifacts if a.source
+        for path in project.wheelhouse.glob(f"*/{a.filename}") if sha256_file(path) == a.sha256
+    }  # fmt: skip
     asked = [artifact for artifact in lock.artifacts if artifact.index == "default"]
     with network.session() as session, ThreadPoolExecutor(network.PARALLEL_REQUESTS) as pool:
         pages = pool.map(

@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
-from provision.core.filesystem import is_tagged, read_link, remove_link, remove_tagged, swap_link
-from provision.core.locking import folder_lock
+from provision.core.filesystem import read_link, swap_link
+from provision.core.in_use import remove_unused
+from provision.core.locking import folder_lock, waiting
 from provision.core.project import CURRENT
 from provision.environment.manifest import (
     current_generation,
-    read_generation,
-    unfinished_generations,
+    finished_generations,
+    sweep,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.environment.manifest import Generation
 
@@ -36,64 +38,76 @@ class Cleaned:
     """The removed and the kept generations, each with its size in bytes.
 
     Files that several generations share through hard links are counted in each of them.
+
+    Attributes:
+        in_use: Of the kept ones those that would have been removed, each with the program.
     """
 
     target: str
     removed: tuple[tuple[str, int], ...]
     kept: tuple[tuple[str, int], ...]
+    in_use: tuple[tuple[str, str], ...] = ()
 
 
-def rollback(project: Project, target: str) -> RolledBack:
+def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
     """Make the newest generation before the current one current.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is none that can run here.
     """
     home = project.environments(target)
     now = _current(home, target)
-    with folder_lock(home, lambda: None):
-        older = [g for g in finished(home) if g.record.built < now.record.built]
+    with folder_lock(home, lambda: progress.note(waiting(target))):
+        found = finished_generations(home)
+        places = [generation.folder for generation in found]
+        older = [g for g in found[places.index(now.folder) + 1 :] if not g.misplaced()]
         if not older:
             raise UsageError(
                 f"{target} has no earlier generation",
-                cause=f"{now.folder.name} is the oldest one",
+                cause=f"{now.folder.name} is the oldest one that runs here",
                 remedy=f"check out the lock you want, then `provision build {target}`",
             )
         swap_link(home / CURRENT, older[0].folder)
     return RolledBack(target, now.folder.name, older[0])
 
 
-def clean(project: Project, target: str, *, keep: int, everything: bool) -> Cleaned:
-    """Remove generations; folders without the toolkit's tag are never touched.
+def clean(
+    project: Project, target: str, progress: Progress, *, keep: int, everything: bool
+) -> Cleaned:
+    """Remove generations that no program uses; folders without our tag are never touched.
 
     Args:
         project: The project.
         target: Its name.
+        progress: Receives what was removed if Ctrl-C ends it.
         keep: How many generations besides the current one stay, newest first.
         everything: Remove the current one too. Reports are kept: they are this host's baseline.
     """
     home = project.environments(target)
     if not home.is_dir():
         return Cleaned(target, (), ())
-    with folder_lock(home, lambda: None):
-        from provision.environment.seal import drop_seals  # noqa: PLC0415 - not for rollback
+    from provision.environment.seal import drop_seals  # noqa: PLC0415 - not for rollback
 
+    with folder_lock(home, lambda: progress.note(waiting(target))):
+        sweep(home, progress.note)
         now = read_link(home / CURRENT)
-        generations = finished(home)
+        generations = finished_generations(home)
         others = [g for g in generations if g.folder != now]
-        removed = generations if everything else others[keep:]
-        if everything:
-            remove_link(home / CURRENT)
-        for folder in [*unfinished_generations(home), *(g.folder for g in removed)]:
-            remove_tagged(folder)
+        chosen = generations if everything else others[keep:]
+        users: dict[str, str] = {}
+        try:
+            for generation in chosen:
+                link = home / CURRENT if generation.folder == now else None
+                users[generation.folder.name] = remove_unused(generation.folder, link)
+        except KeyboardInterrupt:
+            gone = [g.folder.name for g in chosen if not g.folder.exists()]
+            progress.note(f"{target}: removed {', '.join(gone) or 'nothing'}")
+            raise
         drop_seals(home)
-    return Cleaned(target, _sized(removed), _sized([g for g in generations if g not in removed]))
-
-
-def finished(home: Path) -> list[Generation]:
-    """Return the finished generations below a target's folder, newest first."""
-    found = [read_generation(folder) for folder in home.iterdir() if is_tagged(folder)]
-    return sorted((g for g in found if g), key=lambda g: g.record.built, reverse=True)
+    removed = [g for g in chosen if not users[g.folder.name]]
+    kept = [g for g in generations if g not in removed]
+    in_use = tuple((name, user) for name, user in users.items() if user)
+    return Cleaned(target, _sized(removed), _sized(kept), in_use)
 
 
 def _current(home: Path, target: str) -> Generation:

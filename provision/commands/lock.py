@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
+from provision.core.locking import folder_lock, waiting
+from provision.core.temporary import remove_litter
 from provision.lockfile.diff import ArtifactChange, diff_artifacts
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, parse_lock, read_lock
 
@@ -85,8 +88,14 @@ def lock(
     """
 
     def lock_one(target: Target) -> LockResult:
+        note = functools.partial(resolver.progress.note, waiting(f"the lock of {target.name}"))
         try:
-            return _lock(target, project.lock(target.name), resolver, write=write)
+            if not write:
+                return _lock(target, project.lock(target.name), resolver, write=False)
+            # Beside the project's other caches: what is in lockfiles/ gets committed.
+            with folder_lock(project.root / ".cache", note, name=f"lock-{target.name}.lock"):
+                remove_litter(project.lock(target.name))
+                return _lock(target, project.lock(target.name), resolver, write=True)
         except ProvisionError as error:
             return LockResult(target.name, error=error)
 
@@ -186,6 +195,12 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
     """
     if lock.header.get("spec") != target.digest():
         return f"envs/{target.name}.toml changed since it was locked"
+    if target.pip.local:
+        from provision.spec.local import local_digest  # noqa: PLC0415 - few specs have any
+
+        own = local_digest(target, folder.parents[1])
+        if own and lock.header.get("local-digest") != own:  # in an image or a bundle there is none
+            return "the requirements of an own package changed since it was locked"
     if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"
     return None

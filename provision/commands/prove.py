@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.commands import smoke
-from provision.commands.current import require_current
+from provision.commands.current import hold_current, require_current
 from provision.environment.manifest import mark_verified
 from provision.lockfile.pip import read_lock
 from provision.report.history import baseline, last_report
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from provision.commands.smoke import Subject
     from provision.core.process import Run
+    from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.report.model import Report
     from provision.spec.model import Target
@@ -47,7 +48,7 @@ class SmokeRequest:
     junit: Path | None = None
 
 
-def unchanged(request: SmokeRequest) -> SmokeSkipped | None:
+def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
     """Return the last verdict if neither this host nor the lock changed since; None otherwise.
 
     Raises:
@@ -55,26 +56,30 @@ def unchanged(request: SmokeRequest) -> SmokeSkipped | None:
     """
     require_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
-    last = last_report(request.project, request.target.name)
+    last = last_report(request.project, request.target.name, progress.note)
     if last is None or changed_layers(last, request.layers, lock.digest):
         return None
     return SmokeSkipped(request.target.name, last.started, len(last.failed) + len(last.missing))
 
 
-def prove(request: SmokeRequest, run: Run) -> SmokeResult:
+def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
     """Check a target's current generation; its record becomes ``proven`` if it owes nothing more.
 
     Raises:
         UsageError: The target is not built.
         ToolError: The suite did not come to an end.
     """
-    now = require_current(request.project, request.target.name)
+    now, held = hold_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
-    report = _run(request, smoke.from_generation(now.folder, lock), run)
+    try:
+        report = _run(request, smoke.from_generation(now.folder, lock), run)
+    finally:
+        if held is not None:
+            os.close(held)
     # A shared installation belongs to its administrator: the report alone says what was seen.
     if report.proves and os.access(now.folder, os.W_OK):
         mark_verified(now)
-    before = baseline(request.project, request.target.name, report)
+    before = baseline(request.project, request.target.name, report, progress.note)
     return SmokeResult(report, compare_reports(before, report) if before else None)
 
 

@@ -11,10 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from provision.commands.build import build
-from provision.commands.generations import finished
-from provision.core.filesystem import remove_tagged
-from provision.core.locking import folder_lock
-from provision.environment.manifest import current_generation, write_record
+from provision.core.in_use import remove_unused
+from provision.core.locking import folder_lock, waiting
+from provision.core.project import RECORD
+from provision.environment.manifest import (
+    current_generation,
+    finished_generations,
+    kept_in_use,
+    write_record,
+)
 from provision.environment.seal import drop_seals
 from provision.environment.verify import verify
 from provision.installer import uv
@@ -49,8 +54,12 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
     built = build(replace(request, fresh=True), run, progress)
     _distrust_others(home, request, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
-        with folder_lock(home, lambda: None):
-            remove_tagged(drifted.folder)
+        with folder_lock(home, lambda: progress.note(waiting(request.target.name))):
+            if user := remove_unused(drifted.folder):
+                # Without its record `rollback` does not go back to it, and the next build or clean
+                # removes it.
+                (drifted.folder / RECORD).unlink()
+                progress.note(kept_in_use(drifted.folder, user))
             drop_seals(home)
     return built
 
@@ -60,7 +69,7 @@ def _distrust_others(home: Path, request: BuildRequest, progress: Progress) -> N
 
     They share files with the drifted one through uv's cache, so they may have its edits.
     """
-    for other in finished(home):
+    for other in finished_generations(home):
         # Which lock it is compared with does not matter to the digest of its files.
         tree = verify(other.folder, request.lock, (), deep=True).tree
         if tree != other.record.tree and other.record.proof == "proven":

@@ -15,7 +15,7 @@ from provision.core.program import program_name
 from provision.host.probe import this_platform
 from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import read_lock
+from provision.lockfile.pip import WHEELHOUSE, read_lock
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def _foreign_variables(target: Target, lock: Lock) -> str:
 
 def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> None:
     """Refuse a lock, with a seal of its own, that takes anything from where the spec does not."""
-    of_index = {a.name: a.index for a in lock.artifacts if a.index != target.pip.index_of(a.name)}
+    assigned = {a: WHEELHOUSE if a.source else target.pip.index_of(a.name) for a in lock.artifacts}
+    of_index = {a.name: a.index for a, index in assigned.items() if a.index != index}
     channels = target.conda.channels if target.conda else ()
     known = [index_address(project.catalog, channel) for channel in channels]
     urls = {

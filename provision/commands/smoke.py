@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment, describe_exit, environment_python
+from provision.core.temporary import scratch
 from provision.core.text import json_text
 from provision.report.history import new_report
 from provision.report.model import complete_report, read_report
@@ -183,8 +183,8 @@ def smoke(
     """
     suite = "full" if full else "quick"
     device = device or ("all" if full else "0")
-    with tempfile.TemporaryDirectory(prefix="provision-smoke-") as folder:
-        expect, written, xml = (Path(folder, n) for n in ("expect.json", "report.json", "j.xml"))
+    with scratch() as folder:
+        expect, written, xml = (folder / n for n in ("expect.json", "report.json", "j.xml"))
         host = this_host(project) if target.hardware.driver else None
         expected = expectation(target, subject.versions, project.catalog, host)
         expect.write_text(json.dumps(expected), encoding="utf-8")
@@ -195,7 +195,7 @@ def smoke(
         finished = run(
             argv,
             env=clean_environment(prefix=subject.prefix, extra=variables),
-            cwd=Path(folder),
+            cwd=folder,
             timeout=_TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1),
         )
         if finished.returncode not in _VERDICTS or not written.is_file():
@@ -209,11 +209,7 @@ def smoke(
         document["checks"] = with_causes(document["checks"])
         if junit:
             _write_junit(xml, junit, document["checks"])
-        path = (
-            new_report(project, target.name, suite)
-            if subject.lock
-            else Path(folder, "foreign.json")
-        )
+        path = new_report(project, target.name, suite) if subject.lock else folder / "foreign.json"
         write_atomic(path, json_text(document))
         return read_report(path)
 

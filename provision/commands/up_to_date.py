@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,15 +25,17 @@ from provision import __version__
 from provision.artifacts.pip_config import config_files
 from provision.core.errors import ToolError
 from provision.core.filesystem import read_link, write_atomic
-from provision.core.prefix import dist_info_names, site_packages
+from provision.core.prefix import dist_info_names, environment_python, misplaced, site_packages
 from provision.core.project import CURRENT, RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from provision.core.project import Project
     from provision.environment.manifest import Generation
     from provision.spec.model import Target
+
+    Read = Callable[[Path], bytes | None]
 
 _NOTE = "up-to-date"
 _TOOLKIT = Path(__file__).parents[1]
@@ -63,9 +66,10 @@ def fingerprint(project: Project, target: str) -> str:
     pip_variables = sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))
     facts = [__version__, sys.version, sys.platform, _machine(), target, pip_variables]
     total = hashlib.sha256(json.dumps(facts).encode())
-    for path in _inputs(project, target):
+    read = cache(_bytes_of)  # each file once
+    for path in _inputs(project, target, read):
         # The path and the length keep bytes from moving between two files unnoticed.
-        content = _bytes_of(path)
+        content = read(path)
         size = "absent" if content is None else len(content)
         total.update(f"\0{path}\0{size}\0".encode(errors="surrogateescape"))
         total.update(content or b"")
@@ -80,10 +84,13 @@ def _machine() -> str:
     return os.uname().machine  # the module platform is slow to import
 
 
-def _inputs(project: Project, target: str) -> Iterator[Path]:
+def _inputs(project: Project, target: str, read: Read) -> Iterator[Path]:
     """Yield the files that the full path may read, apart from the generation's own."""
     yield project.specs / f"{target}.toml"
     yield from sorted(project.lock(target).glob("*"))
+    for line in (read(project.lock(target) / "requirements.txt") or b"").splitlines()[:20]:
+        if line.startswith(b"# inputs: "):  # requirement files, and the metadata of own packages
+            yield from (project.root / name for name in line[10:].decode().split(", "))
     # Of the catalog all files: which of them count is written in the spec, and they are small.
     yield from sorted(project.catalog.glob("*"))
     yield from config_files(os.environ)
@@ -156,4 +163,6 @@ def _note(before: str, record: bytes) -> bytes:
 
 def _drifted(folder: Path, record: dict[str, Any]) -> bool:
     site = site_packages(folder)
+    if misplaced(folder, record.get("path", "")) or not environment_python(folder).exists():
+        return True
     return site is None or dist_info_names(site) != set(record["distributions"])

@@ -8,12 +8,14 @@ from provision.core.credentials import redact
 
 
 class Exit(IntEnum):
-    """Exit codes of every verb."""
+    """Exit codes of every verb; `run` ends with its program's, or as a shell where it has none."""
 
     OK = 0
     FINDINGS = 1
     USAGE = 2
     TOOL = 3
+    NOT_EXECUTABLE = 126
+    NOT_FOUND = 127
     INTERRUPTED = 130
 
 

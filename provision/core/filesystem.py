@@ -6,11 +6,15 @@ import contextlib
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 # Not CACHEDIR.TAG, which uv writes into every environment, so it would not prove who made it.
-_TAG = "provision.tag"
+TAG = "provision.tag"
 _NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
 _MAKING = ".making-"  # prefix of a new folder's name until it carries the tag
 _TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
@@ -53,6 +57,7 @@ def write_atomic(path: Path, text: str) -> None:
                 os.fsync(stream.fileno())
             Path(name).chmod(0o644)  # mkstemp makes it private, but other users run environments
             Path(name).replace(path)
+            sync_folder(path.parent)
         except BaseException:  # Ctrl-C, too, must leave no temporary file
             Path(name).unlink(missing_ok=True)
             raise
@@ -62,6 +67,27 @@ def write_atomic(path: Path, text: str) -> None:
             evidence=str(error),
             remedy="check its folder and the free space",
         ) from error
+
+
+def sync_folder(folder: Path, *, with_files: bool = False) -> None:
+    """Flush the names in a folder to the disk, so that a rename survives a power loss.
+
+    Args:
+        folder: The folder.
+        with_files: Flush all files of its file system, where that is one call.
+    """
+    if sys.platform == "win32":  # it opens no folder, and would have to open each file
+        return
+    sync: Callable[[int], object] = os.fsync
+    if with_files:
+        import ctypes  # noqa: PLC0415 - Python has no syncfs; os.sync waits for other disks as well
+
+        sync = getattr(ctypes.CDLL(None), "syncfs", lambda _: os.sync())
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        sync(handle)
+    finally:
+        os.close(handle)
 
 
 def make_tagged(folder: Path) -> None:
@@ -85,9 +111,12 @@ def make_tagged(folder: Path) -> None:
 
 
 def tag(folder: Path) -> None:
-    """Write our tag; a file in its place may be a link into a cache, and is replaced."""
-    (folder / _TAG).unlink(missing_ok=True)
-    (folder / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
+    """Mark a folder as ours; its own files are then ours to remove.
+
+    Raises:
+        ToolError: It cannot be written.
+    """
+    write_atomic(folder / TAG, _TAG_TEXT)  # replaced, since it may be a link into a cache
 
 
 def is_tagged(folder: Path) -> bool:
@@ -95,7 +124,7 @@ def is_tagged(folder: Path) -> bool:
     if is_link(folder):
         return False
     try:
-        return (folder / _TAG).read_text(encoding="utf-8") == _TAG_TEXT
+        return (folder / TAG).read_text(encoding="utf-8") == _TAG_TEXT
     except (OSError, UnicodeDecodeError):
         return folder.name.startswith(_MAKING) and folder.is_dir()
 
@@ -122,7 +151,7 @@ def remove_tagged(folder: Path) -> None:
     try:
         folder.rename(doomed)
         for entry in doomed.iterdir():
-            if entry.name != _TAG:
+            if entry.name != TAG:
                 # A link is removed itself: what it points to is not ours.
                 is_folder = entry.is_dir() and not is_link(entry)
                 shutil.rmtree(extended(entry)) if is_folder else entry.unlink()
@@ -208,6 +237,7 @@ def _swap_symlink(link: Path, folder: Path) -> None:
     fresh.unlink(missing_ok=True)  # left by a killed process that had the same process id
     fresh.symlink_to(folder.name)
     fresh.replace(link)
+    sync_folder(link.parent)
 
 
 def _swap_junction(link: Path, folder: Path) -> None:

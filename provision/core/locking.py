@@ -20,8 +20,8 @@ _POLL = 0.1  # seconds between two attempts to take the lock
 
 
 @contextlib.contextmanager
-def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
-    """Hold the lock of a folder; the system releases it when its holders end, however they end.
+def folder_lock(folder: Path, on_wait: Callable[[], None], name: str = ".lock") -> Iterator[int]:
+    """Hold a lock in a folder; the system releases it when its holders end, however they end.
 
     It is a lock on an open file instead of a file that exists, which would survive ``kill -9``.
 
@@ -33,29 +33,50 @@ def folder_lock(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
     Args:
         folder: The folder to work in; made if it is absent.
         on_wait: Called once if another process holds the lock.
+        name: The lock's file, for a folder in which several things are made independently.
 
     Raises:
-        ToolError: The folder cannot be written.
+        ToolError: The folder cannot be written, or its file system has no locks.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise ToolError(
-            f"cannot work in {folder}", evidence=str(error), remedy="check its owner and its rights"
-        ) from error
+        raise _unusable(folder, error) from error
     try:
-        if not _try_lock(handle):
-            on_wait()
-            while not _try_lock(handle):
-                time.sleep(_POLL)
+        _wait_for(handle, folder, on_wait)
         yield handle
     finally:
         # No LOCK_UN first: it would also end the lock of a child that inherited it (flock(2)).
         os.close(handle)
 
 
-def _try_lock(handle: int) -> bool:
+def _wait_for(handle: int, folder: Path, on_wait: Callable[[], None]) -> None:
+    try:
+        if not try_lock(handle):
+            on_wait()
+            while not try_lock(handle):
+                time.sleep(_POLL)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+
+
+def _unusable(folder: Path, error: OSError) -> ToolError:
+    remedy = "check its owner and its rights, and that its file system has locks"
+    return ToolError(f"cannot work in {folder}", evidence=str(error), remedy=remedy)
+
+
+def waiting(what: str | Path) -> str:
+    """Return the message of a command that waits for the lock of a target, image or folder."""
+    return f"another command is working on {what}; waiting for it to end"
+
+
+def try_lock(handle: int) -> bool:
+    """Take the lock of an open file, and return whether nobody else holds it.
+
+    Raises:
+        OSError: The file system has no locks.
+    """
     try:
         if sys.platform == "win32":
             import msvcrt  # noqa: PLC0415 - Windows only

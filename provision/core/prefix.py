@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,3 +21,31 @@ def site_packages(prefix: Path) -> Path | None:
 def dist_info_names(site: Path) -> set[str]:
     """Return the names of the ``.dist-info`` folders: one directory listing, no file read."""
     return {path.name for path in site.glob("*.dist-info")}
+
+
+def scripts_folder(prefix: Path) -> Path:
+    """Return the folder of a virtual environment that holds its programs, on this platform."""
+    return prefix / ("Scripts" if sys.platform == "win32" else "bin")
+
+
+def environment_python(prefix: Path) -> Path:
+    """Return the interpreter of an environment: a venv's, or a Windows conda prefix's."""
+    if sys.platform != "win32":
+        return prefix / "bin" / "python"
+    in_venv = prefix / "Scripts" / "python.exe"
+    return in_venv if in_venv.is_file() else prefix / "python.exe"
+
+
+def misplaced(prefix: Path, built_at: str) -> str:
+    """Return why the programs of an environment cannot start where it lies; empty if they can.
+
+    Its scripts name the path at which it was built. A link that leads from there to here is good.
+
+    Args:
+        prefix: The environment.
+        built_at: The path in its record; empty in those of earlier versions.
+    """
+    with contextlib.suppress(OSError):  # nothing is there any more
+        if not built_at or prefix.samefile(built_at):
+            return ""
+    return f"was built at {built_at}, and its programs start only there"

@@ -1,4 +1,4 @@
-"""The only module that starts processes: clean environments, echo, time-outs, process groups."""
+"""The only module that starts processes: echo, time-outs, process groups, ends together."""
 
 from __future__ import annotations
 
@@ -15,51 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from provision.core.credentials import redact
-from provision.core.errors import ToolError
+from provision.core.errors import Exit, ToolError, UsageError
+from provision.core.prefix import environment_python
+from provision.core.variables import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+__all__ = ["Completed", "Run", "become", "check_interrupted", "clean_environment",
+           "describe_exit", "environment_python", "interrupt", "kill_group", "run"]  # fmt: skip
 log = logging.getLogger(__name__)
-
-# What a process needs to find its home, its temporary folder and its language. Every other variable
-# is dropped: a deny-list would miss the next one that changes what a tool installs.
-_KEPT = frozenset({
-    "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
-    "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "COLUMNS", "NO_COLOR", "CI",
-    "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "USERNAME",
-    "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "NUMBER_OF_PROCESSORS",
-    "PROCESSOR_ARCHITECTURE", "WINEPREFIX", "WINEDEBUG", "WINEDLLOVERRIDES",
-    # Inductor's search for Visual Studio starts in the 32-bit folder (_inductor/cpp_builder.py).
-    "PROGRAMFILES(X86)", "PROGRAMW6432",
-})  # fmt: skip
-# Read on purpose: how this machine reaches a network, which of its devices it was given, and where
-# uv keeps its cache (hashes make its content irrelevant).
-_NETWORK = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
-                      "NO_PROXY", "UV_PYTHON_INSTALL_MIRROR"})  # fmt: skip
-# A selector names devices by their number, so what decides the numbering is kept with it: without
-# CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA_VISIBLE_DEVICES=1 can be another card than the caller meant.
-_MACHINE = frozenset({
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
-    "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY",
-    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
-    # The daemon that shares a card in exclusive compute mode; without it the card refuses work.
-    "CUDA_MPS_PIPE_DIRECTORY",
-    "UV_CACHE_DIR",
-})  # fmt: skip
-# Where the compiler of this machine is. torch.compile and Triton need one; an installation does
-# not, as only wheels are installed. cl.exe finds its headers and libraries in no other way.
-_COMPILER = frozenset({
-    "CC", "CXX", "INCLUDE", "LIB", "LIBPATH", "VSINSTALLDIR", "VCINSTALLDIR", "VCTOOLSINSTALLDIR",
-    "WINDOWSSDKDIR", "WINDOWSSDKVERSION", "UNIVERSALCRTSDKDIR", "UCRTVERSION",
-    "VSCMD_ARG_TGT_ARCH",
-    # Triton looks for the headers of Level Zero there (triton/backends/intel/driver.py).
-    "LEVEL_ZERO_V1_SDK_PATH", "ZE_PATH",
-})  # fmt: skip
-# Dropped variables that are reported, because they would have changed a result; others would not.
-_POLLUTANTS = ("PYTHON", "PIP_", "UV_", "CONDA", "VIRTUAL_ENV", "LD_", "DYLD_", "ONEAPI_ROOT",
-               "SETVARS_", "CMPLR_ROOT", "MKLROOT", "CCL_", "TBBROOT", "DPL_ROOT", "CPATH",
-               "LIBRARY_PATH", "OCL_ICD_", "TORCH")  # fmt: skip
+_running: set[subprocess.Popen[str]] = set()
+_interrupted = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +99,7 @@ def run(
     """
     words = tuple(str(word) for word in argv)
     log.info("+ %s", redact(shlex.join(words)))
+    check_interrupted()
     started = time.monotonic()
     try:
         process = subprocess.Popen(
@@ -155,8 +123,11 @@ def run(
             evidence=str(error),
             remedy="check that it is installed",
         ) from error
+    _running.add(process)
     try:
+        check_interrupted()  # now that interrupt() would find it
         stdout, stderr = process.communicate(stdin, timeout)
+        check_interrupted()
     except subprocess.TimeoutExpired as error:
         kill_group(process)
         raise ToolError(
@@ -165,40 +136,99 @@ def run(
     except BaseException:
         kill_group(process)
         raise
+    finally:
+        _running.discard(process)
     return Completed(words, process.returncode, stdout, stderr or "", time.monotonic() - started)
 
 
-def run_foreground(
-    argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path | None = None
-) -> int:
-    """Run a command on the caller's terminal and return its exit code; Ctrl-C is the command's."""
-    words = [str(word) for word in argv]
-    log.info("+ %s", redact(shlex.join(words)))
-    words[0] = _found(words[0], env)
-    with subprocess.Popen(words, env=dict(env), cwd=cwd) as process:
+def become(argv: list[str], *, env: Mapping[str, str]) -> int:
+    """Become a program: it keeps the process id, the terminal and the inherited descriptors.
+
+    Windows has no such call: there the program is waited for, and its exit code returned.
+
+    Raises:
+        UsageError: It cannot be started; the exit code is that of a shell, 127 or 126.
+    """
+    log.info("+ %s", redact(shlex.join(argv)))
+    program = _found(argv[0], env)
+    if program is None:
+        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
+    try:
+        if sys.platform == "win32":
+            return _wait_for([program, *argv[1:]], env)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        # Python ignores these, and an ignored signal stays so: `… | head` would not end a program.
+        for name in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(name, signal.SIG_DFL)
+        os.execve(program, argv, env)  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
+
+
+def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
+    cause = "it is no program, or the interpreter that its first line names is not there"
+    error = UsageError(
+        f"cannot start `{program}`",
+        evidence=evidence,
+        cause="there is no such program" if code == Exit.NOT_FOUND else cause,
+        remedy="check its name, and that `provision verify` finds the environment as it was built",
+    )
+    error.exit_code = code
+    return error
+
+
+def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    with subprocess.Popen(argv, env=dict(env)) as process:
         while True:
             try:
-                return process.wait()
-            except KeyboardInterrupt:  # the terminal sent it to the command too, which decides
+                code = process.wait()
+            except KeyboardInterrupt:  # the console sent it to the program too, which decides
                 continue
+            # sys.exit() takes the signed number of an NTSTATUS such as 0xC0000005.
+            return code - (1 << 32) if code >= 1 << 31 else code
 
 
-def _found(program: str, env: Mapping[str, str]) -> str:
+def _found(program: str, env: Mapping[str, str]) -> str | None:
     """Return a program as the PATH of the environment that it will run in finds it.
 
     CreateProcess searches the folder of this process's own program first, so on Windows `python`
-    would be the toolkit's. Other systems search the PATH that the child gets.
+    would be the toolkit's.
     """
-    if sys.platform != "win32" or Path(program).name != program:
-        return program
-    folders = [Path(folder) for folder in env.get("PATH", "").split(os.pathsep) if folder]
-    suffixes = [*env.get("PATHEXT", ".EXE").split(";"), ""]
-    found = (folder / f"{program}{suffix}" for folder in folders for suffix in suffixes)
-    return next((str(path) for path in found if path.is_file()), program)
+    if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
+        return program if os.path.lexists(program) else None
+    folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder]
+    endings = [*env.get("PATHEXT", ".EXE").split(";"), ""] if sys.platform == "win32" else [""]
+    paths = [Path(folder, f"{program}{ending}") for folder in folders for ending in endings]
+    files = [str(path) for path in paths if path.is_file()]
+    return next((path for path in files if os.access(path, os.X_OK)), next(iter(files), None))
+
+
+def interrupt() -> None:
+    """End everything that :func:`run` started in any thread, and start nothing more.
+
+    Ctrl-C reaches the main thread alone, which then waits for its threads, which wait for their
+    processes: these are in sessions of their own, and would go on for minutes.
+    """
+    global _interrupted  # noqa: PLW0603 - one for the process, as Ctrl-C is
+    _interrupted = True
+    for process in tuple(_running):
+        _signal_group(process)
+
+
+def check_interrupted() -> None:
+    """Raise KeyboardInterrupt in a thread, which gets none itself, after :func:`interrupt`."""
+    if _interrupted:
+        raise KeyboardInterrupt
 
 
 def kill_group(process: subprocess.Popen[str]) -> None:
     """Kill a process started by :func:`run` together with everything it started."""
+    _signal_group(process)
+    process.communicate()  # reap it, and close its pipes
+
+
+def _signal_group(process: subprocess.Popen[str]) -> None:
     if sys.platform == "win32":
         subprocess.run(  # taskkill is part of every Windows
             ["taskkill", "/F", "/T", "/PID", str(process.pid)],  # noqa: S607
@@ -208,74 +238,6 @@ def kill_group(process: subprocess.Popen[str]) -> None:
     else:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()  # reap it, and close its pipes
-
-
-def clean_environment(
-    base: Mapping[str, str] | None = None,
-    *,
-    prefix: Path | None = None,
-    extra: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """Return an environment that takes from its caller only what is allowed by name.
-
-    Args:
-        base: The caller's environment; by default this process's.
-        prefix: An environment whose programs come first on PATH.
-        extra: Variables to set on top, for instance a spec's ``[environment]``.
-    """
-    base = os.environ if base is None else base
-    kept = {name: value for name, value in base.items() if _is_kept(name)}
-    for name in [name for name in kept if name.upper() in _COMPILER]:
-        kept[name] = os.pathsep.join(_outside_active(base, kept[name]))
-    path = _outside_active(base, base.get("PATH", os.defpath))
-    if prefix is not None:
-        path[:0] = map(str, _program_folders(prefix))
-    kept["PATH"] = os.pathsep.join(path)
-    if "SSL_CERT_FILE" not in kept and (bundle := base.get("PIP_CERT")):
-        kept["SSL_CERT_FILE"] = bundle  # pip's name for the same setting
-    return {name: value for name, value in kept.items() if value} | dict(extra or {})
-
-
-def dropped_variables(base: Mapping[str, str] | None = None) -> list[str]:
-    """Return the variables that a clean environment drops and that could change a result."""
-    base = os.environ if base is None else base
-    return sorted(n for n in base if n.upper().startswith(_POLLUTANTS) and not _is_kept(n))
-
-
-def _is_kept(name: str) -> bool:
-    upper = name.upper()
-    return upper in _KEPT | _NETWORK | _MACHINE | _COMPILER or upper.startswith("LC_")
-
-
-def _outside_active(base: Mapping[str, str], paths: str) -> list[str]:
-    """Return the entries of a search path, without those of the caller's active environment."""
-    # Its programs would shadow those of the environment that is run. `conda activate` puts its
-    # folders into CC and INCLUDE as well.
-    active = [base[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if base.get(name)]
-    entries = [entry for entry in paths.split(os.pathsep) if entry]
-    return [e for e in entries if not any(e == a or e.startswith(a + os.sep) for a in active)]
-
-
-def scripts_folder(prefix: Path) -> Path:
-    """Return the folder of a virtual environment that holds its programs, on this platform."""
-    return prefix / ("Scripts" if sys.platform == "win32" else "bin")
-
-
-def _program_folders(prefix: Path) -> list[Path]:
-    if sys.platform == "win32" and (prefix / "conda-meta").is_dir():
-        # What `conda activate` puts on PATH; Windows searches PATH for DLLs as well.
-        inner = ("mingw-w64/bin", "usr/bin", "bin")
-        return [prefix, *(prefix / "Library" / name for name in inner), scripts_folder(prefix)]
-    return [scripts_folder(prefix)]
-
-
-def environment_python(prefix: Path) -> Path:
-    """Return the interpreter of an environment: a venv's, or a Windows conda prefix's."""
-    if sys.platform != "win32":
-        return prefix / "bin" / "python"
-    in_venv = prefix / "Scripts" / "python.exe"
-    return in_venv if in_venv.is_file() else prefix / "python.exe"
 
 
 def describe_exit(code: int) -> str:

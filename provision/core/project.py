@@ -41,6 +41,11 @@ class Project(NamedTuple):  # not a dataclass, which loads slower than a build w
         """The folder in which downloaded conda packages are kept for the next build."""
         return self.root / ".cache" / "conda"
 
+    @property
+    def wheelhouse(self) -> Path:
+        """The folder of the wheels that were built from source."""
+        return self.root / "wheelhouse"
+
     def lock(self, target: str) -> Path:
         """Return the folder of a target's lock."""
         return self.root / "lockfiles" / target
@@ -56,7 +61,9 @@ def find_project(start: Path) -> Project:
     Raises:
         UsageError: Neither holds specs.
     """
-    start = start.absolute()  # programs that get its paths run in other folders
+    # Programs that get its paths run in other folders, and find it only while each folder on its
+    # path exists: `..` would add one that has nothing to do with it.
+    start = start.resolve() if ".." in start.parts else start.absolute()
     # The toolkit is installed in editable mode, so its package lies in the clone. The clone comes
     # last: a project elsewhere can be used with its toolkit.
     checkout = Path(__file__).resolve().parents[2]

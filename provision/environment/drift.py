@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Finding, Level
+from provision.core.prefix import misplaced
+from provision.core.project import RECORD
 from provision.environment.installed import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from provision.environment.conda_meta import InstalledCondaPackage
     from provision.environment.installed import InstalledDistribution
@@ -20,7 +25,9 @@ if TYPE_CHECKING:
 def distribution_findings(installed: list[InstalledDistribution], lock: Lock) -> Iterator[Finding]:
     """Yield what differs between the installed distributions and the pip layer of a lock."""
     by_name = {dist.name: dist for dist in installed}
-    unlocked = [by_name[name] for name in sorted(by_name.keys() - lock.versions.keys())]
+    # Own packages are the user's to change, and no drift.
+    foreign = by_name.keys() - lock.versions.keys() - lock.local
+    unlocked = [by_name[name] for name in sorted(foreign)]
     for name, version in lock.versions.items():
         found = by_name.get(name)
         if found is None:
@@ -57,6 +64,16 @@ def _replaced_by(
                 cause = f"`{found.installer} install {dist.name}` replaced it"
                 return cause, f"{dist.name} {dist.version} requires {requirement}"
     return f"{found.installer} replaced it after the build", str(found.folder)
+
+
+def moved_findings(prefix: Path, lock: Lock) -> Iterator[Finding]:
+    """Yield whether an environment lies elsewhere than it was built; an unfinished one does not."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        record = json.loads((prefix / RECORD).read_bytes())
+        if why := misplaced(prefix, str(record.get("path", ""))):
+            symptom = f"{prefix} {why}"
+            cause = "the project was moved, copied or restored from a backup"
+            yield _drift(lock, "moved-environment", symptom, cause, f"it lies at {prefix}")
 
 
 def conda_findings(installed: list[InstalledCondaPackage], lock: Lock) -> Iterator[Finding]:

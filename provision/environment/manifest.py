@@ -6,6 +6,7 @@ removes.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -13,11 +14,13 @@ from pydantic import ValidationError
 
 from provision.core.errors import SpecError
 from provision.core.filesystem import is_tagged, read_link, write_atomic
+from provision.core.prefix import misplaced
 from provision.core.project import CURRENT, RECORD
 from provision.core.text import json_text
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from provision.environment.seal import Seal
@@ -60,6 +63,8 @@ class Record(Table):
         proof: ``proven``: the quick checks passed; ``unproven``: the device is not on this
             machine; ``skipped``: the build ran with ``--no-smoke``.
         built: ISO 8601, UTC.
+        path: Where it was built, as its scripts name it; empty in records of earlier versions.
+        number: One more than that of any generation before it; 0 in records of earlier versions.
     """
 
     schema_version: Literal[1] = 1
@@ -76,6 +81,8 @@ class Record(Table):
     proof: Proof
     reason: str = ""
     built: str
+    path: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,10 @@ class Generation:
 
     folder: Path
     record: Record
+
+    def misplaced(self) -> str:
+        """Return why its programs cannot start where it lies now; empty if they can."""
+        return misplaced(self.folder, self.record.path)
 
 
 def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Generation:
@@ -132,8 +143,42 @@ def current_generation(environments: Path) -> Generation | None:
     return read_generation(folder) if folder else None
 
 
+def finished_generations(environments: Path) -> list[Generation]:
+    """Return the finished generations below a target's folder, newest first."""
+    found = [read_generation(folder) for folder in environments.iterdir() if is_tagged(folder)]
+    # By the number: clocks can be wrong. Records of earlier versions have none.
+    return sorted((g for g in found if g), key=lambda g: (g.record.number, g.record.built))[::-1]
+
+
+def next_number(environments: Path) -> int:
+    """Return the number of a generation that is made now."""
+    numbers = [0]
+    for folder in filter(is_tagged, environments.iterdir()):
+        with contextlib.suppress(SpecError):  # of a damaged one, nobody knows it
+            if found := read_generation(folder):
+                numbers.append(found.record.number)
+    return max(numbers) + 1
+
+
 def unfinished_generations(environments: Path) -> list[Path]:
     """Return the folders of builds that ended before they wrote a record."""
     # Other folders beside the generations, such as the reports, have no tag.
     tagged = filter(is_tagged, sorted(environments.iterdir()))
     return [folder for folder in tagged if not (folder / RECORD).is_file()]
+
+
+def sweep(environments: Path, note: Callable[[str], None]) -> None:
+    """Remove what killed runs left below a target's folder; its lock must be held."""
+    from provision.core.in_use import remove_unused  # noqa: PLC0415 - not for reading a record
+    from provision.core.temporary import remove_litter  # noqa: PLC0415
+
+    for folder in unfinished_generations(environments):
+        if user := remove_unused(folder):
+            note(kept_in_use(folder, user))
+    for folder in (environments, *environments.iterdir()):
+        remove_litter(folder)
+
+
+def kept_in_use(folder: Path, user: str) -> str:
+    """Return the message that a folder was kept."""
+    return f"kept {folder.name}, in use by {user}; the next `provision clean` removes it"

@@ -16,7 +16,12 @@ from provision.core.findings import Finding, Level
 from provision.core.prefix import site_packages
 from provision.environment.chain import record_digests
 from provision.environment.conda_meta import conda_dist_infos, installed_conda_packages
-from provision.environment.drift import conda_findings, distribution_findings, forbidden_findings
+from provision.environment.drift import (
+    conda_findings,
+    distribution_findings,
+    forbidden_findings,
+    moved_findings,
+)
 from provision.environment.files import (
     damage_findings,
     hash_files,
@@ -86,14 +91,18 @@ def verify(
     installed = [dist for dist in found if dist.folder.name not in of_conda]
     every: list[InstalledDistribution | InstalledCondaPackage] = [*installed, *conda]
     records = {dist.folder: dist.files() or [] for dist in every}
+    # The files of own packages are known, and are not compared.
+    every = [dist for dist in every if dist.name not in lock.local]
+    compared = [records[dist.folder] for dist in every]
     on_disk = list_files(site, with_stdlib=bool(conda))
     findings = [
+        *moved_findings(prefix, lock),
         *conda_findings(conda, lock),
         *distribution_findings(installed, lock),
         *forbidden_findings(installed, forbid),
         *unrecorded_findings(on_disk, records.values()),
     ]
-    hashes = hash_files(site, records.values(), on_disk) if deep else {}
+    hashes = hash_files(site, compared, on_disk) if deep else {}
     damaged: set[str] = set()
     locked = {(artifact.name, artifact.version): artifact for artifact in lock.artifacts}
     unvouched: dict[str, str] = {}
@@ -115,7 +124,7 @@ def verify(
     return Verification(
         findings=tuple(findings),
         distributions=len(every),
-        files=sum(map(len, records.values())),
+        files=sum(map(len, compared)),
         size=sum(on_disk.values()),
         drifted=tuple(sorted(damaged | replaced)),
         unvouched=unvouched,

@@ -7,8 +7,7 @@ import json
 import os
 import re
 import shutil
-import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,16 +17,19 @@ from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
 from provision.artifacts.wheelhouse import find_artifacts
 from provision.catalog.snapshot import load_driver_set
+from provision.commands.own_sources import with_built_wheels
 from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
+from provision.core.temporary import scratch
 from provision.core.text import plural
 from provision.image.drivers import copy_drivers, require_drivers
 from provision.image.in_container import PREFIX
 from provision.installer import uv
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
+from provision.spec.local import input_files
 
 if TYPE_CHECKING:
     from provision.artifacts.wheelhouse import NamedArtifact
@@ -120,7 +122,8 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
         remove_tagged(request.context)
     make_tagged(request.context)
     write_atomic(request.context / "Dockerfile", dockerfile(request))
-    _copy_artifacts(request, progress)
+    supply = with_built_wheels(request.project, request.lock, request.supply, run, progress)
+    _copy_artifacts(replace(request, supply=supply), progress)
     _copy_system(request)
     if drivers:
         cache = request.context.parent / "drivers"
@@ -186,8 +189,8 @@ def _tools(request: ImageRequest, run: Run) -> Path:
     if folder.is_dir():
         return folder
     request.context.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        made = Path(scratch, name)
+    with scratch(folder.parent) as temporary:
+        made = temporary / name
         argv = [uv.uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
                 "--require-hashes", "--no-build", "--target", str(made),
                 "--python-platform", _PLATFORM, "--python-version", request.target.python,
@@ -196,7 +199,11 @@ def _tools(request: ImageRequest, run: Run) -> Path:
         run(argv, env=env).require(
             "could not download the packages that the toolkit needs in the build"
         )
-        made.rename(folder)  # complete or absent, whatever happens in between
+        try:
+            made.rename(folder)  # complete or absent, whatever happens in between
+        except OSError:
+            if not folder.is_dir():  # not made by another image's build in the meantime
+                raise
     return folder
 
 
@@ -255,6 +262,9 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     for index in request.target.pip.index:
         shutil.copy2(request.project.catalog / f"{index}.json", top / "envs" / "catalog")
     shutil.copytree(request.lock.folder, top / "lockfiles" / name)
+    for file in input_files(request.target, request.project.root):
+        (top / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(request.project.root / file, top / file)
     (top / "docker").mkdir()
     for script in (
         "bytecode.py",

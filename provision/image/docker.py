@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
+from provision.core.locking import folder_lock, waiting
 from provision.core.process import clean_environment
+from provision.core.temporary import scratch
 from provision.image.context import SBOM, prepare_context
 from provision.image.oci import write_layout
 
 if TYPE_CHECKING:
+    import contextlib
     from collections.abc import Mapping
+    from pathlib import Path
 
     from provision.core.process import Run
     from provision.core.progress import Progress
@@ -65,10 +67,11 @@ def build_image(
         ToolError: There is no engine with BuildKit, or the build failed.
     """
     engine = find_engine(run)
-    prepare_context(request, run, progress)
-    progress.step(f"building {request.tag}")
-    argv = build_argv(request, engine, os.environ)
-    built = run(argv, env=_environment(), to_terminal=True)
+    with context_lock(request, progress):  # until the engine has read the context
+        prepare_context(request, run, progress)
+        progress.step(f"building {request.tag}")
+        argv = build_argv(request, engine, os.environ)
+        built = run(argv, env=_environment(), to_terminal=True)
     built.require(
         f"could not build the image of {request.target.name}",
         remedy="the output above has the error; `--print` shows the command, to run it by hand",
@@ -88,6 +91,14 @@ def build_image(
         layout=layout,
         digest=digest,
     )
+
+
+def context_lock(
+    request: ImageRequest, progress: Progress
+) -> contextlib.AbstractContextManager[int]:
+    """Return the lock of the folder of a build context, which each preparation makes anew."""
+    folder, note = request.context, waiting(f"an image of {request.target.name}")
+    return folder_lock(folder.parent, lambda: progress.note(note), name=f"{folder.name}.lock")
 
 
 def find_engine(run: Run) -> str:
@@ -176,8 +187,8 @@ def _inspect(engine: str, tag: str, run: Run) -> tuple[str, int]:
 def _export(engine: str, request: ImageRequest, layout: Path, run: Run) -> str:
     layout.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder, because an image can be larger than /tmp.
-    with tempfile.TemporaryDirectory(dir=layout.parent, prefix=".provision-") as scratch:
-        saved = Path(scratch, "saved.tar")
+    with scratch(layout.parent) as temporary:
+        saved = temporary / "saved.tar"
         argv = [engine, "image", "save", "--output", str(saved), request.tag]
         run(argv, env=_environment()).require(f"could not save {request.tag}")
         return write_layout(saved, layout, tag=request.tag, epoch=request.epoch)

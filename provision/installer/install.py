@@ -17,6 +17,7 @@ from provision.core.errors import ToolError
 from provision.core.text import plural, size
 from provision.installer import uv
 from provision.lockfile.conda import conda_packages
+from provision.lockfile.pip import WHEELHOUSE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +165,8 @@ def _run_uv(python: Path, group: _Group, run: Run, *, offline: bool) -> Complete
         index_url=group.supply.indexes.get(group.index),
         wheelhouses=[folder for folder in group.supply.wheelhouses if folder in used],
         offline=offline,
-        complete=len(group.found) == len(group.artifacts),
+        # A built wheel is on no index: another file of its name there is another package.
+        complete=len(group.found) == len(group.artifacts) or group.index == WHEELHOUSE,
     )
 
 

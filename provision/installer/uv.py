@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.ownership import require_own
-from provision.core.process import clean_environment
+from provision.core.variables import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

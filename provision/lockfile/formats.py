@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from provision.lockfile.conda import conda_packages
+from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.pylock import MARKERS
 
 if TYPE_CHECKING:
@@ -26,11 +27,19 @@ _CONDA = "the conda layer: interpreter and native libraries come from the machin
 _INDEX = "which index each package comes from: the installer searches all of them"
 _HASHES = "the hashes of the wheels"
 _VARIABLES = "the variables of [environment]"
+_BUILT = "what was built from source: name its folders in wheelhouse/ with --find-links"
+_OWN = "the own packages of the spec"
 LOST = {
-    "pylock": (_CONDA, _VARIABLES),
-    "requirements": (_CONDA, _INDEX, _VARIABLES),
-    "environment": (_HASHES, _INDEX, "the hashes of the conda packages"),
-    "uv": (_CONDA, "the hashes: `uv lock` takes those that the indexes state", _VARIABLES),
+    "pylock": (_CONDA, _VARIABLES, _OWN),
+    "requirements": (_CONDA, _INDEX, _VARIABLES, _BUILT, _OWN),
+    "environment": (_HASHES, _INDEX, _BUILT, _OWN, "the hashes of the conda packages"),
+    "uv": (
+        _CONDA,
+        "the hashes: `uv lock` takes those that the indexes state",
+        _VARIABLES,
+        _BUILT,
+        _OWN,
+    ),
     "devcontainer": (),
     "ci": (),
     "module": (),
@@ -41,7 +50,8 @@ LOST = {
 def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
     """Return what of a target its copy in a format does not hold."""
     absent = {_CONDA: lock.conda is None, _VARIABLES: not target.environment,
-              _INDEX: not target.pip.index}  # fmt: skip
+              _INDEX: not target.pip.index, _OWN: not lock.local,
+              _BUILT: not any(artifact.source for artifact in lock.artifacts)}  # fmt: skip
     return tuple(words for words in LOST[kind] if not absent.get(words))
 
 
@@ -88,7 +98,9 @@ def uv_table(target: Target, lock: Lock, indexes: Mapping[str, str]) -> str:
     """
     wanted = list(target.pip.requirements)
     direct = {canonicalize_name(Requirement(text).name) for text in wanted}
-    vendors = [artifact for artifact in lock.artifacts if artifact.index != "default"]
+    vendors = [
+        artifact for artifact in lock.artifacts if artifact.index not in {"default", WHEELHOUSE}
+    ]
     wanted += [f"{a.name}=={a.version}" for a in vendors if a.name not in direct]
     table = {
         "environments": [MARKERS[target.platform]],

@@ -12,6 +12,10 @@ each entry hold what the format has no field for::
         # index: default
         # via: accelerate, transformers
 
+A wheel that was built has the index ``wheelhouse`` and two more comments: ``source``, an sdist, a
+URL or a git commit, and ``build``, the requirements of the build with their hashes. The header
+names the own packages of the spec (``local``) and the files beside it (``inputs``).
+
 It has no host, because hashes make the source irrelevant, and no time, because the same input must
 give the same bytes. The header's ``seal`` is the digest of all the rest, and its ``conda`` that of
 the other layer: a lock is made by ``provision lock`` and never edited, merged or cut by hand.
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 SCHEMA = "2"
 PIP_LAYER = "requirements.txt"
 CONDA_LAYER = "conda-lock.yml"
+WHEELHOUSE = "wheelhouse"  # the index of wheels that were built from source
 # One pattern per kind of line. A line that matches none is refused: pip would obey "-e" or
 # "--index-url" or a requirement without a hash, and a lock has none of them.
 _HEADER = re.compile(r"# (?P<key>[a-z-]+): (?P<value>.+)")
@@ -42,7 +47,7 @@ _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\")
 _HASH = re.compile(r"    --hash=sha256:(?P<sha256>[0-9a-f]{64})")
 _COMMENT = re.compile(r"^#.*\n|  # .*$", re.MULTILINE)  # of the conda layer
 _NOTE = re.compile(
-    r"    # (?:(?P<key>file|index|via)|(?P<size>size)|(?P<record>record)): "
+    r"    # (?:(?P<key>file|index|via|source|build)|(?P<size>size)|(?P<record>record)): "
     r"(?P<value>(?(size)\d{1,15}|(?(record)[0-9a-f]{64}|.+)))"
 )
 _SEAL = re.compile(r"^# seal: (.*)\n", re.MULTILINE)
@@ -65,6 +70,9 @@ class Artifact:
         size: Its size in bytes; None where the index does not list it.
         index: Catalog index that it comes from, or ``default``.
         via: What requires it: distributions, or ``the spec``.
+        source: What it was built from; "" for a wheel of an index. See
+            :mod:`provision.artifacts.sources`.
+        build: The requirements of its build, each with hashes.
         record: Digest of its RECORD, see :func:`provision.lockfile.wheel_record.record_digest`;
             None where it could not be read when the lock was made.
     """
@@ -76,6 +84,8 @@ class Artifact:
     size: int | None
     index: str
     via: tuple[str, ...]
+    source: str = ""
+    build: tuple[str, ...] = ()
     record: str | None = None
 
 
@@ -105,7 +115,14 @@ class Lock:
         lines = [f"python {self.header['python']} {self.header['platform']}"]
         lines += sorted(f"{a.name}=={a.version} {a.sha256}" for a in self.artifacts)
         lines.append(_COMMENT.sub("", self.conda or ""))
+        if self.local:  # installed from folders that the lock does not cover
+            lines.append(f"local {self.header['local']} {self.header.get('local-digest')}")
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @property
+    def local(self) -> frozenset[str]:
+        """Names of the project's own packages, which are installed but not locked."""
+        return frozenset(self.header.get("local", "").split(", ")) - {""}
 
     @property
     def versions(self) -> dict[str, str]:
@@ -221,6 +238,8 @@ def _close(path: Path, entry: dict[str, str], found: dict[str, Artifact]) -> Non
             size=int(entry["size"]) if "size" in entry else None,
             index=entry["index"],
             via=tuple(entry["via"].split(", ")),
+            source=entry.get("source", ""),
+            build=tuple(filter(None, entry.get("build", "").split(", "))),
             record=entry.get("record"),
         )
         return
@@ -261,6 +280,8 @@ def sealed(pip: str) -> str:
 def _lines(artifact: Artifact) -> list[str]:
     size = [f"    # size: {artifact.size}"] if artifact.size is not None else []
     record = [f"    # record: {artifact.record}"] if artifact.record else []
+    source = [f"    # source: {artifact.source}"] if artifact.source else []
+    source += [f"    # build: {', '.join(artifact.build)}"] if artifact.build else []
     return [
         f"{artifact.name}=={artifact.version} \\",
         f"    --hash=sha256:{artifact.sha256}",
@@ -269,4 +290,5 @@ def _lines(artifact: Artifact) -> list[str]:
         *record,
         f"    # index: {artifact.index}",
         f"    # via: {', '.join(artifact.via)}",
+        *source,
     ]

@@ -27,7 +27,7 @@ def pylock(lock: Lock, urls: Mapping[Artifact, str], indexes: Mapping[str, str])
 
     Args:
         lock: The lock.
-        urls: Address of each wheel, without credentials.
+        urls: Address of each wheel, without credentials, or its path in the project.
         indexes: Address of each vendor index, by name.
     """
     document = Pylock(
@@ -43,7 +43,11 @@ def pylock(lock: Lock, urls: Mapping[Artifact, str], indexes: Mapping[str, str])
 
 def _package(artifact: Artifact, url: str, indexes: Mapping[str, str]) -> Package:
     wheel = PackageWheel(
-        name=artifact.filename, url=url, size=artifact.size, hashes={"sha256": artifact.sha256}
+        name=artifact.filename,
+        url=url if "://" in url else None,
+        path=None if "://" in url else url,  # built from source
+        size=artifact.size,
+        hashes={"sha256": artifact.sha256},
     )
     return Package(
         name=canonicalize_name(artifact.name),

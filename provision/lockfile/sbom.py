@@ -68,7 +68,14 @@ def _component(artifact: Artifact) -> Component:
         bom_ref=artifact.name,
         purl=purl,
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=artifact.sha256)],
-        properties=[Property(name="provision:index", value=artifact.index)],
+        properties=[
+            Property(name="provision:index", value=artifact.index),
+            *(
+                [Property(name="provision:source", value=artifact.source)]
+                if artifact.source
+                else []
+            ),
+        ],
     )
 
 

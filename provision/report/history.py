@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import hashlib
 import os
@@ -14,10 +13,13 @@ from provision.core.errors import ToolError
 from provision.report.model import comparable, read_report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from provision.core.project import Project
     from provision.report.model import Report
 
 REPORTS = "reports"
+_STAMP = "%Y%m%dT%H%M%S%fZ"  # names sort by time
 
 
 def new_report(project: Project, target: str, suite: str) -> Path:
@@ -27,13 +29,16 @@ def new_report(project: Project, target: str, suite: str) -> Path:
     """
     shared, own = _folders(project, target)
     folder = shared if os.access(project.environments(target), os.W_OK) else own
-    return folder / f"{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%fZ}-{suite}.json"
+    return folder / f"{dt.datetime.now(dt.UTC):{_STAMP}}-{suite}.json"
 
 
 def history(project: Project, target: str) -> list[Path]:
     """Return the stored reports of a target, oldest first; the user's own are among them."""
     found = [path for folder in _folders(project, target) for path in folder.glob("*.json")]
-    return sorted(found, key=lambda path: path.name)
+    # One of the future was named by a clock that was wrong: nobody knows its time, so it must not
+    # pass for the newest for years.
+    now = f"{dt.datetime.now(dt.UTC):{_STAMP}}"
+    return sorted(found, key=lambda path: (path.name <= now, path.name))
 
 
 def _folders(project: Project, target: str) -> tuple[Path, Path]:
@@ -46,20 +51,32 @@ def _folders(project: Project, target: str) -> tuple[Path, Path]:
     return project.environments(target) / REPORTS, state / "provision" / where / target / REPORTS
 
 
-def last_report(project: Project, target: str) -> Report | None:
-    """Return the newest report of a target, or None."""
-    kept = history(project, target)
-    return read_report(kept[-1]) if kept else None
+def read_reports(paths: Iterable[Path], note: Callable[[str], None]) -> Iterator[Report]:
+    """Yield the reports in files; one that is damaged must not stop all others, and is named.
 
-
-def baseline(project: Project, target: str, after: Report) -> list[Report]:
-    """Return the earlier reports that a report is compared with, oldest first.
-
-    A file that is no report (another schema, cut short by a full disk) is left out: one of them
-    must not end the comparison with all others.
+    Args:
+        paths: From :func:`history`.
+        note: Receives a line per file that is no report: of another schema, or cut short.
     """
-    found = []
-    for path in history(project, target):
-        with contextlib.suppress(ToolError):
-            found.append(read_report(path))
-    return comparable([report for report in found if report.started < after.started], after)
+    for path in paths:
+        try:
+            yield read_report(path)
+        except ToolError as error:
+            note(f"left out {path}: {error.evidence.partition(chr(10))[0]}")
+
+
+def last_report(
+    project: Project, target: str, note: Callable[[str], None] = lambda _: None
+) -> Report | None:
+    """Return the newest report of a target that can be read, or None."""
+    return next(read_reports(reversed(history(project, target)), note), None)
+
+
+def baseline(
+    project: Project, target: str, after: Report, note: Callable[[str], None]
+) -> list[Report]:
+    """Return the earlier reports that the newest report is compared with, oldest first."""
+    found = list(read_reports(history(project, target), note))
+    if after in found:
+        found.remove(after)
+    return comparable(found, after)

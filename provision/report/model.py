@@ -174,7 +174,7 @@ def read_report(path: Path) -> Report:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         faults = faults_of(error, Report) if isinstance(error, ValidationError) else [str(error)]
         raise ToolError(
             f"no usable smoke report at {path}",

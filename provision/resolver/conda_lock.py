@@ -14,7 +14,6 @@ import json
 import re
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from provision.catalog.snapshot import ChannelPackage
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
+from provision.core.temporary import scratch
 from provision.lockfile.conda import SIZE
 from provision.resolver.conda_shim import CHANNELS, VIRTUAL
 from provision.spec.tables import faults_of
@@ -103,8 +103,7 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
         ToolError: conda-lock is not installed, or failed in another way.
     """
     shim = find_shim()
-    with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
-        folder = Path(temporary)
+    with scratch() as folder:
         write_inputs(target, channels, folder)
         env = clean_environment(extra={CHANNELS: str(folder / "channels")})
         done = run(lock_argv(shim, target.platform), env=env, cwd=folder)
@@ -142,9 +141,10 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
         return []
     env = {"CONDA_SUBDIR": target.platform}
     # The shim recognises the channel of virtual packages by its folder's name.
-    with tempfile.TemporaryDirectory(prefix=VIRTUAL) as temporary:
-        _write_virtual(Path(temporary), target.platform)
-        channels = ["--channel", channel_url, "--channel", Path(temporary).as_uri()]
+    with scratch() as temporary:
+        folder = temporary / f"{VIRTUAL}0"
+        _write_virtual(folder, target.platform)
+        channels = ["--channel", channel_url, "--channel", folder.as_uri()]
         argv = [find_shim(), "create", *channels, *target.conda.dependencies]
         done = run(argv, env=clean_environment(extra=env))
     if done.returncode:

@@ -7,13 +7,12 @@ import importlib.util
 import os
 import secrets
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
+from provision.core.temporary import scratch
 from provision.resolver import local_index
 from provision.resolver.uv import PINS, REQUIREMENTS, loopback_environment, midnight, parse_pins
 
@@ -86,9 +85,8 @@ def pins(
     fallback = default_index or PYPI_SIMPLE_ENDPOINT
     with (
         local_index.serve(served, secrets.token_hex(), fallback) as urls,
-        tempfile.TemporaryDirectory(prefix="provision-") as temporary,
+        scratch() as folder,
     ):
-        folder = Path(temporary)
         write_atomic(
             folder / REQUIREMENTS, "".join(f"{line}\n" for line in target.pip.requirements)
         )
@@ -130,9 +128,9 @@ def _require_support(target: Target) -> None:
             cause=f"it resolves for its own Python and platform, {here[1]} on {here[0]}",
             remedy="use uv, or run this on that platform",
         )
-    if target.pip.overrides or target.pip.cutoffs:
+    if target.pip.overrides or target.pip.cutoffs or target.pip.local or target.pip.constraints:
         raise UsageError(
             f"pip-tools cannot resolve {target.name}",
-            cause="it supports neither overrides nor a cut-off for a single package",
+            cause="overrides, constraints, local packages and cut-offs of single packages need uv",
             remedy="use uv",
         )

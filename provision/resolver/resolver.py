@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from packaging.requirements import Requirement
+
+from provision.artifacts.sources import SourceBuilder
 from provision.artifacts.wheel_records import local_records, remote_records
 from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import load_channel, load_index
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
-from provision.lockfile.pip import Artifact, render_requirements
-from provision.resolver import conda_lock, local_index, pip_tools, uv
+from provision.core.project import Project
+from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
+from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
+from provision.resolver.sources import BuiltWheel, with_pip
+from provision.spec.local import input_files, local_digest, local_folder
+from provision.spec.requirement_files import read_requirement_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from provision.artifacts.pip_config import PipConfig
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
     from provision.core.progress import Progress
     from provision.resolver.uv import Pins, ResolvedWheel
     from provision.spec.model import Target
+
+    Served = dict[str, tuple[Wheel, ...]]  # by index
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +70,30 @@ class Resolver:
         return self._pip(target, tuple(known), conda), conda
 
     def _pip(self, target: Target, known: Sequence[Artifact], conda: str | None) -> str:
-        wheels = offered(target, self.folder)
-        digest = catalog_digest(self.folder, target)
+        top = header(target, catalog_digest(self.folder, target), conda, self.engine)
+        if inputs := input_files(target, self._root, own=True):
+            top["inputs"] = ", ".join(inputs)
+        if target.pip.local:
+            top["local-digest"] = local_digest(target, self._root)
+        target, wheels, built = self._with_sources(target)
         self.progress.step(f"{target.name}: resolving")
-        with local_index.serve(wheels, digest) as indexes:
-            engine = uv.UvResolver(indexes, self.sources.index_url, self.run)
+        with self._serve(target, wheels) as engine:
             pins = self._pins(target, wheels, engine)
             resolved = engine.files(target, pins)
+            if target.pip.local:
+                top["local"] = ", ".join(engine.local_names(target))
         self.progress.step(f"{target.name}: sizes of files")
         listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
         sizes = self._sizes(resolved, {a.sha256: a.size for a in known if a.size} | listed)
-        artifacts = [_artifact(target, wheel, sizes[wheel.sha256]) for wheel in resolved]
+        artifacts = [
+            _artifact(target, wheel, sizes[wheel.sha256], built.get(wheel.name))
+            for wheel in resolved
+        ]
         self.progress.step(f"{target.name}: RECORDs of wheels")
         records = {a.sha256: a.record for a in known if a.record}
         records |= {str(w.sha256): w.record for ws in wheels.values() for w in ws if w.record}
-        sealed = self._with_records(artifacts, records, {w.sha256: w.url for w in resolved})
-        return render_requirements(header(target, digest, conda, self.engine), sealed)
+        urls = {wheel.sha256: wheel.url for wheel in resolved}
+        return render_requirements(top, self._with_records(artifacts, records, urls))
 
     def _with_records(
         self, artifacts: Sequence[Artifact], known: dict[str, str], urls: Mapping[str, str]
@@ -90,6 +108,50 @@ class Resolver:
         known |= remote_records(rest, urls, self.sources.index_url)
         return [replace(artifact, record=known.get(artifact.sha256)) for artifact in artifacts]
 
+    @property
+    def _root(self) -> Path:
+        return self.folder.parents[1]  # <root>/envs/catalog
+
+    @contextlib.contextmanager
+    def _serve(self, target: Target, wheels: Served) -> Iterator[uv.UvResolver]:
+        """Yield uv with the indexes of a target."""
+        # Resolvers cache pages by their address, which has to differ where the content does.
+        built = [str(wheel.sha256) for wheel in wheels.get(WHEELHOUSE, ())]
+        digest = sha256_bytes(" ".join([catalog_digest(self.folder, target), *built]).encode())
+        with local_index.serve(wheels, digest) as indexes:
+            yield uv.UvResolver(indexes, self.sources.index_url, self.run)
+
+    def _with_sources(self, target: Target) -> tuple[Target, Served, dict[str, BuiltWheel]]:
+        """Build what a spec names by URL or in ``[pip] build``.
+
+        Returns:
+            The spec with pins in their place, the wheels of each index, and the built ones by name.
+        """
+        for line in read_requirement_files(self._root, target.pip.files).ignored:
+            self.progress.note(f"{line}: ignored, as [pip.index] of the spec decides that")
+        folders = [local_folder(text, self._root).as_uri() for text in target.pip.local]
+        extras = [text[text.find("[") :] if "[" in text else "" for text in target.pip.local]
+        # As editable ones, whose metadata uv may build although only wheels are allowed.
+        local = [f"-e {folder}{extra}" for folder, extra in zip(folders, extras, strict=True)]
+        target = with_pip(target, local=tuple(local))
+        wheels, built = offered(target, self.folder), list[BuiltWheel]()
+        if any(Requirement(text).url for text in target.pip.requirements):
+            with self._serve(target, wheels) as engine:
+                target, built = sources.build_urls(target, engine, self._builder(target, engine))
+        if target.pip.build:
+            wheels = _before(wheels, built)
+            with self._serve(target, wheels) as engine:
+                self.progress.step(f"{target.name}: resolving with sdists")
+                pins, builder = self._pins(target, wheels, engine), self._builder(target, engine)
+                built += sources.build_sdists(target, pins, engine, builder)
+        target = with_pip(target, build=())
+        return target, _before(wheels, built), {wheel.name: wheel for wheel in built}
+
+    def _builder(self, target: Target, engine: uv.UvResolver) -> SourceBuilder:
+        indexes = {**engine.indexes, "default": self.sources.index_url}
+        houses, project = self.sources.wheelhouses, Project(self._root)
+        return SourceBuilder(project, target.python, indexes, houses, self.run, self.progress)
+
     def _sizes(
         self, resolved: Sequence[ResolvedWheel], known: Mapping[str, int | None]
     ) -> dict[str, int | None]:
@@ -103,14 +165,13 @@ class Resolver:
         requested = network.content_lengths(unknown.values(), self.sources.index_url)
         return sizes | {sha256: requested[url] for sha256, url in unknown.items()}
 
-    def _pins(
-        self, target: Target, wheels: Mapping[str, Sequence[Wheel]], engine: uv.UvResolver
-    ) -> Pins:
-        if self.engine == "pip-tools":
+    def _pins(self, target: Target, wheels: Served, engine: uv.UvResolver) -> Pins:
+        if self.engine == "pip-tools" and not target.pip.build:
             return pip_tools.pins(target, wheels, self.sources.index_url, self.run)
         found = engine.pins(target)
         if isinstance(found, dict):
             return found
+        sources.refuse_source_only(target, found, engine)
         self.progress.step(f"{target.name}: finding out which requirements conflict")
 
         def resolve(requirements: Sequence[str]) -> Completed | None:
@@ -127,7 +188,7 @@ class Resolver:
     def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:
         """Return what pip-tools resolves to when it is constrained to the locked versions."""
         self.progress.step(f"{target.name}: resolving with pip-tools")
-        wheels = offered(target, self.folder)
+        target, wheels, _ = self._with_sources(target)
         return pip_tools.pins(target, wheels, self.sources.index_url, self.run, given=locked)
 
     def _conda(self, target: Target) -> str | None:
@@ -187,13 +248,23 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
     }
 
 
-def _artifact(target: Target, wheel: ResolvedWheel, size: int | None) -> Artifact:
+def _before(wheels: Served, built: Sequence[BuiltWheel]) -> Served:
+    """Return the wheels of each index, the built ones first: a resolver takes them from there."""
+    first = {WHEELHOUSE: tuple(wheel.served() for wheel in built)} if built else {}
+    return first | {index: found for index, found in wheels.items() if index != WHEELHOUSE}
+
+
+def _artifact(
+    target: Target, wheel: ResolvedWheel, size: int | None, built: BuiltWheel | None
+) -> Artifact:
     return Artifact(
         name=wheel.name,
         version=wheel.version,
         filename=wheel.filename,
         sha256=wheel.sha256,
         size=size,
-        index=target.pip.index_of(wheel.name),
+        index=WHEELHOUSE if built else target.pip.index_of(wheel.name),
         via=wheel.via,
+        source=built.source if built else "",
+        build=built.requires if built else (),
     )

@@ -6,16 +6,15 @@ import importlib.metadata
 import os
 import re
 import sys
-import tempfile
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
+from provision.core.temporary import scratch
 from provision.lockfile.tags import UV_NAMES, best_wheel
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+
 # Distribution -> its version, and what requires it.
 Pins = dict[str, tuple[str, tuple[str, ...]]]
 REQUIREMENTS, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
+CONSTRAINTS = "constraints.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
     """
     # --python: platform and version are given below, so any interpreter serves, and uv need not
     # search for one. --only-binary: what an sdist becomes depends on the machine that builds it.
-    argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet",
+    # --no-sources: [tool.uv.sources] of an own package names folders and branches, not releases.
+    argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet", "--no-sources",
             "--python", sys.executable, "--no-python-downloads",
             "--python-platform", UV_NAMES[target.platform],
             "--python-version", target.python_version,
@@ -80,6 +81,8 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
         argv += ["--index", f"{index}={url}"]
     for name, day in target.pip.cutoffs.items():
         argv += ["--exclude-newer-package", f"{name}={midnight(day)}"]
+    for name in target.pip.build:  # and so from its sdist, in spite of --only-binary
+        argv += ["--no-binary", name]
     return argv
 
 
@@ -95,6 +98,7 @@ def parse_pins(text: str) -> Pins:
     for line in text.splitlines():
         if match := _PIN.fullmatch(line.strip()):
             via = (match["via"] or REQUIREMENTS).split(", ")
+            via = [name for name in via if not name.startswith("-c ")]  # limits, requires nothing
             found[match["name"]] = (match["version"], tuple(sorted(set(map(_requirer, via)))))
     return found
 
@@ -157,12 +161,12 @@ class UvResolver:
     def pins(self, target: Target) -> Pins | Completed:
         """Resolve a target's requirements; return the failed process if there is no solution."""
         files = {
-            REQUIREMENTS: target.pip.requirements,
+            REQUIREMENTS: [*target.pip.requirements, *target.pip.local],
+            CONSTRAINTS: target.pip.constraints,
             OVERRIDES: [override.requirement for override in target.pip.overrides],
         }
-        done = self._compile(
-            target, files, ["--overrides", OVERRIDES, "--annotation-style", "line", REQUIREMENTS]
-        )
+        options = ["--overrides", OVERRIDES, "--constraints", CONSTRAINTS]
+        done = self._compile(target, files, [*options, "--annotation-style", "line", REQUIREMENTS])
         return done if done.returncode else parse_pins(done.stdout)
 
     def files(self, target: Target, pins: Pins) -> list[ResolvedWheel]:
@@ -171,6 +175,49 @@ class UvResolver:
         Raises:
             ToolError: A distribution has no wheel that can be locked, or the index does not answer.
         """
+        return parse_pylock(self._pylock(target, pins), pins, target.platform, target.python)
+
+    def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
+        """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``.
+
+        Raises:
+            ToolError: The index lists none, or none with a SHA-256.
+        """
+        found = {}
+        for package in tomllib.loads(self._pylock(target, pins))["packages"] if pins else ():
+            name, sdist = str(package["name"]), package.get("sdist", {})
+            if not (sha256 := sdist.get("hashes", {}).get("sha256")):
+                raise ToolError(
+                    f"the index lists no sdist with a SHA-256 of {name} {package['version']}",
+                    remedy=f"remove {name} from [pip] build of envs/{target.name}.toml",
+                )
+            found[name] = f"{_filename(sdist)} sha256:{sha256}"
+        return found
+
+    def local_names(self, target: Target) -> list[str]:
+        """Return the names of the own packages.
+
+        Raises:
+            ToolError: A folder has no package, or its metadata cannot be read.
+        """
+        options = ["--no-deps", "--format", "pylock.toml", PINS]
+        done = self._compile(target, {PINS: target.pip.local}, options)
+        done.require(f"cannot read the own packages of {target.name}")
+        return sorted(str(package["name"]) for package in tomllib.loads(done.stdout)["packages"])
+
+    def build_requirements(self, target: Target, names: Sequence[str]) -> tuple[str, ...]:
+        """Resolve the requirements of a build; each pin has the hashes of all its files.
+
+        Raises:
+            ToolError: They cannot be resolved.
+        """
+        options = ["--generate-hashes", "--no-annotate", REQUIREMENTS]
+        done = self._compile(target, {REQUIREMENTS: names}, options)
+        done.require(f"could not resolve the build requirements {', '.join(names)}")
+        lines = done.stdout.replace("\\\n", " ").splitlines()
+        return tuple(" ".join(line.split()) for line in lines if line.strip())
+
+    def _pylock(self, target: Target, pins: Pins) -> str:
         pinned = {PINS: [f"{name}=={version}" for name, (version, _) in pins.items()]}
         options = ["--no-deps", "--format", "pylock.toml", PINS]
         # Offline first: uv has just cached every index page, and revalidating them would double the
@@ -179,7 +226,7 @@ class UvResolver:
         if done.returncode:
             done = self._compile(target, pinned, options)
         done.require(f"could not find the files of {target.name}")
-        return parse_pylock(done.stdout, pins, target.platform, target.python)
+        return done.stdout
 
     def _compile(
         self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]
@@ -189,11 +236,11 @@ class UvResolver:
         # Not on the command line, which is echoed: the URL of a mirror may contain a password.
         mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
         env = clean_environment(extra=mirror | loopback_environment(os.environ))
-        with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
+        with scratch() as folder:
             for name, lines in files.items():
-                write_atomic(Path(temporary) / name, "".join(f"{line}\n" for line in lines))
+                write_atomic(folder / name, "".join(f"{line}\n" for line in lines))
             argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *options]
-            return self.run(argv, env=env, cwd=Path(temporary))
+            return self.run(argv, env=env, cwd=folder)
 
 
 def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -6,13 +6,14 @@ import datetime as dt
 import hashlib
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from provision.core.credentials import holds_secret
+from provision.core.credentials import has_login, holds_secret
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
 
@@ -32,10 +33,26 @@ def parse_requirement(text: str) -> Requirement:
         raise ValueError(f"{text!r} is not a requirement (PEP 508): {error}") from error
 
 
-def _requirement(text: str) -> str:
-    # A direct reference would bypass the assigned index, the cut-off and the catalog's hash.
+def source_requirement(text: str) -> str:
+    """Return a requirement, or raise ValueError if it is invalid or its URL cannot be locked."""
+    if url := parse_requirement(text).url:
+        if not url.startswith(_SOURCES):
+            raise ValueError(f"{text!r}: the URL has to begin with {', '.join(_SOURCES)}")
+        if has_login(parts := urlsplit(url)) and (parts.password or parts.scheme != "git+ssh"):
+            raise ValueError("its URL has a login, which would end up in the lock")
+    return text
+
+
+def index_requirement(text: str) -> str:
+    """Return a requirement, or raise ValueError if it is invalid or names a URL."""
     if parse_requirement(text).url:
-        raise ValueError(f"{text!r} names a URL; list the file in a catalog index instead")
+        raise ValueError(f"{text!r} names a URL; write it into `requirements`")
+    return text
+
+
+def _local(text: str) -> str:
+    if not text.removeprefix("-e ").strip() or "://" in text:
+        raise ValueError(f"{text!r} is neither a folder nor '-e ' and a folder")
     return text
 
 
@@ -55,8 +72,9 @@ def _channel(text: str) -> str:
     return text
 
 
+_SOURCES = ("git+https://", "git+ssh://", "git+http://", "git+file://", "https://", "http://")
 # Validated, but kept as text: it reaches the resolvers and the digest as the author wrote it.
-Requirements = tuple[Annotated[str, AfterValidator(_requirement)], ...]
+Requirements = tuple[Annotated[str, AfterValidator(source_requirement)], ...]
 Specifier = Annotated[str, AfterValidator(_specifier)]
 # Of the catalog: these become parts of paths.
 FILE_STEM = r"^[a-z0-9][a-z0-9._-]*$"
@@ -88,7 +106,7 @@ class Conda(Table):
 class Override(Table):
     """A requirement that replaces those of all packages for its distribution, and why."""
 
-    requirement: Annotated[str, AfterValidator(_requirement)]
+    requirement: Annotated[str, AfterValidator(index_requirement)]
     reason: Annotated[str, Field(min_length=1)]
 
 
@@ -102,7 +120,26 @@ class Pip(Table):
         dict[Distribution, dt.date],
         Field(description="Distributions with a cut-off of their own, as `lock --upgrade` sets."),
     ] = {}
-    requirements: Annotated[Requirements, Field(min_length=1)]
+    requirements: Annotated[
+        Requirements,
+        Field(description="PEP 508; `name @ git+https://…@tag` and `name @ https://…` are built."),
+    ] = ()
+    files: Annotated[
+        tuple[str, ...],
+        Field(description="Requirement files of pip, relative to the project's folder."),
+    ] = ()
+    constraints: Annotated[
+        tuple[Annotated[str, AfterValidator(index_requirement)], ...],
+        Field(description="Limits on the versions of what others require."),
+    ] = ()
+    local: Annotated[
+        tuple[Annotated[str, AfterValidator(_local)], ...],
+        Field(description="Folders of own packages, such as '-e .'; installed last, not locked."),
+    ] = ()
+    build: Annotated[
+        tuple[Distribution, ...],
+        Field(description="Distributions that are built from their sdist: this runs their code."),
+    ] = ()
     overrides: tuple[Override, ...] = ()
     forbid: Annotated[
         tuple[ForbiddenDistribution, ...],
@@ -112,6 +149,12 @@ class Pip(Table):
         dict[Annotated[str, Field(pattern=FILE_STEM)], tuple[Distribution, ...]],
         Field(description="Catalog index -> the distributions that come from it and nowhere else."),
     ] = {}
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Pip:
+        if not (self.requirements or self.files or self.local):
+            raise ValueError("has neither requirements, nor files, nor local packages")
+        return self
 
     @model_validator(mode="after")
     def _one_index_each(self) -> Pip:
@@ -137,6 +180,15 @@ class Smoke(Table):
     speedup_over_cpu: Annotated[
         float | None, Field(gt=0, description="Least ratio of training throughput, device to CPU.")
     ] = None
+
+
+class Run(Table):
+    """How `run` starts the user's programs."""
+
+    keep: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...],
+        Field(description="Variables of the caller that pass although `run` drops them."),
+    ] = ()
 
 
 class Docker(Table):
@@ -188,6 +240,7 @@ class Target(Table):
         ],
         Field(description="Set by run, smoke and the image; {prefix} is filled in."),
     ] = {}
+    run: Run = Run()
     docker: Docker | None = None
 
     @model_validator(mode="after")
@@ -215,6 +268,9 @@ class Target(Table):
         keys = self.model_dump(mode="json", include={"platform", "conda", "pip"})
         keys["python"] = self.python_version
         keys["pip"].pop("forbid")  # `verify` checks it; a resolver never reads it
+        for later in ("files", "constraints", "local", "build"):  # unknown to older locks
+            if not keys["pip"][later]:
+                del keys["pip"][later]
         return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
 
     def variables(self, prefix: Path) -> dict[str, str]:

@@ -118,7 +118,7 @@ def _validate(path: Path, data: dict[str, Any]) -> Target:
     try:
         # Strict mode accepts an array for a tuple, and a date as text, only when they come as JSON.
         # default: TOML's dates become text.
-        return Target.model_validate_json(json.dumps(data, default=str))
+        target = Target.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
         faults = faults_of(error, Target)
         raise SpecError(
@@ -126,3 +126,8 @@ def _validate(path: Path, data: dict[str, Any]) -> Target:
             evidence="\n".join(faults),
             remedy="correct each of them; `provision schema` prints all that is allowed",
         ) from error
+    if not target.pip.files:
+        return target
+    from provision.spec.requirement_files import with_files  # noqa: PLC0415 - few specs name files
+
+    return with_files(target, path.absolute().parents[1])

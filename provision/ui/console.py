@@ -8,10 +8,10 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from provision.core.credentials import redact
-from provision.core.errors import ProvisionError
+from provision.core.errors import ProvisionError, ToolError
 from provision.core.text import harmless, json_text, size
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Console:
         if self._styled:
             self._rich.print(text, style=style)
         else:
-            sys.stderr.write(f"{text}\n")
+            _write(sys.stderr, f"{text}\n")
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table within the terminal's width; the last column is wrapped."""
@@ -154,7 +154,28 @@ def show_log() -> None:
 def print_json(verb: str, result: object) -> None:
     """Print a result on stdout: ``{"schema": 1, "verb": …, "result": …}``."""
     document = {"schema": SCHEMA, "verb": verb, "result": to_jsonable(result)}
-    sys.stdout.write(json_text(document, indent=2))
+    _write(sys.stdout, json_text(document, indent=2))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # the rest has nowhere to go
+        # A reader that has gone, as that of `| head`, changes no result; nor does a lost message.
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            raise ToolError("cannot print the result", evidence=str(error)) from error
+
+
+def open_streams() -> None:
+    """Open the null device for each standard stream that the caller closed.
+
+    In the order of their numbers, or the next file that is opened would get one of these.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def to_jsonable(value: Any) -> Any:  # noqa: ANN401 - whatever a verb returns

@@ -22,5 +22,8 @@ def show_cleaned(result: Cleaned, console: Console) -> None:
     """Print what was removed and what stays."""
     for name, taken in result.removed:
         console.line(f"{result.target}: removed {name}, {size(taken)}")
+    users = dict(result.in_use)
     for name, taken in result.kept:
         console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
+        if name in users:
+            console.note(f"{name} is in use by {users[name]}; clean again when that has ended")

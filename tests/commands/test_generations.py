@@ -12,6 +12,7 @@ from provision.core.filesystem import make_tagged, read_link, swap_link
 from provision.core.project import CURRENT, Project
 from provision.environment.manifest import write_record
 from tests.environment.test_manifest import ENTRY
+from tests.lab import Silent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ def left(home: Path) -> set[str]:
 
 
 def test_rollback_takes_the_one_before_the_current(home: Path, tmp_path: Path) -> None:
-    result = rollback(Project(tmp_path), "t")
+    result = rollback(Project(tmp_path), "t", Silent())
     assert (result.before, result.now.folder.name) == ("b", "a")
     assert read_link(home / CURRENT) == home / "a"
 
@@ -44,13 +45,13 @@ def test_rollback_takes_the_one_before_the_current(home: Path, tmp_path: Path) -
 def test_rollback_of_the_oldest_is_refused(home: Path, tmp_path: Path) -> None:
     swap_link(home / CURRENT, home / "a")
     with pytest.raises(UsageError, match="no earlier generation"):
-        rollback(Project(tmp_path), "t")
+        rollback(Project(tmp_path), "t", Silent())
     assert read_link(home / CURRENT) == home / "a"
 
 
 def test_rollback_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not built"):
-        rollback(Project(tmp_path), "t")
+        rollback(Project(tmp_path), "t", Silent())
 
 
 @pytest.mark.parametrize(
@@ -65,11 +66,11 @@ def test_rollback_of_nothing_is_refused(tmp_path: Path) -> None:
 def test_clean_keeps(
     home: Path, tmp_path: Path, *, keep: int, everything: bool, stays: set[str]
 ) -> None:
-    result = clean(Project(tmp_path), "t", keep=keep, everything=everything)
+    result = clean(Project(tmp_path), "t", Silent(), keep=keep, everything=everything)
     assert left(home) == stays
     assert {name for name, _ in result.removed} == {"a", "b", "c"} - stays
     assert all(size == ENTRY.size for _, size in (*result.removed, *result.kept))
 
 
 def test_clean_of_nothing_is_nothing(tmp_path: Path) -> None:
-    assert clean(Project(tmp_path), "t", keep=0, everything=True).removed == ()
+    assert clean(Project(tmp_path), "t", Silent(), keep=0, everything=True).removed == ()

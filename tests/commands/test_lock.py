@@ -276,8 +276,8 @@ def test_a_source_only_package_is_reported_by_name(project: Project) -> None:
             )
             with pytest.raises(SpecError) as caught:
                 make(target("old", index={}), project, PipConfig(index_url=urls["simple"]))
-    assert caught.value.what == "thing: old is not available"
-    assert "source" in caught.value.cause
+    assert caught.value.what == "thing: there is no wheel of old, only source"
+    assert 'build = ["old"]' in caught.value.remedy
 
 
 def as_sdist(page: dict[str, object]) -> dict[str, object]:

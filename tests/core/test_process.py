@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from provision.core.errors import ToolError
-from provision.core.process import clean_environment, describe_exit, dropped_variables, run
+from provision.core import process
+from provision.core.errors import ToolError, UsageError
+from provision.core.process import clean_environment, describe_exit, run
+from provision.core.variables import program_environment
 
 POLLUTANTS = {
     "PYTHONPATH": "/elsewhere", "PYTHONHOME": "/elsewhere", "PYTHONUSERBASE": "/elsewhere",
@@ -20,21 +22,82 @@ POLLUTANTS = {
     "UV_OVERRIDE": "/elsewhere", "UV_PROJECT_ENVIRONMENT": "/elsewhere", "UV_SYSTEM_PYTHON": "1",
     "CONDA_PREFIX": "/elsewhere", "VIRTUAL_ENV": "/elsewhere", "LD_LIBRARY_PATH": "/elsewhere",
     "LD_PRELOAD": "/elsewhere/x.so", "ONEAPI_ROOT": "/opt/intel/oneapi", "SETVARS_COMPLETED": "1",
-    "CMPLR_ROOT": "/opt/intel", "MKLROOT": "/opt/intel", "TORCH_DEVICE": "x",
+    "CMPLR_ROOT": "/opt/intel", "MKLROOT": "/opt/intel", "CCL_ROOT": "/opt/intel",
+    "FI_PROVIDER_PATH": "/opt/intel", "OCL_ICD_FILENAMES": "/x.so", "CPATH": "/elsewhere",
+    "LIBRARY_PATH": "/elsewhere", "PYTHONPLATLIBDIR": "x", "PYTHONPYCACHEPREFIX": "/elsewhere",
+    "PYTHONSAFEPATH": "1", "PYTHONOPTIMIZE": "2", "LD_AUDIT": "/elsewhere/x.so",
+    "DYLD_INSERT_LIBRARIES": "/x", "_CE_CONDA": "x", "TORCH_EXTENSIONS_DIR": "/elsewhere",
 }  # fmt: skip
+USERS_OWN = (
+    *("HF_TOKEN", "HF_HOME", "WANDB_API_KEY", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "RANK"),
+    *("LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "SLURM_JOB_ID"),
+    *("NCCL_DEBUG", "CCL_WORKER_COUNT", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES"),
+    *("ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR", "DISPLAY", "AWS_SECRET_ACCESS_KEY", "LC_ALL"),
+    *("SSH_AUTH_SOCK", "TORCH_HOME", "TORCH_LOGS", "TORCH_NCCL_BLOCKING_WAIT", "TORCHELASTIC_X"),
+    *("PYTORCH_CUDA_ALLOC_CONF", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "IPEX_FP32_MATH_MODE"),
+    *("I_MPI_DEBUG", "FI_PROVIDER", "JUPYTER_TOKEN", "KMP_AFFINITY", "anything_else"),
+)
 
 
 @pytest.mark.parametrize("name", POLLUTANTS)
 def test_a_pollutant_is_left_behind_and_named(name: str) -> None:
     base = {"HOME": "/home/u", "PATH": "/usr/bin", name: POLLUTANTS[name]}
     assert clean_environment(base) == {"HOME": "/home/u", "PATH": "/usr/bin"}
-    assert dropped_variables(base) == [name]
+    passed, dropped = program_environment(base, Path("/env"), {}, keep=[])
+    assert dropped == [name]
+    assert passed.pop("PATH").split(os.pathsep)[1:] == ["/usr/bin"]
+    assert passed == {"HOME": "/home/u", "PYTHONNOUSERSITE": "1"}
 
 
 def test_network_and_device_settings_are_kept_on_purpose() -> None:
     base = {"https_proxy": "http://proxy:3128", "SSL_CERT_FILE": "/ca", "CUDA_VISIBLE_DEVICES": "1"}
     assert base.items() <= clean_environment(base).items()
-    assert dropped_variables(base) == []
+
+
+@pytest.mark.parametrize("name", USERS_OWN)
+def test_what_is_the_users_own_passes_to_a_program(name: str) -> None:
+    base = {"PATH": "/usr/bin", name: "as set", "EMPTY": ""}
+    passed, dropped = program_environment(base, Path("/env"), {}, keep=[])
+    assert (passed[name], passed["EMPTY"], dropped) == ("as set", "", [])
+
+
+def test_a_dropped_variable_is_brought_back_by_its_name() -> None:
+    base = {"PATH": "/usr/bin", "LD_LIBRARY_PATH": "/driver", "LD_PRELOAD": "/x.so"}
+    passed, dropped = program_environment(base, Path("/env"), {}, keep=["LD_LIBRARY_PATH"])
+    assert (passed["LD_LIBRARY_PATH"], dropped) == ("/driver", ["LD_PRELOAD"])
+
+
+def test_the_spec_wins_over_the_caller_which_is_said_and_env_over_the_spec() -> None:
+    base, spec = {"PATH": "/usr/bin", "SYCL_X": "0", "SAME": "1"}, {"SYCL_X": "1", "SAME": "1"}
+    passed, dropped = program_environment(base, Path("/env"), spec, keep=[])
+    assert (passed["SYCL_X"], dropped) == ("1", ["SYCL_X"])
+    passed, dropped = program_environment(base, Path("/env"), spec, keep=["SYCL_X", "NOT_SET"])
+    assert (passed["SYCL_X"], dropped) == ("0", [])
+    assert program_environment({}, Path("/env"), spec, keep=["SAME"])[0]["SAME"] == "1"
+
+
+def test_oneapi_is_off_the_path_unless_it_is_asked_for() -> None:
+    path = os.pathsep.join(["/opt/intel/oneapi/compiler/bin", "/usr/bin"])
+    base = {"PATH": path, "ONEAPI_ROOT": "/opt/intel/oneapi/"}
+    passed, _ = program_environment(base, Path("/env"), {}, keep=[])
+    assert passed["PATH"].split(os.pathsep)[1:] == ["/usr/bin"]
+    passed, _ = program_environment(base, Path("/env"), {}, keep=["ONEAPI_ROOT"])
+    assert passed["PATH"].split(os.pathsep)[1:] == path.split(os.pathsep)
+
+
+def test_attack_a_path_that_path_cannot_name() -> None:
+    prefix = Path(f"/project{os.pathsep}s/.envs/t/g")
+    with pytest.raises(UsageError, match="no program can be run from"):
+        program_environment({"PATH": "/usr/bin"}, prefix, {}, keep=[])
+    with pytest.raises(UsageError, match="no program can be run from"):
+        clean_environment({"PATH": "/usr/bin"}, prefix=prefix)
+
+
+def test_nothing_is_started_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_interrupted", False)  # and so again after the test
+    process.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        run(["never started"])
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,9 @@ driver = "newest"
         (("[pip.index]", "[pip.index]\nother = ['Torch']"), "assigned to both"),
         (("platform =", "status = 'legacy'\nplatform ="), "`reason` goes with"),
         (("linux-64", "win-64"), ""),
-        (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), "names a URL"),
+        (('"torch==2.13.0+cpu"', '"torch @ ftp://x/torch.whl"'), "has to begin with"),
+        (('"torch==2.13.0+cpu"', '"torch @ https://u:p@x/torch.whl"'), "has a login"),
+        (('"torch==2.13.0+cpu"', '"torch @ https://x/torch.whl"'), ""),
         (
             ("[pip]", "[conda]\nchannels=['https://u:secret@x']\ndependencies=['a']\n[pip]"),
             "password",

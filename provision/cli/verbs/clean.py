@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="remove the current one too")
 
 
-def handle(arguments: argparse.Namespace, project: Project, _: Console) -> Outcome[list[Cleaned]]:
+def handle(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> Outcome[list[Cleaned]]:
     """Remove generations of the named targets."""
     from provision.commands.generations import clean
     from provision.spec.reader import load_target, target_names
@@ -34,7 +36,13 @@ def handle(arguments: argparse.Namespace, project: Project, _: Console) -> Outco
         raise UsageError("--keep takes a number from 0 up")
     known = target_names(project.specs)
     names = [load_target(project.specs, name).name for name in arguments.targets] or known
-    cleaned = [
-        clean(project, name, keep=arguments.keep, everything=arguments.all) for name in names
-    ]
-    return Outcome(cleaned, each(show_cleaned))
+    cleaned: list[Cleaned] = []
+    show = each(show_cleaned)
+    try:
+        for name in names:
+            options = {"keep": arguments.keep, "everything": arguments.all}
+            cleaned.append(clean(project, name, console, **options))
+    except KeyboardInterrupt:
+        show(cleaned, console)
+        raise
+    return Outcome(cleaned, show)

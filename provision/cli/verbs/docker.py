@@ -68,9 +68,10 @@ def _request(arguments: argparse.Namespace, project: Project) -> ImageRequest:
 def _print(request: ImageRequest, console: Console) -> int:
     from provision.core.process import run
     from provision.image.context import prepare_context
-    from provision.image.docker import build_argv, find_engine
+    from provision.image.docker import build_argv, context_lock, find_engine
 
-    prepare_context(request, run, console)
+    with context_lock(request, console):
+        prepare_context(request, run, console)
     command = build_argv(request, find_engine(run), os.environ)
     sys.stdout.write(harmless(f"DOCKER_BUILDKIT=1 {shlex.join(command)}") + "\n")
     return Exit.OK

@@ -24,19 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def handle(arguments: argparse.Namespace, project: Project, console: Console) -> int:
     """Write the page."""
     from provision.core.filesystem import write_atomic
-    from provision.report.history import history
-    from provision.report.model import read_report
+    from provision.report.history import history, read_reports
     from provision.spec.reader import load_target
     from provision.ui.html_report import render_page
 
     target = load_target(project.specs, arguments.target)
-    kept = history(project, target.name)
+    kept = list(read_reports(history(project, target.name), console.note))
     if not kept:
         raise UsageError(
             f"{target.name} has no report on this host",
             remedy=f"`{program_name()} smoke {target.name}` makes one",
         )
     out = arguments.output or Path(f"{target.name}.html")
-    write_atomic(out, render_page([read_report(path) for path in kept]))
+    write_atomic(out, render_page(kept))
     console.line(f"{out}: {len(kept)} reports")
     return Exit.OK

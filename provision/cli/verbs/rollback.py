@@ -19,11 +19,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target")
 
 
-def handle(arguments: argparse.Namespace, project: Project, _: Console) -> Outcome[RolledBack]:
+def handle(
+    arguments: argparse.Namespace, project: Project, console: Console
+) -> Outcome[RolledBack]:
     """Make the previous generation current."""
     from provision.commands.generations import rollback
     from provision.spec.reader import load_target
     from provision.ui.generations import show_rollback
 
     target = load_target(project.specs, arguments.target)
-    return Outcome(rollback(project, target.name), show_rollback)
+    return Outcome(rollback(project, target.name, console), show_rollback)

@@ -2,35 +2,69 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from provision.core.project import Project
     from provision.ui.console import Console
 
+_WITH_A_VALUE = ("--project", "--env")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the target and the command."""
+    """Add the target, the variables that pass, and the command."""
     parser.add_argument("target")
     parser.add_argument(
-        "command", nargs="+", metavar="-- CMD", help="the command and its arguments"
+        "--env", action="append", default=[], metavar="NAME", help="pass a variable that is dropped"
+    )
+    parser.add_argument(
+        "command", nargs="+", metavar="[--] CMD", help="the command and its arguments"
     )
 
 
+def mark_command(words: Sequence[str]) -> list[str]:
+    """Return the words after the verb with ``--`` before the command: its options are its own."""
+    places = iter(range(len(words)))
+    named = False  # the target
+    for place in places:
+        word = words[place]
+        if word == "--":
+            break
+        if word.startswith("-"):
+            # argparse takes an option by any beginning of its name.
+            if any(option.startswith(word) for option in _WITH_A_VALUE if word[2:]):
+                next(places, None)
+        elif named:
+            return [*words[:place], "--", *words[place:]]
+        else:
+            named = True
+    return list(words)
+
+
 def handle(arguments: argparse.Namespace, project: Project, console: Console) -> int:
-    """Run the command on the caller's terminal; its exit code is ours."""
-    from provision.commands.current import require_current
-    from provision.core.process import clean_environment, dropped_variables, run_foreground
+    """Become the command; on Windows run it, and end with its exit code."""
+    from provision.commands.current import hold_current
+    from provision.core.process import become
+    from provision.core.variables import program_environment
     from provision.spec.reader import load_target
 
     target = load_target(project.specs, arguments.target)
-    now = require_current(project, target.name)
+    now, _ = hold_current(project, target.name)
+    if why := now.misplaced():
+        console.note(f"{target.name} {why}; `provision build {target.name}` builds it again")
     if now.record.proof == "unproven":
         console.note(f"{target.name} is unproven: {now.record.reason}")
-    if dropped := dropped_variables():
-        console.step(f"not passed on: {', '.join(dropped)}")
     # With the spec's variables, under which the checks ran as well.
-    environment = clean_environment(prefix=now.folder, extra=target.variables(now.folder))
-    return run_foreground(arguments.command, env=environment)
+    environment, dropped = program_environment(
+        os.environ,
+        now.folder,
+        target.variables(now.folder),
+        keep=[*target.run.keep, *arguments.env],
+    )
+    if dropped:
+        console.step(f"not passed on: {', '.join(dropped)} (`--env NAME` passes one)")
+    return become(arguments.command, env=environment)

@@ -66,9 +66,9 @@ def handle(
     console.step(f"the {'full' if arguments.full else 'quick'} checks of {target.name}")
     if arguments.against:
         result = prove_interpreter(request, arguments.against, run)
-    elif arguments.if_driver_changed and (skipped := unchanged(request)):
+    elif arguments.if_driver_changed and (skipped := unchanged(request, console)):
         return Outcome(skipped, show_skipped, findings_if(skipped.failed))
     else:
-        result = prove(request, run)
+        result = prove(request, run, console)
     bad = not result.report.proves or (result.comparison and result.comparison.bad)
     return Outcome(result, show_smoke, findings_if(bad))

@@ -1,0 +1,259 @@
+"""Wheels from source: fetch an sdist, an archive or a git commit, and build it with uv, isolated.
+
+A source is one line of a lock, in one of three forms::
+
+    pysrt-1.1.2.tar.gz sha256:b4f8…                     an sdist of the default index
+    https://host/mylib-1.0.tar.gz sha256:03c7…          an archive, or a wheel
+    git+https://host/owner/name@<commit>#subdirectory=…
+
+Equal inputs give equal bytes: sources and requirements of the build have hashes, uv builds in an
+environment of its own, without the variables and the home folder of the caller, and the files of
+the wheel are packed again with fixed order, times and permissions, uncompressed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from provision.artifacts.parallel_fetch import WantedFile, fetch_all
+from provision.artifacts.resumable_download import download
+from provision.core import network
+from provision.core.errors import SpecError, ToolError
+from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.process import clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from provision.core.process import Completed, Run
+    from provision.core.progress import Progress
+    from provision.core.project import Project
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_LACKING = re.compile(r"No solution found when resolving: (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBuilder:
+    """Builds sources of one project with one minor version of Python.
+
+    Attributes:
+        indexes: URLs of the indexes that serve requirements of builds; ``default`` may be None.
+    """
+
+    project: Project
+    python: str
+    indexes: Mapping[str, str | None]
+    wheelhouses: tuple[Path, ...]
+    run: Run
+    progress: Progress
+    offline: bool = False
+
+    def folder(self, source: str, requires: Sequence[str]) -> Path:
+        """Return where the wheel of a source is kept, which its inputs decide."""
+        inputs = "\n".join([source, *requires, self.python])
+        return self.project.wheelhouse / sha256_bytes(inputs.encode())[:16]
+
+    def pinned(self, url: str) -> str:
+        """Return the source of a direct reference: a git commit, or an archive with its hash.
+
+        Raises:
+            SpecError: The repository has no such branch or tag.
+            ToolError: It cannot be reached.
+        """
+        if url.startswith("git+"):
+            address, revision, fragment = _git_parts(url)
+            return f"git+{address}@{self._commit(address, revision or 'HEAD')}{fragment}"
+        address, _, fragment = url.partition("#")
+        if digest := parse_qs(fragment).get("sha256"):
+            return f"{address} sha256:{digest[0].lower()}"
+        with network.session() as session:
+            folder = self._cache(sha256_bytes(address.encode()))
+            copy = download(session, address, folder, _filename(address), lambda *_: None)
+        found = sha256_file(copy)
+        kept = self._cache(found) / _filename(address)  # so that it is not downloaded twice
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        copy.replace(kept)
+        self.progress.note(f"{address} has sha256 {found}, which is locked")
+        return f"{address} sha256:{found}"
+
+    def wheel(
+        self,
+        name: str,
+        source: str,
+        requires: tuple[str, ...],
+        complete: Callable[[list[str]], tuple[str, ...]] | None = None,
+    ) -> tuple[Path, tuple[str, ...]]:
+        """Return the wheel of a source and the requirements of its build; the wheelhouse keeps it.
+
+        Args:
+            name: The distribution.
+            source: See the module.
+            requires: The requirements of the build, pinned with hashes.
+            complete: Pins what a build asks for; None if nothing may be added.
+
+        Raises:
+            ToolError: The source cannot be fetched or built, or its hash is another.
+        """
+        if kept := self._kept(source, requires):
+            return kept, requires
+        named: set[str] = set()
+        with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
+            scratch = Path(temporary)
+            fetched = self._fetch(name, source, scratch / "source")
+            if fetched.suffix == ".whl":
+                return _store(fetched, self.folder(source, ())), ()
+            self.progress.step(f"building {name} from {source.partition(' ')[0]}")
+            while (done := self._uv_build(fetched, scratch, requires)).returncode:
+                # uv refuses requirements without a hash, and lists them: first the static ones.
+                lacking = set(re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr))))
+                if complete is None or lacking <= named:
+                    raise _build_error(name, source, done)
+                named |= lacking
+                requires = complete(sorted(named))
+                if kept := self._kept(source, requires):
+                    return kept, requires
+            (made,) = scratch.glob("out/*.whl")
+            pack_again(made, packed := scratch / made.name)
+            return _store(packed, self.folder(source, requires)), requires
+
+    def _kept(self, source: str, requires: Sequence[str]) -> Path | None:
+        # A wheelhouse that is in git may hold compiled wheels of several platforms.
+        fitting = "-win*" if sys.platform == "win32" else "linux*"
+        folder = self.folder(source, requires)
+        return next((p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None)
+
+    def _uv_build(self, fetched: Path, scratch: Path, requires: Sequence[str]) -> Completed:
+        import uv  # noqa: PLC0415 - used only to find the program
+
+        constraints, home = scratch / "build.txt", scratch / "home"
+        constraints.write_text("\n".join(requires), encoding="utf-8")
+        home.mkdir(exist_ok=True)
+        # --no-sources: they may be folders of the author's own machine.
+        argv = [uv.find_uv_bin(), "build", "--no-config", "--wheel", "--no-sources", "--quiet",
+                "--no-create-gitignore", "--python", self.python, "--require-hashes",
+                "--build-constraints", str(constraints), "--out-dir", str(scratch / "out"),
+                *(["--offline"] if self.offline else []), str(fetched)]  # fmt: skip
+        for index, url in self.indexes.items():
+            if url:
+                argv += ["--default-index", url] if index == "default" else ["--index", url]
+        return self.run(argv, env=_isolated(home), cwd=scratch)
+
+    def _fetch(self, name: str, source: str, folder: Path) -> Path:
+        """Return an archive, or the folder of a clone that has the package."""
+        if not source.startswith("git+"):
+            return self._archive(name, source)
+        address, commit, fragment = _git_parts(source)
+        # With its history, from which some build scripts take the version.
+        self._git("clone", "--quiet", "--no-checkout", "--", address, str(folder))
+        inside = ("-C", str(folder))
+        self._git(*inside, "checkout", "--quiet", "--detach", commit)
+        self._git(*inside, "submodule", "--quiet", "update", "--init", "--recursive")
+        return folder / parse_qs(fragment[1:]).get("subdirectory", [""])[0]
+
+    def _archive(self, name: str, source: str) -> Path:
+        place, _, sha256 = source.rpartition(" sha256:")
+        filename, folder = _filename(place), self._cache(sha256)
+        index, project = (place, None) if "://" in place else (self.indexes.get("default"), name)
+        wanted = WantedFile(filename, sha256, None, index, project)
+        if missing := fetch_all(
+            [wanted], folder, self.wheelhouses, self.progress, offline=self.offline
+        ):
+            raise ToolError(
+                f"the source of {name} is not available",
+                evidence=str(missing[0]),
+                remedy="put the file into a folder and name it with --wheelhouse DIR",
+            )
+        return folder / filename
+
+    def _cache(self, key: str) -> Path:
+        return self.project.root / ".cache" / "sources" / key[:16]
+
+    def _git(self, *words: str) -> str:
+        # The user's own git settings take part: they have the access to private repositories.
+        agent = {n: os.environ[n] for n in ("SSH_AUTH_SOCK",) if n in os.environ}
+        env = clean_environment(extra={"GIT_TERMINAL_PROMPT": "0", **agent})
+        done = self.run(["git", "-c", "core.autocrlf=false", *words], env=env)
+        remedy = "check the address and your access to it"
+        return done.require("git failed", remedy=remedy).stdout
+
+    def _commit(self, address: str, revision: str) -> str:
+        if _COMMIT.fullmatch(revision):
+            return revision
+        lines = self._git("ls-remote", "--", address, revision, f"{revision}^{{}}").splitlines()
+        # The words match the ends of references too: v1 also finds a branch other/v1.
+        found = {ref: commit for commit, _, ref in (line.partition("\t") for line in lines)}
+        tag, branch = f"refs/tags/{revision}", f"refs/heads/{revision}"
+        exact = [found[ref] for ref in (f"{tag}^{{}}", tag, branch, revision) if ref in found]
+        if not exact:
+            raise SpecError(
+                f"{address} has no branch or tag {revision}",
+                remedy="name one that it has, or all 40 digits of a commit",
+            )
+        return exact[0]
+
+
+def pack_again(wheel: Path, target: Path) -> None:
+    """Write a wheel again so that its bytes depend on the contents of its files only."""
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(target, "w") as new:
+        for entry in sorted(old.infolist(), key=lambda entry: entry.filename):
+            data = old.read(entry)
+            if entry.filename.endswith(".dist-info/RECORD"):  # in the order of a folder listing
+                data = b"".join(sorted(data.splitlines(keepends=True)))
+            plain = zipfile.ZipInfo(entry.filename, (1980, 1, 1, 0, 0, 0))
+            plain.create_system = 3  # Unix: else it would name the platform of the build
+            runs = entry.external_attr >> 16 & 0o111
+            plain.external_attr = (0o100755 if runs else 0o100644) << 16
+            if not entry.is_dir():
+                new.writestr(plain, data)
+
+
+def _build_error(name: str, source: str, done: Completed) -> ToolError:
+    return ToolError(
+        f"could not build {name} from {source}",
+        evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
+        cause="its build failed in an environment of its own, without the settings of the caller",
+        remedy="install the compiler or the libraries that it names, or require another version",
+    )
+
+
+def _store(wheel: Path, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f".{wheel.name}.{os.getpid()}"
+    shutil.copyfile(wheel, part)
+    return part.replace(folder / wheel.name)
+
+
+def _filename(address: str) -> str:
+    return unquote(urlsplit(address).path).rpartition("/")[2]
+
+
+def _git_parts(url: str) -> tuple[str, str, str]:
+    """Return address, revision and the fragment that names a folder of ``git+…@rev#…``."""
+    address, _, fragment = url.removeprefix("git+").partition("#")
+    head, at, revision = address.rpartition("@")
+    if not at or "/" not in urlsplit(head).path:  # git+ssh://git@host/… has an @ of its own
+        head, revision = address, ""
+    folder = parse_qs(fragment).get("subdirectory", [""])[0]
+    return head, revision, f"#subdirectory={folder}" if folder else ""
+
+
+def _isolated(home: Path) -> dict[str, str]:
+    """Return the environment of a build: the caller's settings lie in the home folder too."""
+    caches = {
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"),
+        "XDG_DATA_HOME": str(Path.home() / ".local" / "share"),  # uv's own Pythons
+    }
+    # -g0: debug information holds the path of the build, which is another each time.
+    fixed = {"SOURCE_DATE_EPOCH": "315532800", "PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C",
+             "CFLAGS": "-g0", "CXXFLAGS": "-g0"}  # fmt: skip
+    return clean_environment(extra={"HOME": str(home), "USERPROFILE": str(home), **caches, **fixed})

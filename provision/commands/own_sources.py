@@ -1,0 +1,92 @@
+"""What a build takes from the project itself: wheels built from source, and its own packages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts
+from provision.core.errors import ToolError
+from provision.core.hashing import sha256_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from provision.commands.build import BuildRequest
+    from provision.core.process import Run
+    from provision.core.progress import Progress
+    from provision.core.project import Project
+    from provision.installer.install import ArtifactSources
+    from provision.lockfile.pip import Lock
+
+
+def with_built_wheels(
+    project: Project, lock: Lock, supply: ArtifactSources, run: Run, progress: Progress
+) -> ArtifactSources:
+    """Build the wheels of a lock that come from source, unless a wheelhouse has them.
+
+    Returns:
+        The sources, with the folders of these wheels as wheelhouses.
+
+    Raises:
+        ToolError: A wheel cannot be built, or is not the one that is locked.
+    """
+    wanted = [artifact for artifact in lock.artifacts if artifact.source]
+    found = find_artifacts(wanted, supply.wheelhouses)
+    damaged = damaged_artifacts(found)
+    rest = [each for each in wanted if each not in found or found[each] in damaged]
+    if not rest:
+        return supply
+    from provision.artifacts.sources import SourceBuilder  # noqa: PLC0415 - few locks need it
+
+    default = {"default": supply.indexes.get("default")}
+    builder = SourceBuilder(
+        project, lock.header["python"], default, supply.wheelhouses, run, progress, supply.offline
+    )
+    folders = []
+    for each in rest:
+        kept = builder.folder(each.source, each.build) / each.filename
+        if kept.is_file() and sha256_file(kept) != each.sha256:
+            kept.unlink()
+        made, _ = builder.wheel(each.name, each.source, each.build)
+        digest = sha256_file(made)
+        if (made.name, digest) != (each.filename, each.sha256):
+            raise ToolError(
+                f"the build of {each.name} gives another wheel than the locked one",
+                evidence=f"built: {made.name} {digest}, locked: {each.filename} {each.sha256}",
+                cause="its build depends on this machine, or on what it downloads",
+                remedy=f"take {each.filename} from the wheelhouse/ of whoever made the lock and "
+                "name its folder with --wheelhouse, or lock again",
+            )
+        folders.append(made.parent)
+    return replace(supply, wheelhouses=(*folders, *supply.wheelhouses))
+
+
+def install_local(python: Path, request: BuildRequest, run: Run, progress: Progress) -> None:
+    """Install the project's own packages into an environment, without what they require.
+
+    Raises:
+        ToolError: One cannot be built.
+    """
+    from provision.installer.uv import uv_program  # noqa: PLC0415
+    from provision.resolver.uv import midnight  # noqa: PLC0415
+    from provision.spec.local import local_folder  # noqa: PLC0415
+
+    for text in request.target.pip.local:
+        folder = local_folder(text, request.project.root)
+        if not folder.is_dir():  # in an image or a bundle
+            progress.note(f"{text} is not installed: {folder} is not here")
+            continue
+        progress.step(f"installing {text}")
+        editable = ["-e"] if text.startswith("-e ") else []
+        cutoff = midnight(request.target.pip.cutoff)  # for the requirements of their builds
+        argv = [uv_program(), "pip", "install", "--no-config", "--python", str(python), "--no-deps",
+                "--no-sources", "--reinstall", "--exclude-newer", cutoff, *editable,
+                str(folder)]  # fmt: skip
+        if url := request.supply.indexes.get("default"):
+            argv += ["--default-index", url]
+        for house in request.supply.wheelhouses:
+            argv += ["--find-links", str(house)]
+        if request.supply.offline:
+            argv.append("--offline")
+        run(argv).require(f"could not install the own package {text}")

@@ -1,0 +1,60 @@
+"""The project's own packages (`[pip] local`): their folders, and what of them decides a lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision.core.hashing import sha256_bytes
+from provision.spec.requirement_files import read_requirement_files
+
+if TYPE_CHECKING:
+    from provision.spec.model import Target
+
+_METADATA = ("pyproject.toml", "setup.py", "setup.cfg")
+_BACKENDS = ("setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "maturin")
+
+
+def local_folder(text: str, root: Path) -> Path:
+    """Return the folder of an entry such as ``-e .[dev]``."""
+    return (root / text.removeprefix("-e ").partition("[")[0].strip()).resolve()
+
+
+def local_digest(target: Target, root: Path) -> str:
+    """Return the SHA-256 of what the own packages require; "" where there are none."""
+    found = _metadata(target, root)
+    return sha256_bytes(b"\0".join(map(_part, found))) if found else ""
+
+
+def input_files(target: Target, root: Path, *, own: bool = False) -> list[str]:
+    """Return the requirement files of a spec, relative to the project's folder.
+
+    Args:
+        target: The spec.
+        root: The project's folder.
+        own: Add the metadata of the own packages.
+    """
+    read = read_requirement_files(root, target.pip.files).read
+    read += _metadata(target, root) if own else []
+    return [Path(os.path.relpath(path, root.resolve())).as_posix() for path in read]
+
+
+def _metadata(target: Target, root: Path) -> list[Path]:
+    files = (local_folder(text, root) / name for text in target.pip.local for name in _METADATA)
+    return [path for path in files if path.is_file()]
+
+
+def _part(path: Path) -> bytes:
+    content = path.read_bytes()
+    if path.suffix != ".toml":
+        return content
+    try:  # the settings of a linter make no lock stale
+        document = tomllib.loads(content.decode())
+    except ValueError:
+        return content
+    tools = {key: document.get("tool", {}).get(key) for key in _BACKENDS}
+    kept = [document.get("project"), document.get("build-system"), tools]
+    return json.dumps(kept, sort_keys=True, default=str).encode()

@@ -1,0 +1,221 @@
+"""`run` as it is used: the program's own process, terminal, signals, exit codes and variables."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.cli.verbs.run import mark_command
+from provision.core.project import CURRENT
+from tests.lab import open_lab
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.lab import Lab
+
+
+@pytest.mark.parametrize(
+    ("words", "marked"),
+    [
+        ("T python -c x", "T -- python -c x"),
+        ("T -- python -c x", "T -- python -c x"),
+        ("T -- sh -c x -- y", "T -- sh -c x -- y"),
+        ("T sh -c x -- y", "T -- sh -c x -- y"),
+        ("--project p T --env A -v python --json", "--project p T --env A -v -- python --json"),
+        ("--project=p T --en A cmd -v", "--project=p T --en A -- cmd -v"),
+        ("T", "T"),
+        ("", ""),
+        ("--help", "--help"),
+    ],
+)  # fmt: skip
+def test_options_after_the_first_word_of_the_command_are_its_own(words: str, marked: str) -> None:
+    assert mark_command(words.split()) == marked.split()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with open_lab(tmp_path_factory.mktemp("run")) as made:
+        made.build()
+        yield made
+
+
+def argv(lab: Lab, *words: str) -> list[str]:
+    tool = [sys.executable, "-I", "-m", "provision", "run", "--project", str(lab.project.root)]
+    return [*tool, TARGET, *words]
+
+
+def ran(lab: Lab, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.defpath, "HOME": str(lab.project.root), **variables}
+    return subprocess.run(
+        argv(lab, *words), env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("dashes", [(), ("--",)])
+def test_the_program_and_its_code(lab: Lab, dashes: tuple[str, ...]) -> None:
+    code = "import alpha, sys; print(sys.argv[1:]); sys.exit(7)"
+    done = ran(lab, *dashes, "python", "-c", code, "--json", "-v")
+    assert (done.returncode, done.stdout) == (7, "['--json', '-v']\n")
+
+
+@pytest.mark.machine
+def test_attack_sigterm_reaches_the_program_and_leaves_no_orphan(lab: Lab) -> None:
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    with subprocess.Popen(
+        argv(lab, "python", "-c", code), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as started:
+        assert started.stdout is not None
+        assert int(started.stdout.readline()) == started.pid
+        started.terminate()
+        assert started.wait() == -signal.SIGTERM
+
+
+@pytest.mark.machine
+def test_attack_a_killed_program_says_so_to_its_shell(lab: Lab) -> None:
+    done = ran(lab, "sh", "-c", "kill -9 $$")
+    assert done.returncode == -signal.SIGKILL  # of which a shell makes 137, and the old run 247
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    ("make", "code", "words"),
+    [("absent", 127, "nor on PATH"), ("text", 126, "Permission denied"),
+     ("orphan", 126, "No such file"), ("binary", 126, "Exec format error"),
+     ("folder", 126, "Permission denied")],
+)  # fmt: skip
+@pytest.mark.parametrize("as_json", [False, True])
+def test_attack_what_cannot_be_started(
+    lab: Lab, tmp_path: Path, make: str, code: int, words: str, *, as_json: bool
+) -> None:
+    program = tmp_path / "program"
+    if make == "folder":
+        program.mkdir()
+    elif make != "absent":
+        lines = {"text": "x", "orphan": "#!/nowhere/at/all\n", "binary": "\x7fELF no more"}
+        program.write_text(lines[make], encoding="utf-8")
+        program.chmod(0o644 if make == "text" else 0o755)
+    done = ran(lab, *(["--json"] if as_json else []), str(program))
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert words in done.stderr
+    if as_json:
+        assert words in json.loads(done.stdout)["result"]["error"]["evidence"]
+
+
+@pytest.mark.machine
+def test_a_closed_pipe_ends_the_program_as_in_a_shell(lab: Lab) -> None:
+    with subprocess.Popen(
+        argv(lab, "yes"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as started:
+        assert started.stdout is not None
+        started.stdout.readline()
+        started.stdout.close()
+        assert started.wait() == -signal.SIGPIPE  # Python ignores it, and children inherit that
+
+
+@pytest.mark.machine
+def test_the_terminal_is_the_program_s(lab: Lab) -> None:
+    """Ctrl-C typed at a terminal reaches the program, which decides; its size and input too."""
+    code = (
+        "import os, sys, time\n"
+        "mine = os.getpgrp() == os.tcgetpgrp(0)\n"
+        "print(sys.stdin.isatty(), sys.stdout.isatty(), mine, flush=True)\n"
+        "try: time.sleep(60)\n"
+        "except KeyboardInterrupt: print('mine', input(), flush=True); sys.exit(5)\n"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, argv(lab, "python", "-c", code))  # noqa: S606
+    shown = _until(terminal, b"True True True")
+    time.sleep(0.2)  # into the sleep
+    os.write(terminal, b"\x03")
+    time.sleep(0.2)
+    os.write(terminal, b"typed\n")
+    shown += _until(terminal, b"mine typed")
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 5
+    assert b"Traceback" not in shown
+
+
+def _until(terminal: int, words: bytes) -> bytes:
+    shown = b""
+    while words not in shown:
+        assert select.select([terminal], [], [], 30)[0], shown
+        shown += os.read(terminal, 4096)
+    return shown
+
+
+@pytest.mark.machine
+def test_attack_variables_that_programs_need(lab: Lab) -> None:
+    own = {"HF_TOKEN": "t", "RANK": "1", "MASTER_ADDR": "node", "OMP_NUM_THREADS": "2",
+           "SLURM_PROCID": "0", "CUDA_VISIBLE_DEVICES": "", "DISPLAY": ":0"}  # fmt: skip
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    done = ran(lab, "python", "-c", code, **own)
+    assert own.items() <= json.loads(done.stdout).items()
+    assert "not passed on" not in done.stderr
+
+
+@pytest.mark.machine
+def test_attack_another_torch_on_the_python_path(lab: Lab, tmp_path: Path) -> None:
+    """As with SD-Scripts: an IPEX elsewhere on PYTHONPATH took over a CUDA environment."""
+    (tmp_path / "alpha.py").write_text("version = 'a stranger'\n", encoding="utf-8")
+    stray = {"PYTHONPATH": str(tmp_path), "PYTHONHOME": "/x", "LD_LIBRARY_PATH": "/x",
+             "VIRTUAL_ENV": "/x", "PIP_TARGET": "/x", "ONEAPI_ROOT": "/x"}  # fmt: skip
+    done = ran(lab, "python", "-c", "import alpha; print(alpha.version)", **stray)
+    assert done.stdout == "1.0\n"
+    assert f"not passed on: {', '.join(sorted(stray))} (" in done.stderr
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("by", ["option", "spec"])
+def test_a_dropped_variable_is_brought_back(lab: Lab, by: str) -> None:
+    spec = lab.project.specs / f"{TARGET}.toml"
+    before = spec.read_text(encoding="utf-8")
+    if by == "spec":
+        spec.write_text(f'{before}[run]\nkeep = ["LD_LIBRARY_PATH"]\n', encoding="utf-8")
+    code = "import os; print(os.environ['LD_LIBRARY_PATH'], 'LD_AUDIT' in os.environ)"
+    option = ["--env", "LD_LIBRARY_PATH"] if by == "option" else []
+    try:
+        done = ran(lab, *option, "python", "-c", code, LD_LIBRARY_PATH="/driver", LD_AUDIT="")
+    finally:
+        spec.write_text(before, encoding="utf-8")
+    assert done.stdout == "/driver False\n"
+    assert "not passed on: LD_AUDIT (" in done.stderr
+
+
+@pytest.mark.machine
+def test_attack_a_colon_in_the_path_runs_no_other_python(tmp_path: Path) -> None:
+    with open_lab(tmp_path / "a:b") as made:
+        from provision.core.errors import UsageError
+
+        with pytest.raises(UsageError, match="no program can be run from"):
+            made.build()
+        assert made.left() == []
+
+
+@pytest.mark.machine
+def test_attack_an_interpreter_that_is_gone_is_replaced_by_no_other(lab: Lab) -> None:
+    python = (lab.home / CURRENT).resolve() / "bin" / "python"
+    target = python.readlink()
+    python.unlink()
+    python.symlink_to("/nowhere/python3")
+    try:
+        done = ran(lab, "python", "-c", "print('another')")
+    finally:
+        python.unlink()
+        python.symlink_to(target)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "provision build" in done.stderr

@@ -1,0 +1,290 @@
+"""Nothing in use is removed, whichever way its program was started; and litter is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.commands.generations import clean, rollback
+from provision.commands.repair import repair
+from provision.core.errors import UsageError
+from provision.core.filesystem import read_link, remove_tagged
+from provision.core.in_use import hold, remove_unused
+from provision.core.locking import folder_lock
+from provision.core.process import environment_python, run
+from provision.core.project import CURRENT, RECORD
+from provision.environment.verify import verify
+from provision.lockfile.pip import read_lock
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.lab import Lab
+
+pytestmark = pytest.mark.machine
+WAIT = "import time; print('started', flush=True); time.sleep(60); import beta"
+
+
+@contextlib.contextmanager
+def program(*argv: str | Path, **options: object) -> Iterator[subprocess.Popen[str]]:
+    """Start a program, which has said a line when the block begins; it is ended after the block."""
+    started = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **options
+    )  # type: ignore[call-overload]
+    try:
+        assert started.stdout.readline()
+        yield started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def _by_run(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+    tool = [sys.executable, "-I", "-m", "provision", "run", "--project", lab.project.root]
+    return program(*tool, TARGET, "python", "-c", WAIT)
+
+
+def _shell_by_run(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+    """Nothing tells of this one but its lock: sh is not of the environment."""
+    tool = [sys.executable, "-I", "-m", "provision", "run", "--project", lab.project.root]
+    script = "exec 3>/dev/null; cd /; PATH=/usr/bin; echo started; read line"
+    return program(*tool, TARGET, "/bin/sh", "-c", script, stdin=subprocess.PIPE)
+
+
+def _by_the_link(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+    return program(environment_python(lab.home / CURRENT), "-c", WAIT)
+
+
+def _by_a_relative_link(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+    return program("./current/bin/python", "-c", WAIT, cwd=lab.home)
+
+
+def _activated(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+    script = f'. {lab.home / CURRENT / "bin" / "activate"}; cd /; exec python -c "$0"'
+    return program("/bin/sh", "-c", script, WAIT)
+
+
+def _mapped(lab: Lab) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+    """Another Python that has a file of the environment in its memory, as a loaded library is."""
+    module = next((lab.home / CURRENT).resolve().rglob("beta.py"))
+    code = f"import mmap; f = open({str(module)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=1); "
+    return program(sys.executable, "-c", code + WAIT, cwd="/")
+
+
+STARTED = [_by_run, _shell_by_run, _by_the_link, _by_a_relative_link, _activated, _mapped]
+
+
+@pytest.mark.parametrize("start", STARTED)
+def test_attack_clean_under_a_running_program(lab: Lab, start: object) -> None:
+    generation = lab.build().generation
+    assert generation is not None
+    name = generation.folder.name
+    with start(lab) as started:  # type: ignore[operator]
+        result = clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
+        assert result.removed == ()
+        ((kept, user),) = result.in_use
+        assert kept == name
+        assert f"process {started.pid})" in user or start is _shell_by_run
+        assert read_link(lab.home / CURRENT) == generation.folder
+        assert lab.says("import beta; print('whole')") == "whole"
+    result = clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
+    assert [name for name, _ in result.removed] == [name]
+    assert lab.left() == []
+
+
+def test_attack_repair_under_a_running_program(lab: Lab) -> None:
+    drifted = lab.build().generation
+    assert drifted is not None
+    with _by_run(lab) as started:
+        module = next(drifted.folder.rglob("alpha.py"))
+        module.write_text("version = 'poisoned'\n", encoding="utf-8")
+        locked = read_lock(lab.project.lock(TARGET))
+        found = verify(drifted.folder, locked, (), deep=True)
+        built = repair(found, lab.order(), run, lab.listener)
+        assert built.generation is not None
+        assert next(drifted.folder.rglob("beta.py")).is_file()
+        assert any(f"process {started.pid})" in note for note in lab.listener.notes)
+        with pytest.raises(UsageError, match="no earlier"):  # not to what is known to be damaged
+            rollback(lab.project, TARGET, lab.listener)
+    clean(lab.project, TARGET, lab.listener, keep=9, everything=False)
+    assert not drifted.folder.exists()
+
+
+def test_a_build_keeps_an_unfinished_generation_that_a_program_uses(lab: Lab) -> None:
+    generation = lab.build().generation
+    assert generation is not None
+    with _by_the_link(lab) as started:
+        (generation.folder / RECORD).unlink()  # as if it had never ended
+        built = lab.build()
+        assert built.generation is not None
+        assert built.generation.folder != generation.folder
+        assert generation.folder.is_dir()
+        assert any(f"process {started.pid})" in note for note in lab.listener.notes)
+    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
+    lab.build()
+    assert not generation.folder.exists()
+
+
+def test_a_removal_in_between_is_noticed_by_who_would_hold(lab: Lab) -> None:
+    generation = lab.build().generation
+    assert generation is not None
+    assert hold(lab.home / "nothing") is None
+    held = hold(generation.folder)
+    assert held is not None
+    assert "Provision started" in remove_unused(generation.folder)
+    os.close(held)
+    renamed = generation.folder.with_name("renamed")
+    generation.folder.rename(renamed)
+    assert hold(generation.folder) is None
+    assert remove_unused(renamed) == ""
+
+
+def test_the_checks_hold_what_they_check(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from provision.commands import prove, smoke
+
+    lab.build()
+    kept: list[object] = []
+
+    def meanwhile(*words: object, **options: object) -> object:
+        kept.extend(clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use)
+        return real(*words, **options)  # type: ignore[arg-type]
+
+    real = smoke.smoke
+    monkeypatch.setattr(smoke, "smoke", meanwhile)
+    order = lab.order()
+    prove.prove(prove.SmokeRequest(order.project, order.target, {}), run, lab.listener)
+    assert len(kept) == 1
+    assert clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use == ()
+
+
+def test_attack_litter_of_killed_runs(lab: Lab) -> None:
+    lab.build()
+    current = (lab.home / CURRENT).resolve()
+    old = time.time() - 7200
+    for folder, name in ((lab.home, ".provision.json.abcd1234"), (current, ".up-to-date.ab_d1234"),
+                         (lab.home / "reports", ".x-quick.json.abcd1234")):  # fmt: skip
+        folder.joinpath(name).touch()
+        os.utime(folder / name, (old, old))
+    (current / ".now.json.abcd1234").touch()  # just being written
+    (lab.home / ".current-4242").symlink_to("gone")
+    (lab.home / f".making-4242-{current.name}").mkdir()
+    before = lab.left()
+    clean(lab.project, TARGET, lab.listener, keep=0, everything=False)
+    assert lab.left() == sorted([current.name, CURRENT])
+    assert before != lab.left()
+    hidden = [path.name for path in current.glob(".*")]
+    assert ".now.json.abcd1234" in hidden
+    assert ".up-to-date.ab_d1234" not in hidden
+    assert [path.suffix for path in (lab.home / "reports").iterdir()] == [".json"]
+
+
+def test_ctrl_c_in_clean_says_what_was_removed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = lab.build().generation
+    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
+    second = lab.build().generation
+    assert first is not None
+    assert second is not None
+    order = [second.folder, first.folder]
+
+    def interrupted(folder: Path) -> None:
+        if folder == order[1]:
+            raise KeyboardInterrupt
+        remove_tagged(folder)
+
+    monkeypatch.setattr("provision.core.in_use.remove_tagged", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
+    assert lab.listener.notes == [f"{TARGET}: removed {second.folder.name}"]
+
+
+def test_attack_a_clock_in_the_future_and_rollback(lab: Lab) -> None:
+    first = lab.build().generation
+    lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
+    lab.build()
+    assert first is not None
+    record = first.folder / RECORD
+    text = record.read_text(encoding="utf-8").replace(first.record.built, "2099-01-01T00:00:00.000")
+    record.write_text(text, encoding="utf-8")
+    assert rollback(lab.project, TARGET, lab.listener).now.folder == first.folder
+    with pytest.raises(UsageError, match="no earlier"):
+        rollback(lab.project, TARGET, lab.listener)
+
+
+def test_two_cleans_wait_for_each_other_and_say_so(lab: Lab) -> None:
+    lab.build()
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from provision.core.locking import folder_lock\n"
+        "with folder_lock(Path(sys.argv[1]), lambda: None):\n"
+        "    print('held', flush=True); time.sleep(1)\n"
+    )
+    with program(sys.executable, "-c", code, lab.home):
+        clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
+    assert lab.listener.notes == [f"another command is working on {TARGET}; waiting for it to end"]
+    assert lab.left() == []
+
+
+def test_the_files_are_on_the_disk_before_the_record(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from provision.commands import build
+
+    seen: list[tuple[str, bool]] = []
+    real = {name: getattr(build, name) for name in ("sync_folder", "swap_link")}
+
+    def watch(name: str) -> object:
+        def called(*words: Path, **options: bool) -> None:
+            seen.append((name, (words[-1] / RECORD).is_file()))
+            real[name](*words, **options)
+
+        return called
+
+    for name in real:
+        monkeypatch.setattr(build, name, watch(name))
+    lab.build()
+    assert seen == [("sync_folder", False), ("swap_link", True)]
+
+
+def test_a_file_system_without_locks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import errno
+    import fcntl
+
+    from provision.core.errors import ToolError
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with (
+        pytest.raises(ToolError, match="cannot work in") as caught,
+        folder_lock(tmp_path, lambda: None),
+    ):
+        pass
+    assert "not supported" in caught.value.evidence
+
+
+def test_ctrl_c_ends_a_command_whose_threads_wait_for_processes(tmp_path: Path) -> None:
+    code = (
+        "import sys; from concurrent.futures import ThreadPoolExecutor\n"
+        "from provision.cli import main; from provision.core.process import run\n"
+        "def work(_):\n"
+        "    print('started', flush=True); run(['sleep', '60'])\n"
+        "def dispatch(arguments):\n"
+        "    with ThreadPoolExecutor(2) as pool: list(pool.map(work, range(50)))\n"
+        "main._dispatch = dispatch\n"
+        "sys.exit(main.main(['targets']))\n"
+    )
+    with program(sys.executable, "-c", code) as started:
+        started.send_signal(signal.SIGINT)
+        assert started.wait(30) == 130

@@ -1,0 +1,453 @@
+"""A project whose requirements are source only, by URL, in git, in files and in folders."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.server
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import threading
+import tomllib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from provision.artifacts.pip_config import PipConfig
+from provision.artifacts.sources import pack_again
+from provision.commands.build import BuildRequest, build
+from provision.commands.bundle import bundle
+from provision.commands.export import Export, export
+from provision.commands.lock import lock, staleness
+from provision.commands.own_sources import with_built_wheels
+from provision.core.errors import SpecError, ToolError
+from provision.core.process import environment_python, run
+from provision.core.project import CURRENT, Project
+from provision.environment.verify import verify
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import PIP_LAYER, read_lock
+from provision.lockfile.sbom import sbom
+from provision.resolver.resolver import Resolver
+from provision.spec.reader import load_target
+from tests.lab import Silent
+from tests.small import PYTHON, make_project, make_wheel
+from tests.small import Index as SmallIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from provision.lockfile.pip import Artifact, Lock
+
+pytestmark = pytest.mark.machine
+
+# A build backend of a few lines: what it writes depends on all that must not leak into a build.
+BACKEND = """
+import base64, hashlib, json, os, time, tomllib, zipfile
+def digest(text):
+    found = hashlib.sha256(text.encode()).digest()
+    return base64.urlsafe_b64encode(found).rstrip(b"=").decode()
+def get_requires_for_build_wheel(config_settings=None):
+    return ["helper"]
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    import helper
+    project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+    extra = tomllib.load(open("pyproject.toml", "rb")).get("tool", {}).get("tiny", {})
+    name, version = project["name"], project["version"]
+    info = f"{name}-{version}.dist-info"
+    leaked = [n for n in os.environ if n.startswith(("PIP_", "UV_CONFIG", "SECRET"))]
+    leaked += os.listdir(os.environ["HOME"])
+    needs = "".join(f"Requires-Dist: {d}\\n" for d in project.get("dependencies", []))
+    tag = extra.get("tag", "py3-none-any")
+    head = f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n"
+    files = {f"{name}.py": f"leaked = {leaked}\\nhelper = {helper.version!r}\\n",
+             f"{info}/WHEEL": f"Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: {tag}\\n",
+             f"{info}/METADATA": head + needs}
+    if extra.get("random"):
+        files[f"{name}.py"] += f"made = {os.urandom(8)!r}\\n"
+    any_order = sorted(files.items(), key=lambda _: os.urandom(4))
+    record = "".join(f"{n},sha256={digest(t)},{len(t.encode())}\\n" for n, t in any_order)
+    files[f"{info}/RECORD"] = record + f"{info}/RECORD,,\\n"
+    wheel = f"{name}-{version}-{tag}.whl"
+    with zipfile.ZipFile(os.path.join(folder, wheel), "w") as archive:
+        for path, text in [*any_order, (f"{info}/RECORD", files[f"{info}/RECORD"])]:
+            archive.writestr(zipfile.ZipInfo(path, time.localtime()[:6]), text)
+    return wheel
+def get_requires_for_build_editable(config_settings=None):
+    return ["helper"]
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    return build_wheel(folder)
+"""
+
+
+def manifest(name: str, *needs: str, more: str = "") -> str:
+    return (
+        '[build-system]\nrequires = ["tiny-backend"]\nbuild-backend = "tiny_backend"\n'
+        f'[project]\nname = "{name}"\nversion = "1.0"\ndependencies = {json.dumps(needs)}\n{more}'
+    )
+
+
+@dataclass
+class Site:
+    """An index with sdists and wheels, a project, and a git repository."""
+
+    project: Project
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    listener: Silent = field(default_factory=Silent)
+
+    def sdist(self, name: str, *needs: str, more: str = "") -> bytes:
+        text = manifest(name, *needs, more=more).encode()
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+            entry = tarfile.TarInfo(f"{name}-1.0/pyproject.toml")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text))
+            info = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode()
+            entry = tarfile.TarInfo(f"{name}-1.0/PKG-INFO")
+            entry.size = len(info)
+            archive.addfile(entry, io.BytesIO(info))
+        self.files[f"{name}-1.0.tar.gz"] = stream.getvalue()
+        return stream.getvalue()
+
+    def spec(self, table: str, name: str = "tiny") -> None:
+        path = self.project.specs / "tiny.toml"
+        head = path.read_text().partition("[pip]")[0]
+        (self.project.specs / f"{name}.toml").write_text(
+            f"{head}[pip]\ncutoff = 2026-11-01\n{table}\n"
+        )
+
+    def lock(self, root: Path | None = None) -> Lock:
+        project = Project(root) if root else self.project
+        config = PipConfig(index_url=f"{self.url}/simple/")
+        target = load_target(project.specs, "tiny")
+        (result,) = lock([target], project, Resolver(project.catalog, config, run, self.listener))
+        if result.error:
+            raise result.error
+        return read_lock(project.lock("tiny"))
+
+    def artifacts(self) -> dict[str, Artifact]:
+        return {artifact.name: artifact for artifact in self.lock().artifacts}
+
+    @property
+    def supply(self) -> ArtifactSources:
+        return ArtifactSources((), {"default": f"{self.url}/simple/"}, offline=False)
+
+    def build(self) -> Path:
+        target = load_target(self.project.specs, "tiny")
+        request = BuildRequest(
+            self.project, target, read_lock(self.project.lock("tiny")), self.supply,
+            smoke=False, absent="", stack=dict,
+        )  # fmt: skip
+        build(request, run, self.listener)
+        return self.project.environments("tiny") / CURRENT
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("SECRET", "1")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
+    made = Site(make_project(tmp_path / "project", SmallIndex(tmp_path, "http://127.0.0.1:9")))
+    wheels = tmp_path / "wheels"
+    for path in (
+        make_wheel(wheels, "tiny_backend", "1.0", {"tiny_backend.py": BACKEND}),
+        make_wheel(wheels, "helper", "1.0", {"helper.py": "version = '1.0'\n"}),
+        make_wheel(wheels, "helper", "0.9", {"helper.py": "version = '0.9'\n"}),
+        make_wheel(wheels, "plain", "1.0", {"plain.py": ""}),
+        make_wheel(wheels, "plain", "2.0", {"plain.py": ""}),
+    ):
+        made.files[path.name] = path.read_bytes()
+    made.sdist("alone", "deeper", "plain")
+    made.sdist("deeper")
+    with _serve(made):
+        yield made
+
+
+@contextlib.contextmanager
+def _serve(site: Site) -> Iterator[None]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            *_, kind, leaf = urlsplit(self.path).path.strip("/").split("/")
+            body, content = site.files.get(leaf), "application/octet-stream"
+            if kind == "simple":
+                files = [
+                    {"filename": n, "url": f"{site.url}/files/{n}", "size": len(data),
+                     "hashes": {"sha256": hashlib.sha256(data).hexdigest()},
+                     "upload-time": "2020-01-01T00:00:00Z"}
+                    for n, data in site.files.items()
+                    if n.partition("-")[0].replace("_", "-") == leaf
+                ]  # fmt: skip
+                page = {
+                    "meta": {"api-version": "1.1"},
+                    "name": leaf,
+                    "versions": [],
+                    "files": files,
+                }
+                body = json.dumps(page).encode() if files else None
+                content = "application/vnd.pypi.simple.v1+json"
+            self.send_response(200 if body is not None else 404)
+            self.send_header("Content-Type", content)
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        do_HEAD = do_GET  # noqa: N815 - the name is that of the standard library
+
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    site.url = f"http://127.0.0.1:{server.server_port}"
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def repository(folder: Path) -> str:
+    """Make a git repository with a tag, which its branch has left; return the tag's commit."""
+
+    def git(*words: str) -> str:
+        name = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "tag.gpgsign=false"]
+        argv = ["git", "-C", str(folder), *name, *words]
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+    (folder / "python").mkdir(parents=True)
+    git("init", "--quiet", "--initial-branch", "main")
+    (folder / "python" / "pyproject.toml").write_text(manifest("gitty"))
+    git("add", ".")
+    git("commit", "--quiet", "--message", "first")
+    git("tag", "--annotate", "v1", "--message", "of its own")
+    commit = git("rev-parse", "HEAD")
+    (folder / "python" / "pyproject.toml").write_text(manifest("gitty", "plain"))
+    git("commit", "--quiet", "--all", "--message", "second")
+    git("branch", "zzz/v1")
+    git("update-ref", "refs/zzz/v1", "HEAD")
+    return commit
+
+
+def test_every_source_only_package_is_named_at_once(site: Site) -> None:
+    site.sdist("another")
+    site.spec('requirements = ["alone", "plain"]\nbuild = ["alone"]\nfiles = ["more.txt"]')
+    (site.project.root / "more.txt").write_text("another\n")
+    with pytest.raises(SpecError) as error:
+        site.lock()
+    assert "another, deeper" in error.value.what
+    assert 'build = ["alone", "another", "deeper"]' in error.value.remedy
+    assert not site.project.lock("tiny").exists()
+    assert not site.project.wheelhouse.exists()
+
+
+def test_from_lock_to_environment_and_again_from_nothing(site: Site, tmp_path: Path) -> None:
+    commit = repository(tmp_path / "git")
+    address = f"git+file://{tmp_path}/git"
+    digest = hashlib.sha256(site.sdist("linked")).hexdigest()
+    own = site.project.root / "own"
+    own.mkdir()
+    (own / "pyproject.toml").write_text(manifest("own", "plain<3"))
+    (site.project.root / "needs.txt").write_text(
+        f"-c limits.txt\n{address}@v1#egg=gitty&subdirectory=python\n-e own\n"
+    )
+    (site.project.root / "limits.txt").write_text("plain<2\n")
+    site.spec(
+        f'requirements = ["alone", "linked @ {site.url}/files/linked-1.0.tar.gz"]\n'
+        'build = ["alone", "deeper"]\nfiles = ["needs.txt"]'
+    )
+    found = site.artifacts()
+    assert set(found) == {"alone", "deeper", "gitty", "linked", "plain"}
+    assert found["plain"].version == "1.0"
+    assert found["plain"].via == ("alone", "own")
+    assert found["deeper"].index == "wheelhouse"
+    assert found["deeper"].via == ("alone",)
+    assert found["gitty"].source == f"{address}@{commit}#subdirectory=python"
+    assert found["linked"].source.endswith(f"/files/linked-1.0.tar.gz sha256:{digest}")
+    assert any(digest in note for note in site.listener.notes)
+    assert [line.split("==")[0] for line in found["alone"].build] == ["helper", "tiny-backend"]
+
+    text = (site.project.lock("tiny") / PIP_LAYER).read_bytes()
+    first = {path.name: path.read_bytes() for path in site.project.wheelhouse.rglob("*.whl")}
+    prefix = site.build()
+    python = environment_python(prefix)
+    code = "import alone, deeper, gitty, linked, own; print(alone.leaked, alone.helper)"
+    assert run([python, "-I", "-c", code]).require("it ran").stdout == "[] 1.0\n"
+    locked = read_lock(site.project.lock("tiny"))
+    assert verify(prefix, locked, (), deep=True).findings == ()
+
+    # The files of the own package are the user's; those of a built wheel are not.
+    site_packages = prefix / "lib" / f"python{PYTHON}" / "site-packages"
+    (site_packages / "own.py").write_text("changed = True\n")
+    assert verify(prefix, locked, (), deep=True).findings == ()
+    (site_packages / "alone.py").unlink()
+    (site_packages / "alone.py").write_text("changed = True\n")
+    assert [f.code for f in verify(prefix, locked, (), deep=True).findings] == ["changed-file"]
+
+    # A clone has no wheelhouse, and another folder: the same lock, and the same wheels.
+    clone = tmp_path / "clone"
+    shutil.copytree(site.project.root, clone, ignore=shutil.ignore_patterns(".*", "wheelhouse"))
+    shutil.rmtree(clone / "lockfiles")
+    site.lock(clone)
+    assert (clone / "lockfiles" / "tiny" / PIP_LAYER).read_bytes() == text
+    shutil.rmtree(site.project.wheelhouse)
+    shutil.rmtree(site.project.environments("tiny"))
+    site.build()
+    assert {p.name: p.read_bytes() for p in site.project.wheelhouse.rglob("*.whl")} == first
+
+
+def test_own_requirements_make_a_lock_stale_and_a_linter_does_not(site: Site) -> None:
+    own = site.project.root / "own"
+    own.mkdir()
+    (own / "pyproject.toml").write_text(manifest("own", "plain"))
+    site.spec('local = ["own"]')
+    locked = site.lock()
+    target = load_target(site.project.specs, "tiny")
+    assert locked.local == {"own"}
+    assert staleness(target, site.project.catalog, locked) is None
+    (own / "pyproject.toml").write_text(manifest("own"))
+    assert "own package" in str(staleness(target, site.project.catalog, locked))
+    assert site.lock().digest != locked.digest
+
+
+def test_a_build_that_never_gives_the_same_wheel_is_refused(site: Site) -> None:
+    site.sdist("deeper", more="[tool.tiny]\nrandom = true\n")
+    site.spec('requirements = ["deeper"]\nbuild = ["deeper"]')
+    site.lock()
+    kept = shutil.copytree(site.project.wheelhouse, site.project.root / "kept")
+    site.build()
+    shutil.rmtree(site.project.wheelhouse)
+    shutil.rmtree(site.project.environments("tiny"))
+    with pytest.raises(ToolError, match="gives another wheel than the locked one"):
+        site.build()
+    assert not (site.project.environments("tiny") / CURRENT).exists()
+    locked = read_lock(site.project.lock("tiny"))
+    (folder,) = kept.iterdir()
+    supply = replace(site.supply, wheelhouses=(folder,))
+    assert with_built_wheels(site.project, locked, supply, run, site.listener) == supply
+
+
+def test_a_wheelhouse_that_was_edited_is_not_believed(site: Site) -> None:
+    site.spec('requirements = ["deeper"]\nbuild = ["deeper"]')
+    site.lock()
+    (wheel,) = site.project.wheelhouse.rglob("*.whl")
+    good = wheel.read_bytes()
+    wheel.write_bytes(good[:-1] + b"x")
+    site.build()
+    assert wheel.read_bytes() == good
+
+
+def test_a_source_that_changed_under_its_name_is_refused(site: Site) -> None:
+    site.spec('requirements = ["deeper"]\nbuild = ["deeper"]')
+    site.lock()
+    shutil.rmtree(site.project.wheelhouse)
+    shutil.rmtree(site.project.root / ".cache")
+    site.sdist("deeper", "plain")
+    with pytest.raises(ToolError, match="the source of deeper is not available") as error:
+        site.build()
+    assert "another file of this name" in error.value.evidence
+
+
+def test_a_wheel_of_another_platform_says_where_it_is_built(site: Site) -> None:
+    site.sdist("deeper", more='[tool.tiny]\ntag = "cp311-cp311-macosx_11_0_arm64"\n')
+    site.spec('requirements = ["deeper"]\nbuild = ["deeper"]')
+    with pytest.raises(SpecError, match="deeper is compiled"):
+        site.lock()
+
+
+@pytest.mark.parametrize(
+    ("requirement", "said"),
+    [
+        ("other @ git+file://{git}@v1#subdirectory=python", "is gitty, not other"),
+        ("gitty @ git+file://{git}@v2#subdirectory=python", "has no branch or tag v2"),
+        ("gitty @ git+file://{git}-absent", "git failed"),
+        ("gitty @ git+file://{git}", "could not build gitty"),
+        ("gitty @ {url}/files/plain-1.0-py3-none-any.whl", "is plain, not gitty"),
+        ("gitty @ {url}/files/absent-1.0.tar.gz#sha256=" + "a" * 64, "is not available"),
+    ],
+)
+def test_a_source_that_cannot_be_had_is_explained(
+    site: Site, tmp_path: Path, requirement: str, said: str
+) -> None:
+    repository(tmp_path / "git")
+    site.spec(f'requirements = ["{requirement.format(git=tmp_path / "git", url=site.url)}"]')
+    with pytest.raises((SpecError, ToolError)) as error:
+        site.lock()
+    assert said in error.value.what
+    assert not site.project.lock("tiny").exists()
+
+
+def test_a_marker_leaves_a_source_out(site: Site) -> None:
+    nowhere = "gitty @ git+https://nowhere.invalid/x ; sys_platform == 'none'"
+    site.spec(f'requirements = ["plain", "{nowhere}"]')
+    assert set(site.artifacts()) == {"plain"}
+
+
+def test_a_built_name_comes_from_no_index(site: Site, tmp_path: Path) -> None:
+    repository(tmp_path / "git")
+    for version in ("1.0", "9.0"):
+        path = make_wheel(tmp_path / "evil", "gitty", version, {"gitty.py": "evil = True\n"})
+        site.files[path.name] = path.read_bytes()
+    address = f"git+file://{tmp_path}/git#subdirectory=python"
+    site.spec(f'requirements = ["gitty @ {address}"]')
+    assert site.artifacts()["gitty"].index == "wheelhouse"
+    prefix = site.build()
+    code = "import gitty; print(hasattr(gitty, 'evil'))"
+    assert run([environment_python(prefix), "-I", "-c", code]).stdout == "False\n"
+
+
+def test_a_bundle_and_a_bill_of_materials_have_what_was_built(site: Site, tmp_path: Path) -> None:
+    (site.project.root / "needs.txt").write_text("deeper\n")
+    site.spec('files = ["needs.txt"]\nbuild = ["deeper"]')
+    locked = site.lock()
+    target = load_target(site.project.specs, "tiny")
+    for name in ("noxfile.py", "pyproject.toml", "README.md", "LICENSE"):
+        (site.project.root / name).write_text("")
+    (site.project.root / "provision").mkdir()
+    tools = site.project.lock("tools")
+    tools.mkdir()
+    for name in ("uv.txt", "requirements.txt"):
+        (tools / name).write_text("")
+    folder = tmp_path / "bundle"
+    bundle(site.project, target, locked, supply=site.supply, folder=folder, progress=site.listener)
+    assert [p.name for p in (folder / "artifacts").iterdir()] == ["deeper-1.0-py3-none-any.whl"]
+    assert (folder / "toolkit" / "needs.txt").read_text() == "deeper\n"
+    (component,) = json.loads(sbom(target, locked))["components"]
+    assert {"name": "provision:source", "value": locked.artifacts[0].source} in component[
+        "properties"
+    ]
+
+
+def test_other_formats_say_where_a_built_wheel_is(site: Site) -> None:
+    own = site.project.root / "own"
+    own.mkdir()
+    (own / "pyproject.toml").write_text(manifest("own"))
+    site.spec('requirements = ["deeper", "plain"]\nbuild = ["deeper"]\nlocal = ["own"]')
+    locked = site.lock()
+    target = load_target(site.project.specs, "tiny")
+
+    def exported(kind: str) -> Export:
+        return export(site.project, target, locked, supply=site.supply, kind=kind, file=None)
+
+    found = {each["name"]: each["wheels"][0] for each in
+             tomllib.loads(exported("pylock").text)["packages"]}  # fmt: skip
+    assert found["plain"]["url"].startswith(site.url)
+    assert (site.project.root / found["deeper"]["path"]).is_file()
+    assert "url" not in found["deeper"]
+    assert exported("pylock").lost == ("the own packages of the spec",)
+    assert any("built from source" in words for words in exported("requirements").lost)
+
+
+def test_a_packed_wheel_depends_on_its_files_only(tmp_path: Path) -> None:
+    one = make_wheel(tmp_path / "a", "plain", "1.0", {"a.py": "1", "b.py": "2"})
+    other = make_wheel(tmp_path / "b", "plain", "1.0", {"b.py": "2", "a.py": "1"})
+    assert one.read_bytes() != other.read_bytes()
+    pack_again(one, tmp_path / "one.whl")
+    pack_again(other, tmp_path / "other.whl")
+    assert (tmp_path / "one.whl").read_bytes() == (tmp_path / "other.whl").read_bytes()

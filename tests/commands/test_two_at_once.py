@@ -1,0 +1,101 @@
+"""Two of anything at once wait for each other, and say so.
+
+Threads stand for processes: locks are on open files, which the threads do not share.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+from provision.artifacts.parallel_fetch import fetch_all, wanted_wheel
+from provision.commands import lock
+from provision.image import docker
+from tests import small
+from tests.commands import test_bundle, test_lock
+from tests.image import test_docker
+from tests.lab import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from provision.artifacts.pip_config import PipConfig
+    from provision.core.project import Project
+    from provision.image.context import ImageRequest
+    from tests.lab import Lab
+
+pytestmark = pytest.mark.machine
+Result = TypeVar("Result")
+clone, image_request = test_bundle.clone, test_docker.image_request
+project, sources = test_lock.project, test_lock.sources
+WAITING = "another command is working on "
+
+
+def at_once(count: int, work: Callable[[], Result]) -> list[Result]:
+    barrier = threading.Barrier(count)
+
+    def one(_: int) -> Result:
+        barrier.wait(20)
+        return work()
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))
+
+
+def test_attack_three_bundles_into_one_folder(clone: Lab, tmp_path: Path) -> None:
+    clone.index.delay = 0.3
+    out = tmp_path / "out"
+    made = at_once(3, lambda: test_bundle.make(clone, out))
+    assert [(bundle.missing, bundle.files) for bundle in made] == [((), made[0].files)] * 3
+    assert clone.listener.notes == [f"{WAITING}{out}; waiting for it to end"] * 2
+    fetched = [path for path in clone.index.asked if path.endswith(".whl")]
+    assert len(fetched) == len(set(fetched))
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".making")] == []
+    assert sorted(path.name for path in (out / "artifacts").iterdir()) == sorted(
+        wheel.name for wheel in clone.wheels
+    )
+
+
+def test_attack_three_fetches_of_one_archive(lab: Lab, tmp_path: Path) -> None:
+    lab.index.delay = 0.3
+    (alpha, _) = lab.wheels
+    wanted = [wanted_wheel(small.artifact(alpha), f"{lab.index.url}/default/")]
+    folder = tmp_path / "archives"
+    assert at_once(3, lambda: fetch_all(wanted, folder, (), lab.listener)) == [[], [], []]
+    assert test_bundle.sha256(folder / alpha.name) == test_bundle.sha256(alpha)
+    assert len([path for path in lab.index.asked if path.endswith(".whl")]) == 1
+
+
+def test_attack_three_builds_of_one_image(
+    image_request: ImageRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Silent()
+    built: list[str] = []
+
+    def respond(words: list[str]) -> tuple[int, str, str]:
+        context = image_request.context
+        files = sorted(path for path in context.rglob("*") if path.is_file())
+        time.sleep(0.3)  # the engine reads the context
+        assert sorted(path for path in context.rglob("*") if path.is_file()) == files
+        built.append(words[1])
+        return 0, "", ""
+
+    monkeypatch.setattr(docker, "find_engine", lambda _: "docker")
+    monkeypatch.setattr(docker, "_inspect", lambda *_: ("sha256:1", 1))
+    run = test_docker.answer(respond)
+    at_once(3, lambda: docker.build_image(image_request, run, listener))
+    assert built == ["build"] * 3
+    assert len([note for note in listener.notes if note.startswith(WAITING)]) == 2
+
+
+def test_attack_three_locks_of_one_target(project: Project, sources: PipConfig) -> None:
+    resolver = test_lock.make_resolver(project, sources)
+    results = at_once(3, lambda: lock.lock([test_lock.target()], project, resolver))
+    assert [result.error for (result,) in results] == [None] * 3
+    assert sorted(result.differs for (result,) in results) == [False, False, True]
+    assert [path.name for path in project.lock("thing").iterdir()] == ["requirements.txt"]
