@@ -347,7 +347,7 @@ def test_attack_an_edit_that_other_generations_share(lab: Lab) -> None:
     module.write_text("version = 'evil'\n")
     mend(lab)
     assert any(first.name in note for note in lab.listener.notes)
-    record = rollback(lab.project, TARGET).now.record
+    record = rollback(lab.project, TARGET, lab.listener).now.record
     assert (record.proof, record.reason) == ("unproven", "its files were edited after the build")
 
 
