@@ -86,7 +86,9 @@ class Lab:
 
     def left(self) -> list[str]:
         """What lies in the target's folder, but for the lock file and the reports."""
-        return sorted(p.name for p in self.home.iterdir() if p.name not in {".lock", "reports"})
+        return sorted(
+            p.name for p in self.home.iterdir() if p.name not in {".lock", ".seals", "reports"}
+        )
 
 
 def _run_without_delays(
@@ -105,6 +107,8 @@ def open_lab(folder: Path) -> Iterator[Lab]:
     """Make a lab in a folder, with a cache of its own, until the block ends."""
     with pytest.MonkeyPatch.context() as patch, serve(folder / "index") as index:
         patch.setenv("UV_CACHE_DIR", str(folder / "cache"))
+        # No Python of uv's: its server must not be asked, and a bundle does without.
+        patch.setenv("UV_PYTHON_INSTALL_MIRROR", (folder / "mirror").as_uri())
         made = Lab(make_project(folder / "project", index), index, [], Silent())
         made.relock(made.wheel("alpha"), made.wheel("beta", index="vendor"))
         yield made

@@ -17,10 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.artifacts.wheel_records import wheel_record
 from provision.catalog.digest import catalog_digest
 from provision.core.project import Project
 from provision.host.probe import this_platform
-from provision.lockfile.pip import PIP_LAYER, Artifact, render_requirements
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Artifact, render_requirements
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -82,14 +83,16 @@ class Index:
 
     Attributes:
         asked: Every path that was asked for.
+        ranges: First byte and the one after the last, of each request for a part of a file.
         continued: Where each download that went on with an earlier one began, in bytes.
-        fault: What goes wrong with files: an HTTP status, ``stall`` or ``truncate``.
+        fault: What goes wrong with files: an HTTP status, ``stall``, ``truncate`` or ``no-ranges``.
         delay: Seconds before each file.
     """
 
     root: Path
     url: str = ""
     asked: list[str] = field(default_factory=list)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
     continued: list[int] = field(default_factory=list)
     fault: int | str | None = None
     delay: float = 0.0
@@ -146,11 +149,15 @@ def _address(wheel: Path) -> str:
 
 def _send_file(index: Index, request: BaseHTTPRequestHandler, body: bytes) -> None:
     time.sleep(index.delay)
-    asked = re.fullmatch(r"bytes=(\d+)-", request.headers.get("Range", ""))
-    start = int(asked[1]) if asked else 0
-    if start:
+    asked = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
+    if index.fault == "no-ranges":
+        asked = None
+    start, stop = (int(asked[1]), int(asked[2] or len(body) - 1) + 1) if asked else (0, len(body))
+    if asked and asked[2]:
+        index.ranges.append((start, stop))
+    elif start:
         index.continued.append(start)
-    body, good = body[start:], 206 if start else 200
+    body, good = body[start:stop], 206 if asked else 200
     if isinstance(index.fault, int):
         _send(request, b"", index.fault)
     elif index.fault == "stall":
@@ -212,11 +219,13 @@ def lock(project: Project, wheels: list[Path]) -> None:
         "spec": target.digest(),
         "catalog": catalog_digest(project.catalog, target),
         "platform": target.platform,
-        "python": target.python,
+        "python": target.python_version,
     }
     artifacts = [artifact(wheel) for wheel in wheels]
     folder = project.lock(TARGET)
     folder.mkdir(parents=True, exist_ok=True)
+    if (conda := folder / CONDA_LAYER).is_file():
+        header["conda"] = hashlib.sha256(conda.read_bytes()).hexdigest()
     text = render_requirements(header, artifacts)
     (folder / PIP_LAYER).write_text(text, encoding="utf-8")
 
@@ -232,4 +241,5 @@ def artifact(wheel: Path) -> Artifact:
         size=len(data),
         index=wheel.parent.name,
         via=("the spec",),
+        record=wheel_record(wheel),
     )

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 Entry = dict[str, Any]
 # Keys that cannot change a lock, and so do not make one stale: where a fact comes from. The URL of
-# a wheel cannot either, as a lock has no host; that of a conda package is in conda-lock.yml.
-_PROVENANCE = frozenset({"basis", "confirmed", "note", "replaced", "sources"})
+# a wheel cannot either, as a lock has no host; that of a conda package is in conda-lock.yml. A new
+# record closes a gap in a lock at the next `provision lock`, but no package differs.
+_PROVENANCE = frozenset({"basis", "confirmed", "note", "record", "replaced", "sources"})
 
 
 def catalog_digest(folder: Path, target: Target) -> str:

@@ -73,6 +73,10 @@ class Wheel(Table):
         Field(description="Absent where the index publishes none and the file was not hashed yet."),
     ] = None
     size: Annotated[int | None, Field(gt=0, description="Bytes.")] = None
+    record: Annotated[
+        Sha256 | None,
+        Field(description="Digest of its RECORD, as locks have it; absent where never read."),
+    ] = None
     requires_python: Specifier | None = None
     requires_dist: Annotated[
         tuple[Annotated[str, AfterValidator(_requirement)], ...] | None,

@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.core.filesystem import make_tagged, remove_tagged, swap_link, sync_folder
+from provision.core.filesystem import (
+    is_tagged,
+    make_tagged,
+    remove_tagged,
+    swap_link,
+    sync_folder,
+)
 from provision.core.locking import folder_lock
 from provision.core.prefix import dist_info_names, environment_python, site_packages
 from provision.core.project import CURRENT
@@ -104,7 +110,10 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         # Another build may have finished while this one waited for the lock.
         if ready := _ready(home, request):
             return BuildResult(request.target.name, ready)
+        from provision.environment.seal import drop_seals
+
         sweep(home, progress.note)
+        drop_seals(home)
         if (now := current_generation(home)) and (why := now.misplaced()):
             progress.note(f"{request.target.name} {why}; building it again here")
         found = None if request.fresh else _of_same_lock(home, request)
@@ -137,7 +146,7 @@ def _of_same_lock(home: Path, request: BuildRequest) -> Generation | None:
     from provision.environment.verify import verify
 
     lock, forbid = request.lock, request.target.pip.forbid
-    for folder in sorted(home.glob(f"{lock.digest[:16]}*")):
+    for folder in filter(is_tagged, sorted(home.glob(f"{lock.digest[:16]}*"))):
         found = read_generation(folder)
         if not found or found.record.lock != lock.digest or has_drifted(found):
             continue
@@ -193,30 +202,61 @@ def populate_prefix(
     Raises:
         ToolError: As :func:`build`; the folder is left as it is.
     """
-    from provision.commands.own_sources import install_local, with_built_wheels
+    from provision.artifacts.wheel_records import local_records
+    from provision.commands.own_sources import with_built_wheels
     from provision.doctor.locked import refuse_built
-    from provision.environment.long_paths import check_path_lengths
-    from provision.installer.install import check_space, install_pip_layer, plan_install
-    from provision.installer.pip_shim import write_pip_shim
+    from provision.environment.seal import Seal, generated_files
+    from provision.installer import uv
+    from provision.installer.install import check_space, plan_install
 
     supply = with_built_wheels(request.project, request.lock, request.supply, run, progress)
-    request = replace(request, supply=supply)
+    known = local_records(request.lock.open, supply.wheelhouses)
+    request = replace(request, supply=supply, lock=request.lock.with_records(known))
     plan = plan_install(request.lock, request.supply)
     check_space(folder, plan.disk)
     progress.step(str(plan))
-    _make_prefix(folder, request, run, progress)
-    write_pip_shim(folder, request.lock)
-    install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
-    install_local(environment_python(folder), request, run, progress)
-    check_path_lengths(folder, progress)
-    verification = _verify(folder, request, progress)
+    verification = _install(folder, request, run, progress)
+    if foreign := [name for name in verification.drifted if name in request.lock.versions]:
+        # uv hashes a wheel when it downloads it, and never again what it keeps of it.
+        progress.note(f"uv's cache does not have what is locked of {', '.join(foreign)}: fetching")
+        uv.clean_cache(foreign, run)
+        remove_tagged(folder)
+        make_tagged(folder)
+        verification = _install(folder, request, run, progress)
+    _refuse(request, verification)
     refuse_built(folder, request.target)
+    if open_ := [a.name for a in request.lock.artifacts if a.sha256 in verification.unvouched]:
+        progress.note(f"no RECORD is known of {', '.join(open_)}: its files are as uv had them")
+    # Before the checks: they run code of the environment.
+    seal = Seal(generated_files(folder), known | verification.unvouched)
     report = _run_checks(folder, request, run, progress)
     if report and not report.proves:
         return BuildResult(request.target.name, None, plan, verification, report)
     sync_folder(folder, with_files=True)  # a record on the disk says that the files are there too
-    made = write_record(folder, _record(folder, request, verification))
+    made = write_record(folder, _record(folder, request, verification), seal)
     return BuildResult(request.target.name, made, plan, verification, report)
+
+
+def _install(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> Verification:
+    """Install both layers into a tagged folder, and compare every file with the lock."""
+    from provision.commands.own_sources import install_local
+    from provision.environment.long_paths import check_path_lengths
+    from provision.environment.seal import generated_files, refuse_overwritten
+    from provision.environment.verify import verify
+    from provision.installer.install import install_pip_layer
+    from provision.installer.pip_shim import write_pip_shim
+
+    _make_prefix(folder, request, run, progress)
+    write_pip_shim(folder, request.lock)
+    before = generated_files(folder)
+    try:
+        install_pip_layer(environment_python(folder), request.lock, request.supply, run, progress)
+        install_local(environment_python(folder), request, run, progress)
+    finally:  # an installer fails, too, when a wheel has replaced the interpreter
+        refuse_overwritten(folder, before)
+    check_path_lengths(folder, progress)
+    progress.step("comparing every file with its hash")
+    return verify(folder, request.lock, request.target.pip.forbid, deep=True)
 
 
 def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> None:
@@ -226,8 +266,9 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
 
     packages = conda_packages(request.lock)
     if not packages:
-        progress.step(f"making an environment with Python {request.target.python}")
-        uv.make_venv(folder, request.target.python, request.target.name, run)
+        version = request.target.python_version
+        progress.step(f"making an environment with Python {version}")
+        uv.make_venv(folder, version, request.target.name, run)
         return
     progress.step(f"installing {len(packages)} packages of the conda layer")
     conda.make_prefix(
@@ -241,12 +282,9 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
     )
 
 
-def _verify(folder: Path, request: BuildRequest, progress: Progress) -> Verification:
+def _refuse(request: BuildRequest, result: Verification) -> None:
     from provision.core.errors import ToolError
-    from provision.environment.verify import verify
 
-    progress.step("comparing every file with its hash")
-    result = verify(folder, request.lock, request.target.pip.forbid, deep=True)
     if result.findings:
         raise ToolError(
             f"what was installed for {request.target.name} is not what is locked",
@@ -254,7 +292,6 @@ def _verify(folder: Path, request: BuildRequest, progress: Progress) -> Verifica
             cause="the installer's cache holds changed files, or the disk is failing",
             remedy="empty the cache with `uv cache clean`, then build again",
         )
-    return result
 
 
 def _run_checks(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> Report | None:
@@ -281,16 +318,19 @@ def _proof(request: BuildRequest) -> Proof:
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
     from provision.core.errors import ToolError
+    from provision.environment.interpreter import read_interpreter
     from provision.installer import conda, uv
 
     site = site_packages(folder)
     if site is None:
         raise ToolError(f"{folder} cannot be read any more", remedy="check it, and build again")
+    python = conda.python_version(folder) or uv.python_version(folder)
     return Record(
         target=request.target.name,
         lock=request.lock.digest,
         spec=request.target.digest(),
-        python=conda.python_version(folder) or uv.python_version(folder),
+        python=python,
+        interpreter=read_interpreter(folder, python),
         tools={"provision": __version__, "uv": uv.uv_version()},
         distributions=tuple(sorted(dist_info_names(site))),
         tree=verification.tree or "",

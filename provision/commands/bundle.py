@@ -16,6 +16,7 @@ from provision import __version__
 from provision.artifacts.parallel_fetch import PARTIAL, fetch_all, wanted_archive, wanted_wheel
 from provision.artifacts.tools import choose_wheels, read_tools
 from provision.commands.own_sources import with_built_wheels
+from provision.core import process
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import is_tagged, tag, write_atomic
 from provision.core.hashing import sha256_below
@@ -23,6 +24,7 @@ from provision.core.locking import folder_lock, waiting
 from provision.core.process import run
 from provision.core.project import PACKAGE, shipped
 from provision.core.text import json_text, plural
+from provision.installer import uv
 from provision.installer.install import check_space, plan_install
 from provision.lockfile.conda import conda_packages
 from provision.spec.extends import resolved_text
@@ -42,27 +44,41 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
-ARTIFACTS, TOOLS, TOOLKIT = "artifacts", "tools", "toolkit"
+ARTIFACTS, TOOLS, TOOLKIT, PYTHON = "artifacts", "tools", "toolkit", "python"
 # What the toolkit needs to run; the rest of a clone is for development.
 _OF_TOOLKIT = ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE",
                "lockfiles/tools")  # fmt: skip
 _POSIX = """\
 #!/bin/sh
-# Builds {target} from this folder alone, without a network. It needs Python {python}.
-cd "$(dirname "$0")/toolkit" && PIP_NO_INDEX=1 PIP_FIND_LINKS=../tools UV_OFFLINE=1 \\
-    UV_FIND_LINKS=../tools exec "${{PYTHON:-python{python}}}" noxfile.py -s build-{target} -- \\
+# Builds {target} from this folder alone, without a network. Where there is no Python {python},
+# it unpacks and uses the one in python/, which has to stay there then.
+cd "$(dirname "$0")/toolkit" || exit
+python="${{PYTHON:-python{python}}}"
+if ! command -v "$python" >/dev/null && [ -d ../python ]; then
+    [ -x .python/python/bin/python{python} ] || {{ rm -rf .python* && mkdir .python.new &&
+        tar xzf ../python/*.tar.gz -C .python.new && mv .python.new .python; }} || exit
+    python="$PWD/.python/python/bin/python{python}"
+fi
+PIP_NO_INDEX=1 PIP_FIND_LINKS=../tools UV_OFFLINE=1 \\
+    UV_FIND_LINKS=../tools exec "$python" noxfile.py -s build-{target} -- \\
     --offline --wheelhouse ../artifacts "$@"
 """
 _WINDOWS = """\
 @echo off
-rem Builds {target} from this folder alone, without a network. It needs Python {python}.
+rem Builds {target} from this folder alone, without a network. Where there is no Python {python},
+rem it unpacks and uses the one in python, which has to stay there then.
 setlocal
 pushd "%~dp0toolkit"
 set PIP_NO_INDEX=1
 set PIP_FIND_LINKS=..\\tools
 set UV_OFFLINE=1
 set UV_FIND_LINKS=..\\tools
-if not defined PYTHON set PYTHON=py -{python}
+if not defined PYTHON py -{python} -c "" >nul 2>&1 && set PYTHON=py -{python}
+if not defined PYTHON if not exist .python\\python\\python.exe (
+    mkdir .python 2>nul
+    for %%A in (..\\python\\*.tar.gz) do tar xzf "%%A" -C .python
+)
+if not defined PYTHON set PYTHON="%CD%\\.python\\python\\python.exe"
 %PYTHON% noxfile.py -s build-{target} -- --offline --wheelhouse ..\\artifacts %*
 """
 
@@ -119,6 +135,7 @@ def bundle(
         supply = with_built_wheels(project, lock, supply, run, progress)
         missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
         missing += _tools(target, supply, folder / TOOLS, progress)
+        _interpreter(target, folder / PYTHON, progress)
         progress.step("copying the toolkit")
         _copy_toolkit(project, target, folder / TOOLKIT)
         command = _write_command(target, folder)
@@ -159,6 +176,16 @@ def _tools(
         tools, (folder, *wheelhouses), index, platform=target.platform, python=target.python
     )
     return missing + _collect(wanted, folder, supply, progress)
+
+
+def _interpreter(target: Target, folder: Path, progress: Progress) -> None:
+    """Add the archive of a Python for the target's platform; without it the machine needs one."""
+    progress.step(f"collecting Python {target.python_version} for {target.platform}")
+    done = uv.fetch_python(target.python_version, target.platform, folder, process.run)
+    if done.returncode:
+        shutil.rmtree(folder, ignore_errors=True)
+        why = next(iter(done.stderr.strip().splitlines()[-1:]), "")
+        progress.note(f"no Python is in the bundle, the machine needs {target.python}: {why}")
 
 
 def _collect(
@@ -239,7 +266,7 @@ def _write_manifest(
 
 def _bundled_files(folder: Path) -> Iterator[Path]:
     inside: Iterable[Path] = (p for p in folder.rglob("*") if PARTIAL not in p.parts)
-    built = (".envs", ".tools", ".cache")  # made by running the command in this folder
+    built = (".envs", ".tools", ".cache", ".python")  # made by running the command in this folder
     for path in inside:
         parts = path.relative_to(folder).parts
         if path.is_file() and path.name not in {MANIFEST, _LOCK} and not set(parts) & set(built):

@@ -86,6 +86,8 @@ def clean(
     home = project.environments(target)
     if not home.is_dir():
         return Cleaned(target, (), ())
+    from provision.environment.seal import drop_seals  # noqa: PLC0415 - not for rollback
+
     with folder_lock(home, lambda: progress.note(waiting(target))):
         sweep(home, progress.note)
         now = read_link(home / CURRENT)
@@ -101,6 +103,7 @@ def clean(
             gone = [g.folder.name for g in chosen if not g.folder.exists()]
             progress.note(f"{target}: removed {', '.join(gone) or 'nothing'}")
             raise
+        drop_seals(home)
     removed = [g for g in chosen if not users[g.folder.name]]
     kept = [g for g in generations if g not in removed]
     in_use = tuple((name, user) for name, user in users.items() if user)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
-from provision.core.hashing import sha256_bytes
 from provision.core.locking import folder_lock, waiting
 from provision.core.temporary import remove_litter
 from provision.lockfile.diff import ArtifactChange, diff_artifacts
@@ -56,11 +55,13 @@ class Freshness:
         target: Name of the target.
         stale: Why it is stale; None where it is fresh.
         error: What is wrong with its spec, if that cannot be read.
+        open: Wheels whose RECORD the lock does not have; see :attr:`Lock.open`.
     """
 
     target: str
     stale: str | None
     error: ProvisionError | None = None
+    open: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def _previous(folder: Path) -> Lock | None:
 
 def _write(folder: Path, pip: str, conda: str | None) -> None:
     # Two files cannot be replaced in one step. The pip layer has the digest of the conda layer, and
-    # is written last: if the process dies in between, the digest differs and the lock is stale.
+    # is written last: if the process dies in between, the digest differs and the lock is refused.
     if conda is None:
         (folder / CONDA_LAYER).unlink(missing_ok=True)
     else:
@@ -153,13 +154,15 @@ def _write(folder: Path, pip: str, conda: str | None) -> None:
 def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshness]:
     """Return which locks are stale, by comparing digests: no network and no process."""
 
-    def stale(target: Target) -> str | None:
+    def check(target: Target) -> Freshness:
         try:
-            return staleness(target, project.catalog, read_lock(project.lock(target.name)))
+            found = read_lock(project.lock(target.name))
+            names = tuple(artifact.name for artifact in found.open)
+            return Freshness(target.name, staleness(target, project.catalog, found), open=names)
         except SpecError as error:
-            return error.what
+            return Freshness(target.name, error.what)
 
-    return [Freshness(target.name, stale(target)) for target in targets]
+    return [check(target) for target in targets]
 
 
 def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver) -> Confirmation:
@@ -202,6 +205,4 @@ def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
             return "the requirements of an own package changed since it was locked"
     if lock.header.get("catalog") != catalog_digest(folder, target):
         return "the catalog changed since it was locked"
-    if lock.header.get("conda") != (sha256_bytes(lock.conda.encode()) if lock.conda else None):
-        return f"{CONDA_LAYER} is not the one that was locked with it"
     return None

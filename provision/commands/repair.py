@@ -14,10 +14,19 @@ from provision.commands.build import build
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
 from provision.core.project import RECORD
-from provision.environment.manifest import current_generation, kept_in_use
+from provision.environment.manifest import (
+    current_generation,
+    finished_generations,
+    kept_in_use,
+    write_record,
+)
+from provision.environment.seal import drop_seals
+from provision.environment.verify import verify
 from provision.installer import uv
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from provision.commands.build import BuildRequest, BuildResult
     from provision.core.process import Run
     from provision.core.progress import Progress
@@ -43,6 +52,7 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
         progress.step(f"removing from uv's cache: {', '.join(locked)}")
         uv.clean_cache(locked, run)
     built = build(replace(request, fresh=True), run, progress)
+    _distrust_others(home, request, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
         with folder_lock(home, lambda: progress.note(waiting(request.target.name))):
             if user := remove_unused(drifted.folder):
@@ -50,4 +60,22 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
                 # removes it.
                 (drifted.folder / RECORD).unlink()
                 progress.note(kept_in_use(drifted.folder, user))
+            drop_seals(home)
     return built
+
+
+def _distrust_others(home: Path, request: BuildRequest, progress: Progress) -> None:
+    """Let no other generation count as proven whose files are not those that its build recorded.
+
+    They share files with the drifted one through uv's cache, so they may have its edits.
+    """
+    for other in finished_generations(home):
+        # Which lock it is compared with does not matter to the digest of its files.
+        tree = verify(other.folder, request.lock, (), deep=True).tree
+        if tree != other.record.tree and other.record.proof == "proven":
+            reason = "its files were edited after the build"
+            write_record(
+                other.folder,
+                other.record.model_copy(update={"proof": "unproven", "reason": reason}),
+            )
+            progress.note(f"{other.folder.name} no longer counts as proven: {reason}")

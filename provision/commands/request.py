@@ -15,7 +15,7 @@ from provision.core.program import program_name
 from provision.host.probe import this_platform
 from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import read_lock
+from provision.lockfile.pip import WHEELHOUSE, read_lock
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
             cause=why,
             remedy=f"lock it again: `{program_name()} lock {target.name}`",
         )
+    _refuse_foreign_sources(project, target, lock)
     return lock
 
 
@@ -93,6 +94,26 @@ def _foreign_variables(target: Target, lock: Lock) -> str:
     named = {name for package in conda_packages(lock) for name in _VARIABLE.findall(package.url)}
     foreign = ", ".join(sorted(named - set(known)))
     return f"its addresses name variables that the spec does not: {foreign}" if foreign else ""
+
+
+def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> None:
+    """Refuse a lock, with a seal of its own, that takes anything from where the spec does not."""
+    assigned = {a: WHEELHOUSE if a.source else target.pip.index_of(a.name) for a in lock.artifacts}
+    of_index = {a.name: a.index for a, index in assigned.items() if a.index != index}
+    channels = target.conda.channels if target.conda else ()
+    known = [index_address(project.catalog, channel) for channel in channels]
+    urls = {
+        package.name: package.url
+        for package in conda_packages(lock)
+        if not any(package.url.startswith(url) for url in known)
+    }
+    if foreign := of_index | urls:
+        raise SpecError(
+            f"the lock of {target.name} takes packages from where the spec does not",
+            evidence="\n".join(f"{name}: {source}" for name, source in foreign.items()),
+            cause="it was not made by `provision lock` from this spec",
+            remedy=f"lock it again: `{program_name()} lock {target.name}`",
+        )
 
 
 def artifact_sources(

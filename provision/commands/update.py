@@ -9,6 +9,7 @@ from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
 
 from provision.artifacts.resumable_download import download
+from provision.artifacts.wheel_records import remote_record, wheel_record
 from provision.catalog import simple_index
 from provision.catalog.snapshot import (
     SNAPSHOT,
@@ -232,6 +233,9 @@ class CatalogUpdater:
             facts |= _metadata_fields(metadata, "METADATA beside the wheel on its index")
         if "sha256" not in facts or "requires_dist" not in facts:
             facts |= self._read_wheel(session, package, offered)
+        if "record" not in facts and facts.get("size"):
+            record = remote_record(session, package.url, int(str(facts["size"])))
+            facts |= {"record": record} if record else {}
         try:
             return Wheel.model_validate(facts)
         except ValidationError as error:
@@ -254,7 +258,8 @@ class CatalogUpdater:
                 )
             metadata = simple_index.embedded_metadata(path)
             fields = _metadata_fields(metadata, "the wheel's own METADATA")
-            return fields | {"sha256": found, "size": path.stat().st_size, "confirmed": True}
+            fields |= {"sha256": found, "size": path.stat().st_size, "confirmed": True}
+            return fields | ({"record": record} if (record := wheel_record(path)) else {})
         finally:
             path.unlink()  # gigabytes that are not needed again once hashed
 

@@ -116,8 +116,7 @@ def tag(folder: Path) -> None:
     Raises:
         ToolError: It cannot be written.
     """
-    if not (folder / TAG).is_file():
-        write_atomic(folder / TAG, _TAG_TEXT)
+    write_atomic(folder / TAG, _TAG_TEXT)  # replaced, since it may be a link into a cache
 
 
 def is_tagged(folder: Path) -> bool:
@@ -179,13 +178,21 @@ def is_link(path: Path) -> bool:
 
 
 def read_link(link: Path) -> Path | None:
-    """Return where a link made by :func:`swap_link` points, or None where there is none."""
-    if sys.platform == "win32":
-        try:
-            return link.parent / _pointer(link).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            return None
-    return link.parent / link.readlink().name if is_link(link) else None
+    """Return where a link made by :func:`swap_link` points: a sibling, itself no link; else None.
+
+    Anything else was put there by another program, and may lie outside of the project.
+    """
+    try:
+        if sys.platform == "win32":
+            name = _pointer(link).read_text(encoding="utf-8").strip()
+        else:
+            name = str(link.readlink())
+    except (OSError, UnicodeDecodeError):
+        return None
+    folder = link.parent / name
+    return (
+        None if folder.parent != link.parent or folder.name != name or is_link(folder) else folder
+    )
 
 
 def remove_link(link: Path) -> None:

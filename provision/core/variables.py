@@ -31,7 +31,7 @@ _KEPT = frozenset({
 # Read on purpose: how this machine reaches a network, which of its devices it was given, and where
 # uv keeps its cache (hashes make its content irrelevant).
 _NETWORK = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
-                      "NO_PROXY"})  # fmt: skip
+                      "NO_PROXY", "UV_PYTHON_INSTALL_MIRROR"})  # fmt: skip
 # A selector names devices by their number, so what decides the numbering is kept with it: without
 # CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA_VISIBLE_DEVICES=1 can be another card than the caller meant.
 _MACHINE = frozenset({

@@ -110,7 +110,7 @@ def diagnose_lock(
         requires: ``Requires-Dist`` lines by the name of the wheel, of any wheels.
     """
     found = {a.name: (_distribution(a, requires.get(a.filename, ())),) for a in lock.artifacts}
-    python, windows = lock.header["python"], lock.header["platform"].startswith("win")
+    python, windows = target.python, lock.header["platform"].startswith("win")
     env = Environment(
         lock.folder,
         lock.folder,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from provision.core.errors import SpecError
 from provision.core.limits import read_parsed
-from provision.environment.wheel_record import RecordEntry
+from provision.lockfile.wheel_record import RecordEntry, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,8 +99,7 @@ def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:
 
 def _hash(digest: str) -> str:
     # In the form of RECORD, so that one comparison serves wheels and conda packages.
-    encoded = base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
-    return f"sha256={encoded}" if digest else ""
+    return encoded(bytes.fromhex(digest)) if digest else ""
 
 
 def conda_dist_infos(packages: Iterable[InstalledCondaPackage]) -> set[str]:

@@ -15,6 +15,8 @@ from provision.core.filesystem import extended
 from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_below, sha256_bytes
 from provision.core.text import plural
+from provision.environment.chain import first_line, read_script
+from provision.lockfile.wheel_record import INSTALLER_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,11 +24,8 @@ if TYPE_CHECKING:
 
     from provision.environment.conda_meta import InstalledCondaPackage
     from provision.environment.installed import InstalledDistribution
-    from provision.environment.wheel_record import RecordEntry
+from provision.lockfile.wheel_record import RecordEntry
 
-# What installers write about the installation itself: it differs between two machines that have the
-# same lock (times, local paths, the installer's name) and is not code, so the tree digest skips it.
-_INSTALLER_FILES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
 _SHOWN = 5
 
 
@@ -133,7 +132,7 @@ def damage_findings(
         line.path
         for line in record
         # pip records the bytecode that it compiles; Python rewrites it at will.
-        if not line.path.endswith(".pyc") and _has_changed(line, site, on_disk, hashes)
+        if "__pycache__/" not in line.path and _has_changed(line, site, on_disk, hashes)
     ]
     if changed:
         yield Finding(
@@ -169,15 +168,17 @@ def tree_digest(
     prefix: Path, site: Path, hashes: dict[str, str], conda: list[InstalledCondaPackage]
 ) -> str:
     """Return one SHA-256 over the paths and hashes of all files, equal on every machine."""
-    total = hashlib.sha256()
+    total, own = hashlib.sha256(), first_line(prefix)
     # A conda package's file may hold the prefix; its hash in the archive is the same everywhere.
     shipped = {path: digest for package in conda for path, digest in package.shipped.items()}
     for path, digest in sorted((hashes | shipped).items()):
-        if path.endswith(".pyc") or path.rpartition("/")[2] in _INSTALLER_FILES:
+        if path.endswith(".pyc") or path.rpartition("/")[2] in INSTALLER_FILES:
             continue
         if path.startswith("../") and path not in shipped:
-            # The installer writes the interpreter's path into the first line of a script.
-            content = (site / path).read_bytes().replace(str(prefix).encode(), b"{prefix}")
+            # The installer writes the interpreter's path into the first line of a script, in a
+            # form that depends on the path's length; on Windows it is inside of the program.
+            content = own.sub(b"", read_script(site / path), count=1)
+            content = content.replace(str(prefix).encode(), b"{prefix}")
             digest = sha256_bytes(content)  # noqa: PLW2901
         total.update(f"{path} {digest}\n".encode())
     return total.hexdigest()

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from provision.core.limits import open_regular
 from provision.environment.reading import list_names, read_text
-from provision.environment.wheel_record import RecordEntry
+from provision.lockfile.wheel_record import parse_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from packaging.version import Version
+
+    from provision.lockfile.wheel_record import RecordEntry
 
 # Limits, in case that a large binary file has the name METADATA.
 _MOST_HEADERS = 10_000
@@ -49,11 +51,9 @@ class InstalledDistribution:
     def files(self) -> list[RecordEntry] | None:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
-            with io.TextIOWrapper(
-                open_regular(self.folder / "RECORD"), encoding="utf-8", newline=""
-            ) as stream:
-                # Padded and cut: a damaged line may have fewer fields than three, or more.
-                return [RecordEntry(*(*row, "", "")[:3]) for row in csv.reader(stream) if row]
+            stream = open_regular(self.folder / "RECORD")
+            with io.TextIOWrapper(stream, encoding="utf-8", newline="") as lines:
+                return parse_record(lines)
         except (OSError, UnicodeDecodeError, csv.Error):
             return None
 

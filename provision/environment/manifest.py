@@ -24,7 +24,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from provision.environment.seal import Seal
+
 Proof = Literal["proven", "unproven", "skipped"]
+
+
+class Interpreter(Table):
+    """The interpreter that an environment runs.
+
+    Attributes:
+        source: ``uv`` for one of uv's managed builds, ``conda`` for the layer of the lock.
+        path: Its program, without links.
+        version: Full version.
+        sha256: Of the program.
+        stdlib: Digest of its standard library and shared library; bytecode is left out.
+    """
+
+    source: Literal["uv", "system", "conda"]
+    path: str
+    version: str
+    sha256: str
+    stdlib: str
 
 
 class Record(Table):
@@ -35,6 +55,7 @@ class Record(Table):
         lock: Digest of the lock, SHA-256.
         spec: Digest of the part of the spec that determines the lock.
         python: The interpreter's full version.
+        interpreter: Where it is from, and its digests.
         tools: Version of each tool that was used.
         distributions: Names of the ``.dist-info`` folders, sorted.
         tree: Digest of all files; see :class:`provision.environment.verify.Verification`.
@@ -52,6 +73,7 @@ class Record(Table):
     lock: str
     spec: str
     python: str
+    interpreter: Interpreter | None = None
     tools: dict[str, str]
     distributions: tuple[str, ...]
     tree: str
@@ -76,9 +98,14 @@ class Generation:
         return misplaced(self.folder, self.record.path)
 
 
-def write_record(folder: Path, record: Record) -> Generation:
-    """Write the record, which marks a generation as finished."""
-    write_atomic(folder / RECORD, json_text(record.model_dump(mode="json"), indent=2))
+def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Generation:
+    """Write the record, which marks a generation as finished, and its digest into the seal."""
+    from provision.environment.seal import read_seal, write_seal  # noqa: PLC0415 - most verbs read
+
+    text = json_text(record.model_dump(mode="json"), indent=2)
+    if seal := seal or read_seal(folder):
+        write_seal(folder, seal, text)  # first: a finished generation has a seal
+    write_atomic(folder / RECORD, text)
     return Generation(folder, record)
 
 

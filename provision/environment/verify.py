@@ -1,8 +1,9 @@
 """Compare an environment with its lock: distributions, conda packages, and every file.
 
-The chain of trust is lock → wheel → the wheel's RECORD → file. The installer checks the first two
-links while it unpacks. It then links files from a cache that anybody can edit afterwards, so the
-last link is checked here, on the installed files themselves.
+The chain of trust is lock → wheel → the wheel's RECORD → file. The installer checks the first link
+when it downloads a wheel. It then links files, RECORD among them, from a cache that anybody can
+edit, so the rest is checked here: the RECORD against the digest in the lock, each file against the
+RECORD. Nothing of the environment or the cache vouches for itself.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
+from provision.core.findings import Finding, Level
 from provision.core.prefix import site_packages
+from provision.environment.chain import record_digests
 from provision.environment.conda_meta import conda_dist_infos, installed_conda_packages
 from provision.environment.drift import (
     conda_findings,
@@ -26,15 +29,13 @@ from provision.environment.files import (
     tree_digest,
     unrecorded_findings,
 )
-from provision.environment.installed import installed_distributions
+from provision.environment.installed import InstalledDistribution, installed_distributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from provision.core.findings import Finding
     from provision.environment.conda_meta import InstalledCondaPackage
-    from provision.environment.installed import InstalledDistribution
     from provision.lockfile.pip import Lock
     from provision.spec.parts import ForbiddenDistribution
 
@@ -49,6 +50,8 @@ class Verification:
         files: How many files their RECORDs list.
         size: Of the files on disk, in bytes.
         drifted: Distributions that are missing, replaced or damaged.
+        unvouched: Digest of the installed RECORD of each wheel for which the lock has none, by the
+            SHA-256 of the wheel; empty unless every file was hashed.
         tree: SHA-256 over the paths and hashes of all files, equal on every machine that built
             the same lock; None unless every file was hashed.
     """
@@ -58,6 +61,7 @@ class Verification:
     files: int
     size: int
     drifted: tuple[str, ...]
+    unvouched: dict[str, str]
     tree: str | None
 
 
@@ -100,10 +104,20 @@ def verify(
     ]
     hashes = hash_files(site, compared, on_disk) if deep else {}
     damaged: set[str] = set()
+    locked = {(artifact.name, artifact.version): artifact for artifact in lock.artifacts}
+    unvouched: dict[str, str] = {}
     for dist in every:
-        if faults := list(damage_findings(dist, site, records[dist.folder], on_disk, hashes)):
-            findings += faults
-            damaged.add(dist.name)
+        record = records[dist.folder]
+        faults = list(damage_findings(dist, site, record, on_disk, hashes))
+        artifact = locked.get((dist.name, dist.version))
+        if deep and artifact and isinstance(dist, InstalledDistribution):
+            digests = record_digests(dist, record, prefix, site)
+            if artifact.record is None:
+                unvouched[artifact.sha256] = digests[0]
+            elif artifact.record not in digests:
+                faults.append(_foreign_record(dist))
+        findings += faults
+        damaged |= {dist.name} if faults else set()
     # `verify --repair` removes these from uv's cache before it builds again.
     versions = {dist.name: dist.version for dist in installed}
     replaced = {name for name, version in lock.versions.items() if versions.get(name) != version}
@@ -113,5 +127,18 @@ def verify(
         files=sum(map(len, compared)),
         size=sum(on_disk.values()),
         drifted=tuple(sorted(damaged | replaced)),
+        unvouched=unvouched,
         tree=tree_digest(prefix, site, hashes, conda) if deep else None,
+    )
+
+
+def _foreign_record(dist: InstalledDistribution) -> Finding:
+    return Finding(
+        "foreign-record",
+        Level.ERROR,
+        f"the RECORD of {dist.name} {dist.version} is not that of the locked wheel",
+        f"{dist.installer} installed another file of this version, or files were edited together "
+        "with their RECORD, here or in the installer's cache",
+        "`provision verify --repair` takes the locked wheel afresh",
+        (str(dist.folder / "RECORD"),),
     )

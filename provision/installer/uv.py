@@ -5,17 +5,21 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.ownership import require_own
-from provision.core.process import clean_environment
+from provision.core.variables import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provision.core.process import Completed, Run
     from provision.lockfile.pip import Artifact
+
+
+_MANAGED = {"linux-64": "linux-x86_64-gnu", "win-64": "windows-x86_64-none"}
 
 
 def uv_program() -> str:
@@ -40,10 +44,11 @@ def interpreter(version: str) -> str:
     is none. The base Python is preferred because the search runs every Python that it finds.
     """
     # Not sys.executable, which belongs to the toolkit's own virtual environment.
-    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if version in {minor, f"{minor}.{sys.version_info.micro}"}:
         base = Path(sys.base_prefix)
         windows = base / "python.exe"
-        python = windows if sys.platform == "win32" else base / "bin" / f"python{version}"
+        python = windows if sys.platform == "win32" else base / "bin" / f"python{minor}"
         if python.is_file():
             return str(python)
     return version
@@ -113,6 +118,22 @@ def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:
         f"could not make an environment with Python {python}",
         remedy=f"install Python {python}, or check the network from which uv takes one",
     )
+
+
+def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Completed:
+    """Keep the archive of one of uv's managed Pythons in a folder; uv compares its SHA-256.
+
+    Args:
+        version: Minor or full version.
+        platform: conda's name of the platform, which may be another than this machine's.
+        folder: An archive that it holds already is not downloaded again.
+        run: Starts processes; see :func:`provision.core.process.run`.
+    """
+    name = f"cpython-{version}-{_MANAGED[platform]}"
+    env = clean_environment(extra={"UV_PYTHON_CACHE_DIR": str(folder.resolve())})
+    with tempfile.TemporaryDirectory(prefix="provision-") as unpacked:
+        return run([uv_program(), "python", "install", "--no-config", "--no-bin", "--no-registry",
+                    "--install-dir", unpacked, name], env=env)  # fmt: skip
 
 
 def python_version(prefix: Path) -> str:

@@ -10,11 +10,11 @@ import contextlib
 import json
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, ValidationError
 
 from provision.core.errors import SpecError
+from provision.lockfile.pip import CONDA_LAYER
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ class CondaPackage(Table):
     manager: Literal["conda"]
     platform: str
     dependencies: dict[str, str]
-    url: Annotated[str, Field(pattern=r"/[a-z0-9-]+/[^/]+-[^/-]+-[^/-]+\.(conda|tar\.bz2)$")]
+    # The archive is written to disk under the last part: no escape, no separator, no drive.
+    url: Annotated[
+        str, Field(pattern=r"/[a-z0-9-]+/\w[\w.+!-]*-[\w.+!]+-[\w.+!]+\.(conda|tar\.bz2)$")
+    ]
     hash: Hashes
     category: str
     optional: bool
@@ -54,7 +57,7 @@ class CondaPackage(Table):
     @property
     def filename(self) -> str:
         """Name of the archive."""
-        return unquote(urlsplit(self.url).path.rpartition("/")[2])
+        return self.url.rpartition("/")[2]
 
     @property
     def subdir(self) -> str:
@@ -104,7 +107,18 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
             remedy=f"lock it again: `provision lock {lock.folder.name}`",
         ) from error
     platform = lock.header["platform"]
-    return tuple(package for package in document.package if package.platform == platform)
+    found = [package for package in document.package if package.platform == platform]
+    names = [package.name for package in found]
+    for package in found:
+        twice = names.count(package.name) > 1
+        if twice or not package.filename.startswith(f"{package.name}-{package.version}-"):
+            fault = "is there twice" if twice else f"is not in an archive {package.filename!r}"
+            raise SpecError(
+                f"{lock.folder / CONDA_LAYER}: {package.name} {package.version} {fault}",
+                cause="the file was edited, or merged by hand",
+                remedy=f"run `provision lock {lock.folder.name}`",
+            )
+    return tuple(found)
 
 
 def _check_shape(events: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ each entry hold what the format has no field for::
         --hash=sha256:5b6d…
         # file: numpy-2.4.6-cp311-cp311-manylinux_2_28_x86_64.whl
         # size: 16900000
+        # record: 1f03…
         # index: default
         # via: accelerate, transformers
 
@@ -16,7 +17,8 @@ URL or a git commit, and ``build``, the requirements of the build with their has
 names the own packages of the spec (``local``) and the files beside it (``inputs``).
 
 It has no host, because hashes make the source irrelevant, and no time, because the same input must
-give the same bytes.
+give the same bytes. The header's ``seal`` is the digest of all the rest, and its ``conda`` that of
+the other layer: a lock is made by ``provision lock`` and never edited, merged or cut by hand.
 """
 
 from __future__ import annotations
@@ -24,17 +26,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError
+from provision.core.hashing import sha256_bytes
 from provision.core.limits import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-SCHEMA = "1"
+SCHEMA = "2"
 PIP_LAYER = "requirements.txt"
 CONDA_LAYER = "conda-lock.yml"
 WHEELHOUSE = "wheelhouse"  # the index of wheels that were built from source
@@ -45,8 +48,15 @@ _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\")
 _HASH = re.compile(r"    --hash=sha256:(?P<sha256>[0-9a-f]{64})")
 _COMMENT = re.compile(r"^#.*\n|  # .*$", re.MULTILINE)  # of the conda layer
 _NOTE = re.compile(
-    r"    # (?:(?P<key>file|index|via|source|build): (?P<value>.+)|size: (?P<size>[0-9]{1,15}))"
+    r"    # (?:(?P<key>file|index|via|source|build)|(?P<size>size)|(?P<record>record)): "
+    r"(?P<value>(?(size)\d{1,15}|(?(record)[0-9a-f]{64}|.+)))"
 )
+_SEAL = re.compile(r"^# seal: (.*)\n", re.MULTILINE)
+# A wheel is written to disk under its name: no separator, no escape, no drive (PEP 427).
+_WHEEL = re.compile(
+    r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[A-Za-z0-9_.+!]+)(?:-[A-Za-z0-9_.+]+){3,4}\.whl"
+)
+_INDEX = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,8 @@ class Artifact:
         source: What it was built from; "" for a wheel of an index. See
             :mod:`provision.artifacts.sources`.
         build: The requirements of its build, each with hashes.
+        record: Digest of its RECORD, see :func:`provision.lockfile.wheel_record.record_digest`;
+            None where it could not be read when the lock was made.
     """
 
     name: str
@@ -75,6 +87,7 @@ class Artifact:
     via: tuple[str, ...]
     source: str = ""
     build: tuple[str, ...] = ()
+    record: str | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +130,16 @@ class Lock:
         """Version by distribution name, pip layer."""
         return {artifact.name: artifact.version for artifact in self.artifacts}
 
+    @property
+    def open(self) -> tuple[Artifact, ...]:
+        """Artifacts whose RECORD is not known: nothing vouches for their files but the cache."""
+        return tuple(artifact for artifact in self.artifacts if artifact.record is None)
+
+    def with_records(self, known: Mapping[str, str]) -> Lock:
+        """Return the lock with the RECORDs of open artifacts, by the SHA-256 of the wheel."""
+        filled = (a if a.record else replace(a, record=known.get(a.sha256)) for a in self.artifacts)
+        return replace(self, artifacts=tuple(filled))
+
 
 def read_lock(folder: Path) -> Lock:
     """Read the lock in a target's folder.
@@ -145,51 +168,68 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
         conda: Text of the conda layer, where there is one.
 
     Raises:
-        SpecError: The pip layer has a line that ``provision lock`` does not write.
+        SpecError: A layer is not what ``provision lock`` wrote.
     """
     path, lines = folder / PIP_LAYER, pip.splitlines()
     header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
-        raise SpecError(
-            f"{path}: its header is not that of a lock with schema {SCHEMA}",
-            remedy=f"run `provision lock {folder.name}`",
-        )
-    return Lock(folder, header, tuple(_entries(path, lines)), conda)
+        raise _refused(f"{path}: its header is not that of a lock with schema {SCHEMA}", folder)
+    # Before the seal, because a fault with its line says more than a digest.
+    artifacts = tuple(_entries(path, lines))
+    if sealed(pip) != pip:
+        line = next((n for n, text in enumerate(lines, 1) if text.startswith("# seal:")), 1)
+        raise _refused(f"{path}, line {line}: its seal is not that of its entries", folder)
+    if header.get("conda") != (sha256_bytes(conda.encode()) if conda else None):
+        what = f"{folder / CONDA_LAYER} is not the one that was locked with it"
+        raise _refused(f"{what} ({PIP_LAYER} has its digest)", folder)
+    return Lock(folder, header, artifacts, conda)
+
+
+def _refused(what: str, folder: Path) -> SpecError:
+    cause = "the file was edited, cut, or merged by hand, or an older Provision wrote it"
+    return SpecError(what, cause=cause, remedy=f"run `provision lock {folder.name}`")
 
 
 def _entries(path: Path, lines: list[str]) -> list[Artifact]:
-    found: list[Artifact] = []
+    found: dict[str, Artifact] = {}
     entry: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        if match := _PIN.fullmatch(line):
+    for number, line in enumerate([*lines, ""], 1):
+        if not line.strip():
+            # An empty line ends an entry.
             _close(path, entry, found)
+            entry = {}
+        elif not entry and line.startswith("#"):
+            continue
+        elif not entry and (match := _PIN.fullmatch(line)):
             entry = {**match.groupdict(), "line": str(number)}
-        elif entry and (match := _HASH.fullmatch(line)):
+        elif entry and (match := _HASH.fullmatch(line)) and "sha256" not in entry:
             entry |= match.groupdict()
-        elif entry and (match := _NOTE.fullmatch(line)):
-            entry |= {"size": match["size"]} if match["size"] else {match["key"]: match["value"]}
+        elif entry and (match := _NOTE.fullmatch(line)) and _key(match) not in entry:
+            entry[_key(match)] = match["value"]
         else:
-            raise SpecError(
-                f"{path}, line {number}: {line.strip()!r} is not a line of a lock",
-                cause="the file was edited, or has conflict markers of a merge",
-                remedy=f"run `provision lock {path.parent.name}`",
+            raise _refused(
+                f"{path}, line {number}: {line.strip()!r} is not a line of a lock", path.parent
             )
-    _close(path, entry, found)
-    return found
+    return list(found.values())
 
 
-def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
+def _key(match: re.Match[str]) -> str:
+    return match["key"] or match["size"] or match["record"]
+
+
+def _close(path: Path, entry: dict[str, str], found: dict[str, Artifact]) -> None:
     if not entry:
         return
     if absent := [key for key in ("sha256", "file", "index", "via") if key not in entry]:
-        raise SpecError(
-            f"{path}, line {entry['line']}: {entry['name']} has no {' and no '.join(absent)}",
-            remedy=f"run `provision lock {path.parent.name}`",
-        )
-    found.append(
-        Artifact(
+        fault = f"has no {' and no '.join(absent)}"
+    elif entry["name"] in found:
+        fault = "is there twice"
+    elif not _fits(entry):
+        fault = f"is not in a wheel named {entry['file']!r}"
+    elif not _INDEX.fullmatch(entry["index"]):
+        fault = f"cannot come from an index named {entry['index']!r}"
+    else:
+        found[entry["name"]] = Artifact(
             name=entry["name"],
             version=entry["version"],
             filename=entry["file"],
@@ -199,21 +239,46 @@ def _close(path: Path, entry: dict[str, str], found: list[Artifact]) -> None:
             via=tuple(entry["via"].split(", ")),
             source=entry.get("source", ""),
             build=tuple(filter(None, entry.get("build", "").split(", "))),
+            record=entry.get("record"),
         )
-    )
+        return
+    raise _refused(f"{path}, line {entry['line']}: {entry['name']} {fault}", path.parent)
+
+
+def _fits(entry: dict[str, str]) -> bool:
+    """Whether a wheel's file name is a bare one, and that of the entry's name and version."""
+    match = _WHEEL.fullmatch(entry["file"])
+    if not match or re.sub(r"[-_.]+", "-", match["name"]).lower() != entry["name"]:
+        return False
+    if match["version"] == entry["version"]:
+        return True
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - rarely needed
+
+    try:  # 1.0.0rc1 and 1.0.0.rc1 are one version; an escaped local part has underscores (PEP 427)
+        return Version(match["version"].replace("_", "-")) == Version(entry["version"])
+    except InvalidVersion:
+        return False
 
 
 def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:
-    """Return the text of the pip layer; :func:`parse_lock` reads it."""
+    """Return the sealed text of the pip layer; :func:`parse_lock` reads it."""
     # Sorted below, so that the order of a resolver's output cannot change the bytes.
     lines = [f"# {key}: {value}" for key, value in ({"schema": SCHEMA} | dict(header)).items()]
     for artifact in sorted(artifacts, key=lambda artifact: artifact.name):
         lines += ["", *_lines(artifact)]
-    return "\n".join(lines) + "\n"
+    return sealed("\n".join(lines) + "\n")
+
+
+def sealed(pip: str) -> str:
+    """Return the text of a pip layer with the seal of what it holds, in its second line."""
+    bare = _SEAL.sub("", pip)
+    schema, rest = bare.split("\n", 1)
+    return f"{schema}\n# seal: {sha256_bytes(bare.encode())}\n{rest}"
 
 
 def _lines(artifact: Artifact) -> list[str]:
     size = [f"    # size: {artifact.size}"] if artifact.size is not None else []
+    record = [f"    # record: {artifact.record}"] if artifact.record else []
     source = [f"    # source: {artifact.source}"] if artifact.source else []
     source += [f"    # build: {', '.join(artifact.build)}"] if artifact.build else []
     return [
@@ -221,6 +286,7 @@ def _lines(artifact: Artifact) -> list[str]:
         f"    --hash=sha256:{artifact.sha256}",
         f"    # file: {artifact.filename}",
         *size,
+        *record,
         f"    # index: {artifact.index}",
         f"    # via: {', '.join(artifact.via)}",
         *source,

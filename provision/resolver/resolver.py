@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
 from provision.artifacts.sources import SourceBuilder
+from provision.artifacts.wheel_records import local_records, remote_records
 from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import index_names, load_channel, load_index
 from provision.core import network
@@ -63,17 +64,16 @@ class Resolver:
 
         Args:
             target: The spec.
-            known: Artifacts of the previous lock, whose sizes need not be requested again.
+            known: Artifacts of the previous lock, with sizes and RECORDs to carry over.
 
         Raises:
             SpecError: The spec cannot be satisfied.
             ToolError: A resolver or the network failed.
         """
         conda = self._conda(target)  # first: the header of the pip layer has its digest
-        sizes = {a.sha256: a.size for a in known if a.size}
-        return self._pip(target, sizes, conda), conda
+        return self._pip(target, tuple(known), conda), conda
 
-    def _pip(self, target: Target, known: Mapping[str, int], conda: str | None) -> str:
+    def _pip(self, target: Target, known: Sequence[Artifact], conda: str | None) -> str:
         top = header(target, catalog_digest(self.folder, target), conda, self.engine)
         if inputs := input_files(target, self._root, own=True):
             top["inputs"] = ", ".join(inputs)
@@ -89,12 +89,29 @@ class Resolver:
         self._warn(target, pins)
         self.progress.step(f"{target.name}: sizes of files")
         listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
-        sizes = self._sizes(resolved, dict(known) | listed)
+        sizes = self._sizes(resolved, {a.sha256: a.size for a in known if a.size} | listed)
         artifacts = [
             _artifact(target, wheel, sizes[wheel.sha256], built.get(wheel.name))
             for wheel in resolved
         ]
-        return render_requirements(top, artifacts)
+        self.progress.step(f"{target.name}: RECORDs of wheels")
+        records = {a.sha256: a.record for a in known if a.record}
+        records |= {str(w.sha256): w.record for ws in wheels.values() for w in ws if w.record}
+        urls = {wheel.sha256: wheel.url for wheel in resolved}
+        return render_requirements(top, self._with_records(artifacts, records, urls))
+
+    def _with_records(
+        self, artifacts: Sequence[Artifact], known: dict[str, str], urls: Mapping[str, str]
+    ) -> list[Artifact]:
+        """Add the digests of the RECORDs, from the cheapest source that has each.
+
+        Those of a catalog are read by ``provision update``: locking must not need vendors' servers.
+        """
+        unknown = [a for a in artifacts if a.sha256 not in known]
+        known |= local_records(unknown, self.sources.wheelhouses)
+        rest = [a for a in unknown if a.sha256 not in known and a.index == "default"]
+        known |= remote_records(rest, urls, self.sources.index_url)
+        return [replace(artifact, record=known.get(artifact.sha256)) for artifact in artifacts]
 
     @property
     def _root(self) -> Path:
@@ -236,7 +253,7 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
         "cutoff": target.pip.cutoff.isoformat(),
         "engine": pip_tools.version() if engine == "pip-tools" else uv.version(),
         "platform": target.platform,
-        "python": target.python,
+        "python": target.python_version,
         "command": f"provision lock {target.name}",
     }
 

@@ -77,7 +77,8 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
     # --no-sources: [tool.uv.sources] of an own package names folders and branches, not releases.
     argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet", "--no-sources",
             "--python", sys.executable, "--no-python-downloads",
-            "--python-platform", UV_NAMES[target.platform], "--python-version", target.python,
+            "--python-platform", UV_NAMES[target.platform],
+            "--python-version", target.python_version,
             "--only-binary", ":all:", "--index-strategy", "first-index",
             "--exclude-newer", midnight(target.pip.cutoff)]  # fmt: skip
     for index, url in indexes.items():

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from provision.core.credentials import has_login, holds_secret
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
@@ -215,11 +215,20 @@ class Docker(Table):
 class Target(Table):
     """One kind of hardware on one platform that gets an environment."""
 
+    model_config = ConfigDict(serialize_by_alias=True)
+
     name: str
     summary: Annotated[str, Field(min_length=1)]
     accelerator: Accelerator
     platform: Annotated[Platform, Field(description="conda's platform name.")]
-    python: Annotated[str, Field(pattern=r"^3\.\d+$", description="Minor version, such as '3.11'.")]
+    python_version: Annotated[
+        str,
+        Field(
+            alias="python",
+            pattern=r"^3\.\d+(\.\d+)?$",
+            description="Minor version, such as '3.11', or an exact one, such as '3.11.9'.",
+        ),
+    ]
     status: Status = "supported"
     reason: Annotated[
         str | None, Field(description="Why the target is legacy; printed at each build.")
@@ -250,12 +259,18 @@ class Target(Table):
             raise ValueError("[docker] is for linux-64 targets")
         return self
 
+    @property
+    def python(self) -> str:
+        """The minor version of Python, which decides wheel tags."""
+        return ".".join(self.python_version.split(".")[:2])
+
     def digest(self) -> str:
         """Return the SHA-256 of the keys that decide the lock: platform, Python, conda and pip.
 
         Other keys (summary, hardware, smoke …) may change without making the lock stale.
         """
-        keys = self.model_dump(mode="json", include={"platform", "python", "conda", "pip"})
+        keys = self.model_dump(mode="json", include={"platform", "conda", "pip"})
+        keys["python"] = self.python_version
         keys["pip"].pop("drop")  # what it leaves out is not there
         keys["pip"].pop("forbid")  # `verify` checks it; a resolver never reads it
         for later in ("files", "constraints", "local", "build"):  # unknown to older locks

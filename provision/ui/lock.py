@@ -52,6 +52,9 @@ def show_freshness(result: Freshness, console: Console) -> None:
         return
     style = "bold red" if result.stale else "green"
     console.line(f"{result.target}: {result.stale or 'fresh'}", style)
+    if result.open and not result.stale:
+        names = ", ".join(result.open)
+        console.line(f"  open, no digest of their RECORD is known: {names}", "yellow")
 
 
 def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:

@@ -191,7 +191,15 @@ def test_results_in_json_keep_their_contract(
 ) -> None:
     keys = {
         ("build", TARGET): ["generation", "plan", "report", "target", "verification"],
-        ("verify", TARGET): ["distributions", "drifted", "files", "findings", "size", "tree"],
+        ("verify", TARGET): [
+            "distributions",
+            "drifted",
+            "files",
+            "findings",
+            "size",
+            "tree",
+            "unvouched",
+        ],
         ("doctor", "--target", TARGET): ["facts", "findings", "patient"],
         ("detect",): ["advice", "better", "chosen", "fits", "hidden", "host"],
     }

@@ -17,7 +17,7 @@ import pytest
 from provision.cli import main
 from provision.core.errors import Exit, ToolError
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock, sealed
 from tests.condapkg import File, lock_text, make_package
 from tests.small import TARGET, lock, make_project, make_wheel, serve
 
@@ -141,7 +141,7 @@ def test_attack_a_lock_cannot_send_a_variable_of_the_caller(
     (folder / CONDA_LAYER).write_text(text)
     pip = (folder / PIP_LAYER).read_text()
     seal = f"# conda: {hashlib.sha256(text.encode()).hexdigest()}\n"
-    (folder / PIP_LAYER).write_text(pip.replace("# platform:", f"{seal}# platform:"))
+    (folder / PIP_LAYER).write_text(sealed(pip.replace("# platform:", f"{seal}# platform:")))
     assert "$CHANNEL_TOKEN" in conda_packages(read_lock(bench.project.lock(TARGET)))[0].url
     told = bench.call("build", TARGET)
     assert "name variables that the spec does not: CHANNEL_TOKEN" in told

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +19,7 @@ from provision.artifacts.tools import LOCKS, read_tools
 from provision.cli import main
 from provision.commands import bundle as bundling
 from provision.commands.bundle import Bundle, bundle
+from provision.core import process
 from provision.core.errors import UsageError
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import CONDA_LAYER, read_lock
@@ -23,6 +27,9 @@ from provision.spec.reader import load_target
 from tests.condapkg import File, lock_text, make_package
 from tests.lab import Lab, without_a_route
 from tests.small import TARGET, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CLONE = Path(__file__).parents[2]
 
@@ -164,6 +171,7 @@ def test_packages_of_the_conda_layer_come_from_their_channel(clone: Lab, tmp_pat
     archive = make_package(channel, "library", "1.0", {"lib/it.so": File(b"it")})
     text = lock_text(f"{clone.index.url}/channel", [archive])
     (clone.project.lock(TARGET) / CONDA_LAYER).write_text(text)
+    clone.relock(*clone.wheels)
     assert make(clone, tmp_path / "out").missing == ()
     assert sha256(tmp_path / "out" / "artifacts" / archive.name) == sha256(archive)
 
@@ -236,3 +244,83 @@ def test_a_real_bundle_builds_where_there_is_no_route(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     record = json.loads(next(out.glob("toolkit/.envs/cpu-linux/*/provision.json")).read_text())
     assert record["lock"] == read_lock(CLONE / "lockfiles" / "cpu-linux").digest
+
+
+@pytest.fixture(scope="session")
+def python_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This machine's Python, packed as uv's managed builds are, and the list that names it."""
+    folder = tmp_path_factory.mktemp("mirror")
+    base, minor = Path(sys.base_prefix), f"{sys.version_info.major}.{sys.version_info.minor}"
+    left_out = re.compile(r"(^|/)(__pycache__|test|tests|idlelib|site-packages/.+|config-.*)(/|$)")
+
+    def keep(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        return None if left_out.search(member.name) or member.name.endswith(".a") else member
+
+    archive = folder / "1" / f"cpython-{minor}-linux.tar.gz"
+    archive.parent.mkdir()
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        tar.add(base / "bin" / f"python{minor}", f"python/bin/python{minor}")
+        for place in (
+            f"lib/python{minor}",
+            *(f"lib/{p.name}" for p in base.glob("lib/libpython*")),
+        ):
+            tar.add(base / place, f"python/{place}", filter=keep)
+    entry = {
+        "name": "cpython", "arch": {"family": "x86_64", "variant": None}, "os": "linux",
+        "libc": "gnu", "major": 3, "minor": sys.version_info.minor,
+        "patch": sys.version_info.micro, "prerelease": "", "variant": None, "build": "1",
+        "sha256": sha256(archive), "url": "https://github.com/astral-sh/python-build-standalone/"
+        f"releases/download/1/{archive.name}",
+    }  # fmt: skip
+    version = ".".join(map(str, sys.version_info[:3]))
+    listed = {f"cpython-{version}-linux-x86_64-gnu": entry}
+    (folder / "list.json").write_text(json.dumps(listed))
+    return folder
+
+
+@pytest.fixture
+def with_python(python_archive: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def run(argv: Sequence[str | Path], *, env: dict[str, str]) -> process.Completed:
+        listed = {"UV_PYTHON_DOWNLOADS_JSON_URL": (python_archive / "list.json").as_uri()}
+        return real(argv, env=env | listed)
+
+    real = process.run
+    monkeypatch.setattr(process, "run", run)
+    monkeypatch.setenv("UV_PYTHON_INSTALL_MIRROR", python_archive.as_uri())
+    return python_archive
+
+
+@pytest.mark.machine
+@pytest.mark.skipif(sys.platform == "win32", reason="the archive is of a Linux Python")
+def test_a_bundle_brings_the_interpreter_that_a_machine_may_lack(
+    clone: Lab, tmp_path: Path, with_python: Path
+) -> None:
+    out = tmp_path / "out"
+    made = make(clone, out)
+    (archive,) = (out / "python").iterdir()
+    assert sha256(archive) == sha256(next((with_python / "1").iterdir()))
+    listed = json.loads((out / "manifest.json").read_text())["files"]
+    assert f"python/{archive.name}" in {entry["path"] for entry in listed}
+    (out / "toolkit" / "noxfile.py").write_text(
+        "import ssl, sys, venv; print(sys.base_prefix, *sys.argv[1:3])"
+    )
+    for _ in range(2):  # the second time it is there
+        done = subprocess.run([out / made.command], env={"PATH": os.defpath, "PYTHON": "absent"},
+                              capture_output=True, text=True, check=True)  # fmt: skip
+        where = f"{out / 'toolkit' / '.python' / 'python'}"
+        assert done.stdout.split() == [where, "-s", f"build-{TARGET}"]
+    assert make(clone, out).files == made.files
+
+
+@pytest.mark.machine
+def test_attack_another_archive_than_uv_knows_is_left_out(
+    clone: Lab, tmp_path: Path, with_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = tmp_path / "mirror"
+    shutil.copytree(with_python, mirror)
+    with next((mirror / "1").iterdir()).open("ab") as stream:
+        stream.write(b"more")
+    monkeypatch.setenv("UV_PYTHON_INSTALL_MIRROR", mirror.as_uri())
+    assert make(clone, tmp_path / "out").missing == ()
+    assert not (tmp_path / "out" / "python").exists()
+    assert any("no Python is in the bundle" in note for note in clone.listener.notes)

@@ -63,6 +63,7 @@ def test_a_strange_record_is_named(tmp_path: Path, text: str) -> None:
 
 def test_the_contract_of_the_record() -> None:
     assert sorted(ENTRY.model_dump()) == [
-        "built", "distributions", "files", "lock", "number", "path", "proof", "python", "reason",
+        "built", "distributions", "files", "interpreter", "lock", "number", "path", "proof",
+        "python", "reason",
         "schema_version", "size", "spec", "target", "tools", "tree",
     ]  # fmt: skip

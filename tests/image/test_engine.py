@@ -437,7 +437,7 @@ def lock_with_pytest(project: Project, target: Target, wheels: list[Path]) -> Lo
         "spec": target.digest(),
         "catalog": catalog_digest(project.catalog, target),
         "platform": target.platform,
-        "python": target.python,
+        "python": target.python_version,
     }
     folder = project.lock(target.name)
     folder.mkdir(parents=True)

@@ -72,6 +72,7 @@ def conda(lab: Lab, python_package: Path) -> CondaLab:
     )
     text = lock_text(f"{lab.index.url}/channel", [python, greet])
     (lab.project.lock(TARGET) / CONDA_LAYER).write_text(text, encoding="utf-8")
+    lab.relock(*lab.wheels)
     return CondaLab(lab, [python, greet])
 
 
@@ -137,6 +138,7 @@ def test_an_archive_that_cannot_be_unpacked_leaves_nothing(conda: CondaLab) -> N
     broken.write_bytes(b"the lock was made of this")
     text = lock_text(f"{conda.lab.index.url}/channel", conda.archives)
     (conda.lab.project.lock(TARGET) / CONDA_LAYER).write_text(text, encoding="utf-8")
+    conda.lab.relock(*conda.lab.wheels)
     with pytest.raises(ToolError, match="could not install the conda layer") as caught:
         conda.lab.build()
     assert "greet" in caught.value.evidence

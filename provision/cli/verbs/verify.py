@@ -30,16 +30,11 @@ def handle(
     arguments: argparse.Namespace, project: Project, console: Console
 ) -> Outcome[Verification] | Outcome[BuildResult]:
     """Compare the current generation with its lock, and repair it if asked."""
-    from provision.commands.current import current_folder
-    from provision.environment.verify import verify
-    from provision.lockfile.pip import read_lock
-    from provision.spec.reader import read_forbidden
+    from provision.commands.verify import verify_current
     from provision.ui.verify import show_verification
 
-    forbid = read_forbidden(project.specs, arguments.target)
-    lock = read_lock(project.lock(arguments.target))
-    folder = current_folder(project, arguments.target)
-    result = verify(folder, lock, forbid, deep=arguments.deep or arguments.repair)
+    deep = arguments.deep or arguments.repair
+    result = verify_current(project, arguments.target, deep=deep)
     if result.findings and arguments.repair:
         return _repair(result, arguments, project, console)
     return Outcome(result, show_verification, findings_if(result.findings))

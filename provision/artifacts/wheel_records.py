@@ -1,0 +1,117 @@
+"""The digests of wheels' RECORDs, read from local wheels, or from remote ones by range requests.
+
+A wheel is a zip archive: its table of contents and its RECORD are at the end, so a few kilobytes of
+a file of gigabytes are enough. What a server sends this way cannot be compared with the hash of the
+wheel. A wrong RECORD can therefore end in a build that fails, but never in one that passes: the
+files of a wheel with the right hash do not fit it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, TYPE_CHECKING
+
+from provision.artifacts.wheelhouse import find_artifacts
+from provision.core import network
+from provision.core.credentials import login_for
+from provision.core.hashing import sha256_file
+from provision.lockfile.wheel_record import common_path, parse_record, record_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from requests import Session
+
+    from provision.lockfile.pip import Artifact
+
+# Bytes of the end of a wheel to ask for, until they hold its table of contents and its RECORD; of
+# torch both take 4 MB. Nothing longer is read, whatever a server offers.
+_ENDS = (1 << 16, 1 << 20, 1 << 25)
+_LONGEST_RECORD = 64 << 20
+_FAULTS = (OSError, ValueError, EOFError, NotImplementedError, csv.Error, zipfile.BadZipFile)
+
+
+def local_records(artifacts: Iterable[Artifact], folders: Sequence[Path]) -> dict[str, str]:
+    """Return the digests of the RECORDs that wheelhouses have, by the SHA-256 of the wheel."""
+    found = {}
+    for artifact, path in find_artifacts(artifacts, folders).items():
+        if sha256_file(path) == artifact.sha256 and (record := wheel_record(path)):
+            found[artifact.sha256] = record
+    return found
+
+
+def remote_records(
+    artifacts: Iterable[Artifact], urls: Mapping[str, str], mirror: str | None
+) -> dict[str, str]:
+    """Return the digests of the RECORDs that servers let be read, by the SHA-256 of the wheel.
+
+    Args:
+        artifacts: The wheels; one without a size is left out.
+        urls: Address of each wheel, by its SHA-256.
+        mirror: Address of the index; see :func:`provision.core.network.content_lengths`.
+    """
+    wanted = [artifact for artifact in artifacts if artifact.size]
+    if not wanted:
+        return {}
+
+    def read(artifact: Artifact) -> str | None:
+        url = urls[artifact.sha256]
+        return remote_record(session, url, artifact.size or 0, login_for(url, mirror))
+
+    with network.session() as session, ThreadPoolExecutor(network.PARALLEL_REQUESTS) as pool:
+        records = zip(wanted, pool.map(read, wanted), strict=True)
+        return {artifact.sha256: record for artifact, record in records if record}
+
+
+def remote_record(
+    session: Session, url: str, size: int, auth: tuple[str, str] | None = None
+) -> str | None:
+    """Return the digest of the RECORD of a wheel on a server, or None where it cannot be read."""
+    for length in _ENDS:
+        end = _end(session, url, size, min(size, length), auth)
+        # zipfile counts from the end, so what is missing before it does not matter.
+        if end is None or (record := wheel_record(io.BytesIO(end))) or length >= size:
+            return record if end else None
+    return None
+
+
+def _end(
+    session: Session, url: str, size: int, length: int, auth: tuple[str, str] | None
+) -> bytes | None:
+    import requests  # noqa: PLC0415
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415 - what reading a body raises
+
+    # Without the second header a server may compress, and its ranges are of that.
+    headers = {"Range": f"bytes={size - length}-{size - 1}", "Accept-Encoding": "identity"}
+    try:
+        with session.get(
+            url, headers=headers, auth=auth, timeout=network.TIMEOUT, stream=True
+        ) as reply:
+            # 200: the server knows no ranges, and would send gigabytes.
+            found = reply.raw.read(length) if reply.status_code == 206 else b""
+    except (requests.RequestException, HTTPError):
+        return None
+    return found if len(found) == length else None
+
+
+def wheel_record(file: Path | IO[bytes]) -> str | None:
+    """Return the digest of a wheel's RECORD, or None where it cannot be read."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            # Exactly one, or unpacking fails: of two, an installer might take the other.
+            (member,) = [
+                entry
+                for entry in archive.infolist()
+                if entry.filename.endswith(".dist-info/RECORD") and entry.filename.count("/") == 1
+            ]
+            if member.file_size > _LONGEST_RECORD:
+                return None
+            text = archive.read(member).decode("utf-8")
+    except _FAULTS:
+        return None
+    lines = parse_record(text.splitlines())
+    return record_digest((common_path(line.path), line.hash) for line in lines)

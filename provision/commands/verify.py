@@ -1,0 +1,61 @@
+"""The verb ``verify``: compare the generation in use with its lock and its seal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from provision.commands.current import current_folder
+from provision.core.prefix import site_packages
+from provision.environment.seal import read_seal, seal_findings
+from provision.environment.verify import verify
+from provision.lockfile.pip import read_lock
+from provision.spec.reader import read_forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from provision.core.findings import Finding
+    from provision.core.project import Project
+    from provision.environment.verify import Verification
+
+
+def verify_current(project: Project, target: str, *, deep: bool) -> Verification:
+    """Compare a target's current generation with its lock and its seal.
+
+    Args:
+        project: The project.
+        target: Its name.
+        deep: Compare the hash of every file, the interpreter and the bytecode as well.
+
+    Raises:
+        UsageError: The target is not built.
+        SpecError: Its lock cannot be read.
+    """
+    forbid = read_forbidden(project.specs, target)
+    folder = current_folder(project, target)
+    seal = read_seal(folder)
+    lock = read_lock(project.lock(target)).with_records(seal.records if seal else {})
+    result = verify(folder, lock, forbid, deep=deep)
+    findings = [*result.findings, *seal_findings(folder, seal)]
+    if deep:
+        findings += _deep_findings(folder)
+    return replace(result, findings=tuple(findings))
+
+
+def _deep_findings(folder: Path) -> Iterator[Finding]:
+    from provision.core.findings import Level  # noqa: PLC0415
+    from provision.core.process import run  # noqa: PLC0415
+    from provision.environment.bytecode import bytecode_findings  # noqa: PLC0415
+    from provision.environment.interpreter import interpreter_findings  # noqa: PLC0415
+    from provision.environment.manifest import read_generation  # noqa: PLC0415 - loads pydantic
+
+    generation, site = read_generation(folder), site_packages(folder)
+    assert generation is not None  # noqa: S101 - current_folder() saw its record
+    assert site is not None  # noqa: S101 - verify() has read it
+    interpreter = list(interpreter_findings(folder, generation.record.interpreter))
+    yield from interpreter
+    # One that nobody vouches for is not run, and without it nothing can be said of bytecode.
+    if all(finding.level is not Level.ERROR for finding in interpreter):
+        yield from bytecode_findings(folder, site, run)

@@ -1,0 +1,104 @@
+"""The interpreter of an environment: which one, from where, and the digests of what it runs.
+
+The packages are locked; the interpreter is the machine's, uv's or conda's. The manifest records it,
+so that a change under a finished environment shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision.core.errors import ToolError
+from provision.core.findings import Finding, Level
+from provision.core.hashing import sha256_file
+from provision.environment.manifest import Interpreter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Not part of it: packages, bytecode, and what no program runs (tests, the static library).
+_LEFT_OUT = re.compile(r"site-packages|dist-packages|__pycache__|test|config-.*")
+_LIBRARY = re.compile(r"(?:libpython3|python3).*\.(?:so|dll|dylib)(?:\..*)?")
+
+
+def read_interpreter(prefix: Path, version: str) -> Interpreter:
+    """Return the interpreter of an environment.
+
+    Args:
+        prefix: The environment, a venv or a conda prefix.
+        version: The interpreter's full version.
+
+    Raises:
+        ToolError: It or its standard library cannot be read.
+    """
+    conda = (prefix / "conda-meta").is_dir()
+    try:
+        base, program = _base(prefix, conda=conda)
+        minor = ".".join(version.split(".")[:2])
+        windows = base / "Lib"
+        library = windows if (windows / "os.py").is_file() else base / "lib" / f"python{minor}"
+        managed = re.match(r"(?:cpython|pypy|graalpy)-\d", base.name)
+        return Interpreter(
+            source="conda" if conda else "uv" if managed else "system",
+            path=program.relative_to(base).as_posix() if conda else str(program),
+            version=version,
+            sha256=sha256_file(program),
+            stdlib=_digest(base, library),
+        )
+    except OSError as error:
+        raise ToolError(
+            f"cannot read the interpreter of {prefix}",
+            evidence=str(error),
+            cause="it was removed or replaced",
+            remedy="install that Python again, then build again",
+        ) from error
+
+
+def _base(prefix: Path, *, conda: bool) -> tuple[Path, Path]:
+    windows = prefix / ("python.exe" if conda else "Scripts/python.exe")
+    if not windows.is_file():
+        program = (prefix / "bin" / "python").resolve(strict=True)
+        return program.parents[1], program
+    if conda:
+        return prefix, windows
+    # Scripts/python.exe only starts the one that pyvenv.cfg names.
+    text = (prefix / "pyvenv.cfg").read_text(encoding="utf-8")
+    home = re.search(r"^home *= *(.+)$", text, re.MULTILINE)
+    base = Path(home[1].strip() if home else prefix)
+    return base, base / "python.exe"
+
+
+def _digest(base: Path, library: Path) -> str:
+    files = [p for p in (*base.glob("*python3*"), *(base / "lib").glob("*python3*"))
+             if _LIBRARY.fullmatch(p.name)]  # fmt: skip
+    for folder, inner, names in os.walk(library):
+        inner[:] = [name for name in inner if not _LEFT_OUT.fullmatch(name)]
+        files += [Path(folder, name) for name in names if not name.endswith(".pyc")]
+    total = hashlib.sha256()
+    for path in sorted(filter(Path.is_file, files)):
+        total.update(f"{path.relative_to(base).as_posix()} {sha256_file(path)}\n".encode())
+    return total.hexdigest()
+
+
+def interpreter_findings(prefix: Path, built: Interpreter | None) -> Iterator[Finding]:
+    """Yield what changed in the interpreter since an environment was built."""
+    if built is None:  # an older Provision wrote the manifest
+        return
+    try:
+        now = read_interpreter(prefix, built.version).model_dump()
+        changed = ", ".join(key for key, value in built.model_dump().items() if now[key] != value)
+    except ToolError as error:
+        now, changed = None, error.evidence
+    if changed:
+        yield Finding(
+            "changed-interpreter",
+            Level.WARNING if now else Level.ERROR,
+            f"the interpreter is not the Python {built.version} that the build used",
+            "an update of the system or of uv replaced it, or somebody edited it",
+            "build again: `provision verify --repair`",
+            (f"{built.path}: {changed}",),
+        )

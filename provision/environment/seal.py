@@ -1,0 +1,151 @@
+"""The seal of a generation: what its build made besides the files of packages.
+
+Wheels do not hold ``pyvenv.cfg``, ``bin/activate``, the launchers of entry points, conda's records
+or the manifest, so no RECORD vouches for them. Their digests are taken right after the build wrote
+them, and kept outside of the generation, in ``.seals``: nothing inside it vouches for itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from provision.core.errors import ToolError
+from provision.core.filesystem import tag, write_atomic
+from provision.core.findings import Finding, Level
+from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.project import RECORD
+from provision.core.text import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_FOLDER = ".seals"
+# Folders whose files a build makes; those of packages lie in site-packages.
+_PLACES = ("", "bin", "Scripts", "conda-meta")
+# Files that Provision, uv and the image write later than the seal.
+_LATER = {RECORD, "up-to-date", ".lock", "left-out.txt"}
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a build vouches for.
+
+    Attributes:
+        files: SHA-256 of each file that it made, or where a link points, by path in the prefix.
+        records: Digests of RECORDs that the lock does not have, by the SHA-256 of the wheel.
+        manifests: SHA-256 of the manifest, and of the one before: the two files cannot be replaced
+            in one step.
+    """
+
+    files: dict[str, str]
+    records: dict[str, str]
+    manifests: tuple[str, ...] = ()
+
+
+def generated_files(prefix: Path) -> dict[str, str]:
+    """Return the digests of the files in the folders that a build writes to itself."""
+    found = {}
+    for place in _PLACES:
+        folder = prefix / place
+        for name in sorted(os.listdir(folder)) if folder.is_dir() else ():  # noqa: PTH208
+            path = folder / name
+            if path.is_symlink():
+                found[f"{place}/{name}".lstrip("/")] = f"-> {path.readlink()}"
+            elif path.is_file() and (place or name not in _LATER):
+                found[f"{place}/{name}".lstrip("/")] = sha256_file(path)
+    return found
+
+
+def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
+    """Stop if the files of a wheel replaced files that were there before it was installed.
+
+    Args:
+        prefix: The environment.
+        before: From :func:`generated_files`, before any wheel was installed.
+
+    Raises:
+        ToolError: Such a wheel could choose another interpreter or claim to be verified.
+    """
+    now = generated_files(prefix)
+    changed = [path for path, digest in before.items() if now.get(path) != digest]
+    changed += [name for name in (RECORD, "up-to-date") if os.path.lexists(prefix / name)]
+    if changed:
+        tag(prefix)  # it may be what was replaced, and the folder has to be removed
+        raise ToolError(
+            f"a wheel replaced files of the environment itself: {', '.join(sorted(changed))}",
+            cause="its .data folder holds files of these names, which belong to no package",
+            remedy="find the wheel with `unzip -l`, and forbid it in the spec",
+        )
+
+
+def read_seal(folder: Path) -> Seal | None:
+    """Return the seal of a generation, or None where there is none that can be read."""
+    try:
+        found = json.loads(beside(folder).read_bytes())
+        files, records, manifests = found["files"], found["records"], found["manifests"]
+        return Seal(dict(files), dict(records), tuple(manifests))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
+    """Write the seal of a generation whose manifest is about to be written.
+
+    A manifest that was edited since is not sealed again: the seal keeps telling.
+    """
+    try:
+        now = sha256_bytes((folder / RECORD).read_bytes())
+    except OSError:
+        now = ""
+    if now and now not in seal.manifests:
+        return
+    seal = replace(seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode())))))
+    write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
+
+
+def drop_seals(home: Path) -> None:
+    """Remove what was kept about generations that are gone."""
+    for path in (home / _FOLDER).glob("*"):
+        if not (home / path.stem).exists():
+            path.unlink(missing_ok=True)
+
+
+def seal_findings(prefix: Path, seal: Seal | None) -> Iterator[Finding]:
+    """Yield what differs from the seal of a generation."""
+    if seal is None:
+        yield Finding(
+            "unsealed",
+            Level.ERROR,
+            "nothing vouches for what the build itself made: its seal is missing or damaged",
+            "an older Provision built it, or the file was removed or edited",
+            "`provision verify --repair` builds it again",
+            (str(beside(prefix)),),
+        )
+        return
+    now = generated_files(prefix)
+    try:
+        manifest = sha256_bytes((prefix / RECORD).read_bytes())
+    except OSError:
+        manifest = ""
+    changed = dict(now.items() ^ seal.files.items())
+    changed |= {} if manifest in seal.manifests else {RECORD: ""}
+    if changed:
+        yield Finding(
+            "changed-prefix",
+            Level.ERROR,
+            f"{plural(len(changed), 'file')} of the environment itself added, changed or removed",
+            "pyvenv.cfg decides which packages are seen, and what lies in bin is run by its name; "
+            "they were changed after the build",
+            "`provision verify --repair` builds it again",
+            tuple(sorted(changed)[:5]),
+        )
+
+
+def beside(folder: Path, suffix: str = ".json") -> Path:
+    """Return the file that is kept about a generation, outside of it."""
+    folder = folder.resolve()  # the generation in use is also known as `current`
+    return folder.parent / _FOLDER / f"{folder.name}{suffix}"

@@ -1,0 +1,119 @@
+"""The lines of the RECORD file of a wheel (PEP 376, PEP 627), and the digest that a lock keeps.
+
+An installer rewrites RECORD: it sorts the lines, adds its own files, moves ``.data`` to the folders
+of the platform and writes the interpreter into scripts. The digest is therefore taken over the
+paths and hashes alone, with each path in a form that is the same in the wheel and on any platform;
+:mod:`provision.environment.chain` computes it again from what is installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import hashlib
+import posixpath
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# What installers write about the installation itself: it differs between two machines that have the
+# same lock (times, local paths, the installer's name) and is not code.
+INSTALLER_FILES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
+_DATA = re.compile(r"[^/]+\.data/(scripts|headers|data|purelib|platlib)/")
+_PLACES = {"scripts": "bin/", "headers": "include/any/", "data": ""}
+_SITE = re.compile(r"(?:lib/python3\.\d+|Lib)/site-packages/")
+_HEADERS = re.compile(r"^include/(?:site/)?(?:python3\.\d+/)?[^/]+/", re.IGNORECASE)
+
+
+class RecordEntry(NamedTuple):
+    """One line of a RECORD.
+
+    An environment has some 20,000 of them, and most are only compared by path and size: so it is a
+    tuple of the text as it stands, and size and digest are decoded on access.
+
+    Attributes:
+        path: Relative to site-packages, with forward slashes.
+        hash: Such as ``sha256=bD8…``; empty where the RECORD gives none (of itself, for instance).
+        length: Bytes in decimal; empty where the RECORD gives none.
+    """
+
+    path: str
+    hash: str
+    length: str
+
+    @property
+    def size(self) -> int | None:
+        """Bytes; None where the RECORD gives none."""
+        return int(self.length) if self.length.isdecimal() and len(self.length) < 16 else None
+
+    @property
+    def sha256(self) -> str | None:
+        """Hexadecimal; None where the RECORD gives none, or another kind."""
+        algorithm, _, value = self.hash.partition("=")
+        if algorithm != "sha256":
+            return None
+        try:  # RECORD leaves out the padding (PEP 376, PEP 427)
+            return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).hex()
+        except (binascii.Error, ValueError):
+            return None
+
+
+def parse_record(lines: Iterable[str]) -> list[RecordEntry]:
+    """Return the lines of a RECORD.
+
+    Raises:
+        csv.Error: A line is not CSV.
+    """
+    # Padded and cut: a damaged line may have fewer fields than three, or more.
+    return [RecordEntry(*(*row, "", "")[:3]) for row in csv.reader(lines) if row]
+
+
+def encoded(digest: bytes) -> str:
+    """Return a SHA-256 as RECORD writes it."""
+    return f"sha256={base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+
+def record_digest(lines: Iterable[tuple[str, str]]) -> str:
+    """Return the digest of a RECORD, of a wheel or of what was installed from it.
+
+    Args:
+        lines: Path, from :func:`common_path`, and hash of each line; the hash of a script is that
+            of the file in the wheel.
+    """
+    placed = set(lines)
+    kept = sorted(f"{path} {hash_}\n" for path, hash_ in placed if not _by_installer(path, hash_))
+    return hashlib.sha256("".join(kept).encode()).hexdigest()
+
+
+def _by_installer(path: str, hash_: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    if folder.endswith(".dist-info") and "/" not in folder and name in INSTALLER_FILES:
+        return True
+    return not hash_ and path.endswith(".pyc")  # pip lists the bytecode that it compiles
+
+
+def common_path(path: str, site: str = "") -> str:
+    """Return a path of a RECORD in a form that a wheel and an installation share.
+
+    Args:
+        path: As the RECORD has it.
+        site: Of an installation: site-packages, relative to the prefix.
+    """
+    if match := _DATA.match(path):
+        place = _PLACES.get(match[1])
+        rest = path[match.end() :]
+        if place is None:
+            return rest
+        path = place + rest
+    elif path.startswith("../"):
+        path = posixpath.normpath(f"{site}/{path}")
+    else:
+        return path
+    if match := _SITE.match(path):
+        return path[match.end() :]
+    if path.startswith("Scripts/"):  # of Windows
+        path = f"bin/{path.removeprefix('Scripts/')}"
+    return "../" + _HEADERS.sub("include/", path, count=1)

@@ -1,0 +1,526 @@
+"""Attacks on what a build made and on what it is made from: each is found, and mended."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import dataclasses
+import hashlib
+import importlib.util
+import io
+import json
+import marshal
+import os
+import shutil
+import struct
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from provision.artifacts.wheel_records import remote_records, wheel_record
+from provision.commands.generations import rollback
+from provision.commands.repair import repair
+from provision.commands.verify import verify_current
+from provision.core.errors import ToolError
+from provision.core.filesystem import read_link
+from provision.core.process import environment_python, run
+from provision.core.project import CURRENT, RECORD
+from provision.environment import interpreter
+from provision.environment.manifest import current_generation, mark_verified
+from provision.environment.seal import beside
+from provision.lockfile.pip import read_lock
+from tests.lab import open_lab
+from tests.small import PYTHON, TARGET, artifact, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from provision.environment.verify import Verification
+    from tests.lab import Lab
+
+pytestmark = pytest.mark.machine
+
+
+def look(lab: Lab, *, deep: bool = True) -> Verification:
+    return verify_current(lab.project, TARGET, deep=deep)
+
+
+def codes(lab: Lab, *, deep: bool = True) -> set[str]:
+    return {finding.code for finding in look(lab, deep=deep).findings}
+
+
+def mend(lab: Lab) -> None:
+    assert repair(look(lab), lab.order(), run, lab.listener).generation
+    assert codes(lab) == set()
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+
+
+def prefix(lab: Lab) -> Path:
+    return (lab.home / CURRENT).resolve()
+
+
+def site(lab: Lab) -> Path:
+    (found,) = prefix(lab).rglob("site-packages")
+    return found
+
+
+def edit_with_record(module: Path, text: str = "version = 'evil'\n") -> None:
+    """Edit a module and its line in RECORD, as a careful enemy does."""
+    module.write_text(text)
+    (info,) = module.parent.glob(f"{module.stem}-*.dist-info")
+    rows = list(csv.reader((info / "RECORD").read_text().splitlines()))
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    changed = [
+        [r[0], f"sha256={digest}", str(len(text))] if r[0] == module.name else r for r in rows
+    ]
+    with (info / "RECORD").open("w", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows(changed)
+
+
+def test_a_fresh_and_a_used_environment_have_no_finding(lab: Lab) -> None:
+    lab.build()
+    assert codes(lab) == codes(lab, deep=False) == set()
+    for level in ("", "-O", "-OO"):  # Python writes bytecode of each
+        run([environment_python(prefix(lab)), *filter(None, [level]), "-c", "import alpha"])
+    assert len(list(site(lab).rglob("*.pyc"))) == 3
+    assert codes(lab) == set()
+
+
+def test_attack_a_file_edited_together_with_its_record(lab: Lab) -> None:
+    lab.build()
+    edit_with_record(site(lab) / "alpha.py")
+    found = look(lab)
+    assert [f.code for f in found.findings] == ["foreign-record"]
+    assert found.drifted == ("alpha",)
+    mend(lab)
+
+
+def test_attack_the_same_version_with_other_bytes_installed(lab: Lab, tmp_path: Path) -> None:
+    lab.build()
+    evil = make_wheel(tmp_path / "evil", "alpha", "1.0", {"alpha.py": "version = 'evil'\n"})
+    import uv
+
+    run([uv.find_uv_bin(), "pip", "install", "--python", environment_python(prefix(lab)),
+         "--reinstall", "--no-deps", "--no-index", evil]).require("installed")  # fmt: skip
+    assert lab.says("import alpha; print(alpha.version)") == "evil"
+    assert "foreign-record" in codes(lab)
+    mend(lab)
+
+
+def test_attack_a_line_added_to_a_record(lab: Lab) -> None:
+    lab.build()
+    (site(lab) / "evil.pth").write_text("")
+    with next(site(lab).glob("alpha-*.dist-info")).joinpath("RECORD").open("a") as stream:
+        stream.write("evil.pth,,\n")
+    assert codes(lab) == {"foreign-record"}
+
+
+def _poison_cache(lab: Lab) -> None:
+    (module,) = (lab.project.root.parent / "cache").rglob("alpha.py")
+    edit_with_record(module)
+    shutil.rmtree(lab.home)
+
+
+def test_attack_a_cache_with_file_and_record_edited_does_not_build(lab: Lab) -> None:
+    lab.build()
+    _poison_cache(lab)
+    lab.index.asked.clear()
+    assert lab.build().generation is not None
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+    assert [p for p in lab.index.asked if p.endswith(".whl")] == [
+        "/default/alpha-1.0-py3-none-any.whl"
+    ]
+    assert codes(lab) == set()
+
+
+def test_attack_a_poisoned_cache_that_cannot_be_mended_fails_the_build(lab: Lab) -> None:
+    lab.build()
+    _poison_cache(lab)
+    with pytest.raises(ToolError, match="could not install") as caught:
+        lab.build(offline=True)
+    assert "alpha-1.0-py3-none-any.whl" in caught.value.evidence
+    assert current_generation(lab.home) is None
+
+
+def _add_program(lab: Lab) -> None:
+    (prefix(lab) / "bin" / "git").write_text("#!/bin/sh\n")
+
+
+def _edit_activate(lab: Lab) -> None:
+    with (prefix(lab) / "bin" / "activate").open("a") as stream:
+        stream.write("curl evil\n")
+
+
+def _other_python(lab: Lab) -> None:
+    python = prefix(lab) / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/bin/sh")
+
+
+def _system_site(lab: Lab) -> None:
+    path = prefix(lab) / "pyvenv.cfg"
+    path.write_text(path.read_text().replace("site-packages = false", "site-packages = true"))
+
+
+def _claim_proof(lab: Lab) -> None:
+    path = prefix(lab) / RECORD
+    path.write_text(path.read_text().replace('"reason": ""', '"reason": "trust me"'))
+
+
+def _edit_launcher(lab: Lab) -> None:
+    """Edit the program of an entry point, and its line in RECORD."""
+    path = prefix(lab) / "bin" / "tool"
+    path.write_text(path.read_text() + "import evil\n")
+    (info,) = site(lab).glob("tool-*.dist-info")
+    digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).decode()
+    rows = [line.split(",") for line in (info / "RECORD").read_text().splitlines()]
+    (info / "RECORD").write_text("".join(
+        f"{r[0]},sha256={digest.rstrip('=')},{path.stat().st_size}\n" if r[0].endswith("bin/tool")
+        else ",".join(r) + "\n" for r in rows))  # fmt: skip
+
+
+def _drop_seal(lab: Lab) -> None:
+    beside(prefix(lab)).unlink()
+
+
+def _cut_seal(lab: Lab) -> None:
+    beside(prefix(lab)).write_text('{"files": []')
+
+
+@pytest.mark.parametrize(
+    ("attack", "code", "named"),
+    [
+        (_add_program, "changed-prefix", "bin/git"),
+        (_edit_activate, "changed-prefix", "bin/activate"),
+        (_edit_launcher, "changed-prefix", "bin/tool"),
+        (_other_python, "changed-prefix", "bin/python"),
+        (_system_site, "changed-prefix", "pyvenv.cfg"),
+        (_claim_proof, "changed-prefix", RECORD),
+        (_drop_seal, "unsealed", ".seals/"),
+        (_cut_seal, "unsealed", ".seals/"),
+    ],
+)
+def test_attack_the_environment_itself_edited(
+    lab: Lab, attack: Callable[[Lab], None], code: str, named: str
+) -> None:
+    entry = {
+        "tool.py": "def main(): print('tool')\n",
+        "tool-1.0.dist-info/entry_points.txt": "[console_scripts]\ntool = tool:main\n",
+    }
+    lab.relock(*lab.wheels, make_wheel(lab.index.root / "default", "tool", "1.0", entry))
+    lab.build()
+    assert run([prefix(lab) / "bin" / "tool"]).stdout == "tool\n"
+    attack(lab)
+    assert code in codes(lab, deep=False)
+    (finding,) = [f for f in look(lab, deep=attack is not _other_python).findings if f.code == code]
+    assert any(named in text for text in finding.evidence)
+    if attack is not _other_python:
+        mend(lab)
+
+
+def test_attack_an_edited_manifest_is_not_sealed_again(lab: Lab) -> None:
+    lab.build(smoke=False)
+    path = prefix(lab) / RECORD
+    path.write_text(path.read_text().replace('"tree": "', '"tree": "0'))
+    now = current_generation(lab.home)
+    assert now is not None
+    mark_verified(now)
+    assert "changed-prefix" in codes(lab)
+
+
+def test_a_proof_that_is_added_later_is_sealed(lab: Lab) -> None:
+    lab.build(smoke=False)
+    now = current_generation(lab.home)
+    assert now is not None
+    assert mark_verified(now).record.proof == "proven"
+    assert codes(lab) == set()
+
+
+@pytest.mark.parametrize(
+    "member",
+    ["data/pyvenv.cfg", "data/provision.tag", "data/provision.json", "data/up-to-date",
+     "scripts/activate", "data/bin/activate"],
+)  # fmt: skip
+def test_attack_a_wheel_that_replaces_files_of_the_environment(lab: Lab, member: str) -> None:
+    files = {"evil.py": "", f"evil-1.0.data/{member}": "home = /tmp\n"}
+    lab.relock(*lab.wheels, make_wheel(lab.index.root / "default", "evil", "1.0", files))
+    with pytest.raises(ToolError, match="of the environment itself") as caught:
+        lab.build()
+    assert Path(member).name in caught.value.what
+    assert lab.left() == []
+
+
+def _pyc(source: Path, code: str, *, flags: int = 0, name: str = "") -> Path:
+    """Write bytecode that Python takes for that of a source."""
+    cache = Path(importlib.util.cache_from_source(str(source)))
+    cache = cache.with_name(name) if name else cache
+    cache.parent.mkdir(exist_ok=True)
+    found = source.stat()
+    tail = struct.pack("<II", int(found.st_mtime), found.st_size) if not flags else b"\0" * 8
+    body = marshal.dumps(compile(code, str(source), "exec"))
+    cache.write_bytes(importlib.util.MAGIC_NUMBER + struct.pack("<I", flags) + tail + body)
+    return cache
+
+
+@pytest.mark.parametrize("flags", [0, 1], ids=["time", "unchecked"])
+def test_attack_bytecode_of_another_source(lab: Lab, flags: int) -> None:
+    lab.build()
+    assert codes(lab) == set()
+    cache = _pyc(site(lab) / "alpha.py", "version = 'evil'", flags=flags)
+    assert lab.says("import alpha; print(alpha.version)") == "evil"  # Python believes it
+    (finding,) = look(lab).findings
+    assert finding.code == "foreign-bytecode"
+    assert finding.evidence == (f"__pycache__/{cache.name}",)
+    mend(lab)
+
+
+def test_attack_bytecode_changed_after_it_was_compared(lab: Lab) -> None:
+    lab.build()
+    lab.says("import alpha")
+    assert codes(lab) == set()
+    _pyc(site(lab) / "alpha.py", "version = 'evil'")
+    assert codes(lab) == {"foreign-bytecode"}
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\0" * 5000])
+def test_attack_bytecode_without_a_source(lab: Lab, content: bytes) -> None:
+    lab.build()
+    cache = site(lab) / "__pycache__" / "ghost.cpython-311.pyc"
+    cache.parent.mkdir()
+    cache.write_bytes(content)
+    assert codes(lab) == {"foreign-bytecode"}
+    mend(lab)
+
+
+def test_bytecode_of_other_tools_is_no_finding(lab: Lab) -> None:
+    lab.build()
+    folder = site(lab) / "__pycache__"
+    folder.mkdir()
+    for name in ("alpha.cpython-311-pytest-9.0.pyc", "alpha.f-1.py311.nbi"):
+        (folder / name).write_bytes(b"theirs")
+    (folder / "alpha.cpython-39.pyc").write_bytes(b"of another Python")
+    (folder / "dangling.cpython-311.pyc").symlink_to("nowhere")
+    assert codes(lab) == set()
+
+
+def _outside(lab: Lab) -> None:
+    shutil.copytree(prefix(lab), lab.project.root.parent / "outside", symlinks=True)
+    (lab.home / CURRENT).unlink()
+    (lab.home / CURRENT).symlink_to(lab.project.root.parent / "outside")
+
+
+def _other_target(lab: Lab) -> None:
+    other = lab.home.parent / "other" / prefix(lab).name
+    shutil.copytree(prefix(lab), other, symlinks=True)
+    (lab.home / CURRENT).unlink()
+    (lab.home / CURRENT).symlink_to(f"../other/{other.name}")
+
+
+def _link_to_a_link(lab: Lab) -> None:
+    folder = prefix(lab)
+    folder.rename(lab.project.root.parent / "moved")
+    folder.symlink_to(lab.project.root.parent / "moved")
+
+
+@pytest.mark.parametrize("attack", [_outside, _other_target, _link_to_a_link])
+def test_attack_current_points_elsewhere(lab: Lab, attack: Callable[[Lab], None]) -> None:
+    lab.build()
+    attack(lab)
+    assert read_link(lab.home / CURRENT) is None
+    assert current_generation(lab.home) is None
+    built = lab.build().generation
+    assert built is not None
+    assert (lab.home / CURRENT).readlink() == Path(built.folder.name)
+    assert built.folder.resolve().parent == lab.home.resolve()
+
+
+def test_attack_an_edit_that_other_generations_share(lab: Lab) -> None:
+    lab.build()
+    first = prefix(lab)
+    lab.relock(*lab.wheels, lab.wheel("gamma"))
+    lab.build()
+    module = site(lab) / "alpha.py"
+    assert module.stat().st_ino == next(first.rglob("alpha.py")).stat().st_ino  # one file
+    module.write_text("version = 'evil'\n")
+    mend(lab)
+    assert any(first.name in note for note in lab.listener.notes)
+    record = rollback(lab.project, TARGET, lab.listener).now.record
+    assert (record.proof, record.reason) == ("unproven", "its files were edited after the build")
+
+
+DATA = {
+    "thing.py": "",
+    "thing-1.0.data/scripts/script": "#!python\nimport sys; print('script', sys.prefix)\n",
+    "thing-1.0.data/scripts/shell": "#!/bin/sh\necho shell\n",
+    "thing-1.0.data/data/share/thing.txt": "data\n",
+    "thing-1.0.data/data/bin/data-program": "#!/bin/sh\n",
+    "thing-1.0.data/data/lib/libthing.so": "library\n",
+    f"thing-1.0.data/data/lib/python{PYTHON}/site-packages/late.py": "",
+    "thing-1.0.data/headers/thing.h": "int thing;\n",
+    "thing-1.0.data/purelib/pure.py": "",
+    "thing-1.0.data/platlib/plat.py": "",
+    "thing-1.0.dist-info/entry_points.txt": (
+        "[console_scripts]\nrun-thing = thing:main\nOther.Case = thing:main [extra]\n"
+        "[gui_scripts]\nshow-thing = thing:main\n[thing.plugins]\nnot-a-script = thing:main\n"
+    ),
+}
+
+
+def test_the_tree_is_the_same_in_short_and_long_and_odd_paths(tmp_path: Path) -> None:
+    trees = set()
+    for name in ("a", "with a space", "long" * 40):
+        with open_lab(tmp_path / name) as lab:
+            lab.relock(*lab.wheels, make_wheel(lab.index.root / "default", "thing", "1.0", DATA))
+            built = lab.build().generation
+            assert built is not None
+            assert codes(lab) == set()
+            assert "script" in run([prefix(lab) / "bin" / "script"]).stdout
+            trees.add(built.record.tree)
+            path = prefix(lab) / "bin" / "script"
+            path.write_text(path.read_text().replace("print", "exec"))
+            assert {"changed-file", "foreign-record", "changed-prefix"} <= codes(lab)
+    assert len(trees) == 1
+
+
+def test_attack_a_script_that_names_another_interpreter(lab: Lab) -> None:
+    lab.relock(*lab.wheels, make_wheel(lab.index.root / "default", "thing", "1.0", DATA))
+    lab.build()
+    path = prefix(lab) / "bin" / "script"
+    path.write_text(path.read_text().replace("#!", "#!/tmp/evil ", 1))
+    assert {"foreign-record", "changed-prefix"} <= codes(lab)
+
+
+def test_records_are_read_from_a_server_by_ranges(lab: Lab) -> None:
+    wheel = lab.wheel("alpha", text="# much\n" * 40_000)
+    locked = artifact(wheel)
+    url = f"{lab.index.url}/default/{wheel.name}"
+    lab.index.ranges.clear()
+    found = remote_records([locked], {locked.sha256: url}, None)
+    assert found == {locked.sha256: wheel_record(wheel)}
+    assert sum(stop - start for start, stop in lab.index.ranges) < locked.size // 2  # type: ignore[operator]
+    for fault in (403, "truncate", "no-ranges"):
+        lab.index.fault = fault
+        assert remote_records([locked], {locked.sha256: url}, None) == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\5\6" + b"\0" * 18, b"x" * 70_000])
+def test_attack_a_server_that_sends_no_wheel(lab: Lab, content: bytes) -> None:
+    path = lab.index.root / "default" / "alpha-1.0-py3-none-any.whl"
+    locked = dataclasses.replace(artifact(path), size=len(content) or 1)
+    path.write_bytes(content)
+    urls = {locked.sha256: f"{lab.index.url}/default/{path.name}"}
+    assert remote_records([locked], urls, None) == {}
+
+
+def test_attack_a_wheel_with_two_records(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a-1.dist-info/RECORD", "")
+        archive.writestr("b-1.dist-info/RECORD", "")
+    assert wheel_record(buffer) is None
+
+
+def _open_lock(lab: Lab) -> None:
+    """Take the RECORDs out of the lock, as where a vendor's server could not be reached."""
+    from provision.lockfile.pip import PIP_LAYER, sealed
+
+    path = lab.project.lock(TARGET) / PIP_LAYER
+    lines = [line for line in path.read_text().splitlines() if "# record:" not in line]
+    path.write_text(sealed("\n".join(lines) + "\n"))
+    assert len(read_lock(lab.project.lock(TARGET)).open) == 2
+
+
+def test_attack_a_poisoned_cache_where_only_a_wheelhouse_knows_the_record(
+    lab: Lab, tmp_path: Path
+) -> None:
+    _open_lock(lab)
+    lab.build()
+    _poison_cache(lab)
+    house = tmp_path / "house"
+    house.mkdir()
+    for wheel in lab.wheels:
+        shutil.copy(wheel, house)
+    assert lab.build(wheelhouses=(house,), offline=True).generation is not None
+    assert lab.says("import alpha; print(alpha.version)") == "1.0"
+
+
+def test_attack_an_edited_record_that_the_lock_does_not_know(lab: Lab) -> None:
+    _open_lock(lab)
+    lab.build()
+    assert any("no RECORD is known of alpha, beta" in note for note in lab.listener.notes)
+    assert codes(lab) == set()
+    edit_with_record(site(lab) / "alpha.py")
+    assert codes(lab) == {"foreign-record"}  # the build kept the digest, outside of it
+
+
+def test_attack_the_interpreter_replaced(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.build()
+    built = json.loads((prefix(lab) / RECORD).read_text())["interpreter"]
+    python = environment_python(prefix(lab)).resolve()
+    assert built["path"] == str(python)
+    assert built["sha256"] == hashlib.sha256(python.read_bytes()).hexdigest()
+    assert built["version"] == lab.says("import platform; print(platform.python_version())")
+    real = interpreter.read_interpreter
+
+    def patched(prefix: Path, version: str) -> interpreter.Interpreter:
+        return real(prefix, version).model_copy(update={"stdlib": "0" * 64})
+
+    monkeypatch.setattr(interpreter, "read_interpreter", patched)
+    (finding,) = look(lab).findings
+    assert (finding.code, finding.level) == ("changed-interpreter", "warning")
+    assert finding.evidence == (f"{python}: stdlib",)
+
+
+def test_attack_a_file_of_the_standard_library_edited(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    library = base / "lib" / "python3.11"
+    (library / "json").mkdir(parents=True)
+    (library / "__pycache__").mkdir()
+    (base / "bin").mkdir()
+    for path in (library / "os.py", library / "json" / "__init__.py", base / "bin" / "python3.11",
+                 base / "lib" / "libpython3.11.so.1.0"):  # fmt: skip
+        path.write_text("content")
+    env = tmp_path / "env" / "bin"
+    env.mkdir(parents=True)
+    (env / "python").symlink_to(base / "bin" / "python3.11")
+    before = interpreter.read_interpreter(env.parent, "3.11.9")
+    (library / "__pycache__" / "os.cpython-311.pyc").write_text("bytecode")
+    assert interpreter.read_interpreter(env.parent, "3.11.9") == before
+    for path, field in ((library / "json" / "__init__.py", "stdlib"),
+                        (base / "lib" / "libpython3.11.so.1.0", "stdlib"),
+                        (base / "bin" / "python3.11", "sha256")):  # fmt: skip
+        path.write_text("edited")
+        (finding,) = interpreter.interpreter_findings(env.parent, before)
+        assert field in finding.evidence[0]
+        path.write_text("content")
+    assert list(interpreter.interpreter_findings(env.parent, before)) == []
+    os.unlink(env / "python")  # noqa: PTH108
+    (finding,) = interpreter.interpreter_findings(env.parent, before)
+    assert finding.level == "error"
+
+
+def _pin(lab: Lab, version: str) -> None:
+    path = lab.project.specs / f"{TARGET}.toml"
+    path.write_text(path.read_text().replace(f'python = "{PYTHON}"', f'python = "{version}"'))
+    lab.relock(*lab.wheels)
+
+
+def test_a_spec_may_pin_the_exact_python(lab: Lab) -> None:
+    first = lab.build().generation
+    _pin(lab, ".".join(map(str, sys.version_info[:3])))
+    second = lab.build().generation
+    assert first is not None
+    assert second is not None
+    assert second.record.python == ".".join(map(str, sys.version_info[:3]))
+    assert second.record.lock != first.record.lock
+    assert codes(lab) == set()
+
+
+def test_a_pinned_python_that_is_not_there_is_not_replaced(lab: Lab) -> None:
+    _pin(lab, f"{PYTHON}.99")
+    with pytest.raises(ToolError, match=rf"with Python {PYTHON}\.99"):
+        lab.build()
+    assert lab.left() == []
