@@ -154,7 +154,12 @@ def show_log() -> None:
 def print_json(verb: str, result: object) -> None:
     """Print a result on stdout: ``{"schema": 1, "verb": …, "result": …}``."""
     document = {"schema": SCHEMA, "verb": verb, "result": to_jsonable(result)}
-    _write(sys.stdout, json_text(document, indent=2))
+    print_text(json_text(document, indent=2))
+
+
+def print_text(text: str) -> None:
+    """Print a result on stdout as it is."""
+    _write(sys.stdout, text)
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
+
+from provision.ui.console import print_text
 
 if TYPE_CHECKING:
     from provision.commands.export import Export
@@ -15,7 +16,7 @@ def show_export(result: Export, console: Console) -> None:
     if result.file:
         console.line(f"{result.target} as {result.format}: {result.file}", "bold green")
     else:
-        sys.stdout.write(result.text)
+        print_text(result.text)
     if result.lost:
         console.note(f"this format does not hold {'; '.join(result.lost)}")
     for note in result.notes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,9 +68,10 @@ def _print(request: ImageRequest, console: Console) -> int:
     from provision.core.process import run
     from provision.image.context import prepare_context
     from provision.image.docker import build_argv, context_lock, find_engine
+    from provision.ui.console import print_text
 
     with context_lock(request, console):
         prepare_context(request, run, console)
     command = build_argv(request, find_engine(run), os.environ)
-    sys.stdout.write(harmless(f"DOCKER_BUILDKIT=1 {shlex.join(command)}") + "\n")
+    print_text(harmless(f"DOCKER_BUILDKIT=1 {shlex.join(command)}") + "\n")
     return Exit.OK

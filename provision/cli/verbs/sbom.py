@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from provision.core.errors import Exit
@@ -24,7 +23,8 @@ def handle(arguments: argparse.Namespace, project: Project, _: Console) -> int:
     from provision.lockfile.pip import read_lock
     from provision.lockfile.sbom import sbom
     from provision.spec.reader import load_target
+    from provision.ui.console import print_text
 
     target = load_target(project.specs, arguments.target)
-    sys.stdout.write(sbom(target, read_lock(project.lock(target.name))))
+    print_text(sbom(target, read_lock(project.lock(target.name))))
     return Exit.OK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 from provision.core.errors import Exit
@@ -24,6 +23,7 @@ def add_arguments(_: argparse.ArgumentParser) -> None:
 def handle(_: argparse.Namespace, __: Project, ___: Console) -> int:
     """Print the schema."""
     from provision.spec.model import spec_schema
+    from provision.ui.console import print_text
 
-    sys.stdout.write(json.dumps(spec_schema(), indent=2) + "\n")
+    print_text(json.dumps(spec_schema(), indent=2) + "\n")
     return Exit.OK
