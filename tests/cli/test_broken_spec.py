@@ -49,7 +49,7 @@ def test_targets_shows_the_faults_in_its_row(
 def test_lock_check_judges_the_others(capsys: pytest.CaptureFixture[str], project: Project) -> None:
     code, (good, bad) = call(capsys, project, "lock", "--check")
     assert code == Exit.USAGE
-    assert good == {"target": TARGET, "stale": None, "error": None}
+    assert good == {"target": TARGET, "stale": None, "error": None, "open": []}
     assert "did you mean `accelerator`?" in bad["error"]["evidence"]
     assert main(["lock", "--check", "--project", str(project.root)]) == Exit.USAGE
     shown = capsys.readouterr().err
