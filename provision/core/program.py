@@ -17,6 +17,9 @@ def program_name() -> str:
     found = (os.path.join(folder, script.name) for folder in folders)  # noqa: PTH118 - hot
     first = next((path for path in found if os.access(path, os.X_OK)), None)
     try:
-        return "provision" if first == str(script) else os.path.relpath(script)
+        # Installers of tools put a link to it on PATH.
+        if first and os.path.realpath(first) == os.path.realpath(script):
+            return "provision"
+        return os.path.relpath(script)
     except (OSError, ValueError):  # the current folder is gone, or on another drive of Windows
         return str(script)

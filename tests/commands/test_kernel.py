@@ -13,7 +13,7 @@ import pytest
 
 from provision.cli import main
 from provision.core.errors import Exit
-from provision.core.process import scripts_folder
+from provision.core.prefix import scripts_folder
 from provision.installer import pip_shim
 from provision.lockfile.pip import read_lock
 from tests.small import TARGET, make_wheel

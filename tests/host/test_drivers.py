@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from provision.host.drivers import (
     smoke_expectation,
 )
 from provision.host.model import Driver, Gpu, Host, Runtimes
+from provision.spec.reader import read_hardware
 
 ENVS = Path(__file__).parents[2] / "envs"
 DEVICES = read_devices(ENVS / "catalog")
@@ -170,8 +170,7 @@ def wsl(*gpus: Gpu, **runtimes: str) -> Host:
 
 
 def test_every_minimum_of_the_specs_is_in_the_table() -> None:
-    specs = (tomllib.loads(path.read_text()) for path in ENVS.glob("*.toml"))
-    floors = {(s["accelerator"], s["hardware"]["driver"]) for s in specs if "hardware" in s}
+    floors = {(spec.accelerator, spec.driver) for spec in read_hardware(ENVS) if spec.driver}
     assert floors == {("xpu", f) for f in INTEL_FLOORS} | {("cuda", f) for f in NVIDIA_FLOORS}
 
 
