@@ -1,0 +1,40 @@
+"""The name by which messages call the command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from provision.core.program import program_name
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The script beside the running Python."""
+    made = tmp_path / "tools" / "bin" / "provision"
+    made.parent.mkdir(parents=True)
+    made.touch(0o755)
+    monkeypatch.setattr(sys, "executable", str(made.with_name("python")))
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def test_a_link_to_it_on_path_makes_the_name_enough(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "provision").symlink_to(script)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert program_name() == "provision"
+
+
+def test_another_command_of_the_name_on_path_is_not_meant(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "provision").touch(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{script.parent}")
+    assert program_name() == "tools/bin/provision"
