@@ -21,7 +21,7 @@ from provision.artifacts.wheel_records import wheel_record
 from provision.catalog.digest import catalog_digest
 from provision.core.project import Project
 from provision.host.probe import this_platform
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Artifact, render_requirements
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Artifact, render_requirements, sealed
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -228,6 +228,20 @@ def lock(project: Project, wheels: list[Path]) -> None:
         header["conda"] = hashlib.sha256(conda.read_bytes()).hexdigest()
     text = render_requirements(header, artifacts)
     (folder / PIP_LAYER).write_text(text, encoding="utf-8")
+
+
+def reseal(folder: Path) -> None:
+    """Give a lock that was edited the digests that it had if it were written so.
+
+    As whoever means harm would; a file that is not even text is left as it is.
+    """
+    layer, conda = folder / PIP_LAYER, folder / CONDA_LAYER
+    with contextlib.suppress(UnicodeDecodeError, ValueError):
+        text = re.sub("# conda: .*\n", "", layer.read_bytes().decode())
+        if conda.is_file():
+            digest = hashlib.sha256(conda.read_bytes()).hexdigest()
+            text = text.replace("\n", f"\n# conda: {digest}\n", 1)
+        layer.write_bytes(sealed(text).encode())
 
 
 def artifact(wheel: Path) -> Artifact:

@@ -124,6 +124,9 @@ def make(request: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> Non
     write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in removed))
     progress.step("compiling imported modules")
     compile_imported(prefix, request.target, request.project.root / "docker" / "bytecode.py", run)
+    if "pip" not in request.lock.versions:  # it explains a command that no image has
+        (prefix / "bin" / "pip").unlink()
+        (prefix / "bin" / "pip3").unlink()
     _drop_cache_paths(prefix)
     _rewrite_record(built.generation, request, epoch)
 

@@ -223,6 +223,7 @@ def test_a_conda_layer_is_the_same_too_and_its_python_runs_the_checks(
     shutil.copytree(plain.lock.folder, folder)
     text = lock_text("https://channel.example/conda-forge", [python])
     (folder / CONDA_LAYER).write_text(text, encoding="utf-8")
+    small.reseal(folder)
     wheelhouses = (*plain.supply.wheelhouses, python.parent)
     image_request = dataclasses.replace(
         plain,
@@ -338,7 +339,9 @@ def test_it_holds_what_is_locked_and_says_what_it_left_out(
     with started(engine, image.tag) as name:
         run([engine, "cp", f"{name}:/opt/env", str(tmp_path)]).require("copied")
     result = verify(tmp_path / "env", image_request.lock, (), deep=True)
-    assert result.findings == ()
+    # It was copied out of the image, and a file of beta was left out with its line.
+    assert [finding.code for finding in result.findings] == ["moved-environment", "foreign-record"]
+    assert "beta" in result.findings[1].symptom
     assert (tmp_path / "env" / "left-out.txt").read_text(encoding="utf-8").split() == [
         "alpha-1.0.dist-info/uv_cache.json",
         "beta-1.0.dist-info/uv_cache.json",
