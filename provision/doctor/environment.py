@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
+from provision.doctor.data import data
 from provision.doctor.sites import config_of, prefix_of, sites_of
 from provision.environment.installed import distribution_name, distributions_by_name
 from provision.environment.reading import list_names, read_text
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 _ASSIGNED = re.compile(
     r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
 )
-# .pth files of installers and well-known tools, which are expected to run code.
-_KNOWN_PTH = ("distutils-precedence", "_virtualenv", "a1_coverage", "zzzz_coverage", "__editable__",
-              "_pdm_", "pywin32", "matplotlib", "_manylinux", "setuptools")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +194,10 @@ def _torch(site: Path) -> Torch | None:
 
 
 def _pth(site: Path) -> tuple[tuple[str, str], ...]:
+    known = tuple(data("packages")["known_pth"])
     lines = []
     for name in list_names(site):
-        if name.endswith(".pth") and not name.startswith(_KNOWN_PTH) and "nspkg" not in name:
+        if name.endswith(".pth") and not name.startswith(known) and "nspkg" not in name:
             text = read_text(site / name)
             lines += [(name, line.strip()) for line in text.splitlines() if line.strip()]
     return tuple((name, line) for name, line in lines if not line.startswith("#"))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from provision.catalog.devices import Devices
 from provision.core.errors import SpecError, ToolError
 from provision.doctor.context import DoctorContext
+from provision.doctor.data import data
 from provision.doctor.environment import Environment, Torch, markers_of, read_environment
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.environment.installed import InstalledDistribution
@@ -28,16 +29,6 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 _COMPANIONS = ("torchvision", "torchaudio", "torchtext")
-# What to change in the spec: a lock is not mended by installing something.
-_REMEDIES = {
-    "ipex-llm-with-separate-ipex": "remove intel-extension-for-pytorch from the requirements in "
-    "{spec}: ipex-llm[xpu] requires the IPEX that it was built with",
-    "ipex-in-cuda-env": "remove what requires intel-extension-for-pytorch from {spec}",
-    "ipex-torch-version-mismatch": "require the IPEX of this torch in {spec}, "
-    "`intel-extension-for-pytorch=={torch}.*`, or remove it: stock PyTorch supports XPU",
-    "triton-missing-or-incompatible": "require only torch's own triton in {spec}, from the index "
-    "of torch",
-}
 _NO_DEVICES = Devices({}, (), (), {}, {}, {})
 
 
@@ -175,9 +166,8 @@ def _remedy(finding: Finding, target: Target, lock: Lock) -> str:
     torch = ".".join(version.partition("+")[0].split(".")[:2])
     if finding.code == "torch-companion-mismatch":
         return _one_index(target, lock, spec) or _one_release(torch, spec)
-    if finding.code not in _REMEDIES:
-        return finding.remedy
-    return _REMEDIES[finding.code].format(spec=spec, torch=torch)
+    remedy = data("packages")["lock_remedy"].get(finding.code)
+    return remedy.format(spec=spec, torch=torch) if remedy else finding.remedy
 
 
 def _one_index(target: Target, lock: Lock, spec: str) -> str:

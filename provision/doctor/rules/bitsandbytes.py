@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from provision.doctor.rules.case import case, unless
+from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.environment.reading import list_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
 
 _LIBRARY = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
 # From here on a library for the same CUDA major is accepted; before, for the exact version only.
@@ -21,7 +14,7 @@ _FIRST_FOR_XPU = "0.47"  # through Triton kernels; 0.48 added a library of its o
 
 
 @unless("cpu-build-of-torch-installed", "half-installed")
-def no_gpu_library(context: DoctorContext) -> Iterator[Finding]:
+def no_gpu_library(context: DoctorContext) -> Findings:
     """Bitsandbytes has no library for the GPU runtime of this torch."""
     found, torch = context.env.get("bitsandbytes"), context.env.torch
     if found is None or torch is None:
@@ -41,6 +34,3 @@ def no_gpu_library(context: DoctorContext) -> Iterator[Finding]:
         has = ", ".join([match[0] for match in libraries][-5:]) or "no GPU library"
         evidence = (f"bitsandbytes {found.version} contains {has}",)
         yield case("bitsandbytes", evidence, runtime=runtime, version=found.version)
-
-
-RULES = (no_gpu_library,)

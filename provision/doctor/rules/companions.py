@@ -6,14 +6,10 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from provision.doctor.rules.case import case, unless
+from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.rules.requirements import pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
     from provision.environment.installed import InstalledDistribution
 
 # The minor versions of torchvision and torchtext are 15 above torch's: 0.15 is for torch 2.0
@@ -28,7 +24,7 @@ _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
 
 
-def companions(context: DoctorContext) -> Iterator[Finding]:
+def companions(context: DoctorContext) -> Findings:
     """torchvision, torchaudio, torchtext or xformers was built for another torch."""
     torch = context.env.get("torch")
     if torch is None or _is_own_build(torch):
@@ -124,7 +120,7 @@ def _same(pin: str, version: str) -> bool:
 
 
 @unless("half-installed")
-def extensions(context: DoctorContext) -> Iterator[Finding]:
+def extensions(context: DoctorContext) -> Findings:
     """A compiled package was built for another torch, which its requirements do not state."""
     torch = context.env.get("torch")
     if torch is None:
@@ -161,9 +157,3 @@ def _other_abi(
     first = (2, 6) if torch.local.startswith(("cu126", "xpu", "rocm")) else (2, 7)
     new = torch.parsed.release >= first
     return f"with cxx11abi{abi[1]}" if new != (abi[1] == "TRUE") else ""
-
-
-RULES = (
-    companions,
-    extensions,
-)
