@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from provision.core.findings import Finding
-    from provision.lockfile.pip import Artifact, Lock
+    from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
 _COMPANIONS = ("torchvision", "torchaudio", "torchtext")
@@ -34,19 +34,14 @@ _NO_DEVICES = Devices({}, (), (), {}, {}, {})
 
 @dataclass(frozen=True)
 class LockedDistribution(InstalledDistribution):
-    """A locked wheel, as the distribution that it will be.
-
-    Attributes:
-        filename: Name of the wheel.
-        required: Its ``Requires-Dist`` lines, where the catalog has them.
-    """
+    """A locked wheel as the distribution that it will be, with its ``Requires-Dist`` lines."""
 
     filename: str = ""
     required: tuple[str, ...] = ()
 
     @cached_property
     def requires(self) -> tuple[str, ...]:
-        """Its ``Requires-Dist`` lines; none if they are unknown."""
+        """Empty if they are unknown."""
         return self.required
 
     @cached_property
@@ -95,12 +90,13 @@ def diagnose_lock(
 ) -> list[Finding]:
     """Return why locked packages will not work together, worst first; notes are left out.
 
-    Args:
-        target: The target.
-        lock: Its lock.
-        requires: ``Requires-Dist`` lines by the name of the wheel, of any wheels.
+    ``requires`` is the ``Requires-Dist`` lines by the name of the wheel, of any wheels.
     """
-    found = {a.name: (_distribution(a, requires.get(a.filename, ())),) for a in lock.artifacts}
+    found = {
+        a.name: (LockedDistribution(a.name, a.version, Path(), a.index, a.filename,
+                                    requires.get(a.filename, ())),)
+        for a in lock.artifacts
+    }  # fmt: skip
     python, windows = target.python, lock.header["platform"].startswith("win")
     env = Environment(
         lock.folder,
@@ -115,12 +111,7 @@ def diagnose_lock(
 
 
 def diagnose_built(prefix: Path, target: Target) -> list[Finding]:
-    """Return why the packages of a built environment do not work together, worst first.
-
-    Args:
-        prefix: Folder of the environment.
-        target: The target that it was built for.
-    """
+    """Return why the packages of a built environment do not work together, worst first."""
     return _bad(read_environment(prefix), target)
 
 
@@ -128,17 +119,6 @@ def _bad(env: Environment, target: Target) -> list[Finding]:
     # What works together does not depend on the machine that locks or builds: it is left out.
     context = DoctorContext(env, Host(target.platform, ""), _NO_DEVICES, target=target)
     return [finding for finding in apply_rules(context, PACKAGE_RULES) if finding.bad]
-
-
-def _distribution(artifact: Artifact, required: tuple[str, ...]) -> LockedDistribution:
-    return LockedDistribution(
-        artifact.name,
-        artifact.version,
-        Path(),
-        artifact.index,
-        artifact.filename,
-        required,
-    )
 
 
 def _torch(lock: Lock) -> Torch | None:
