@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from provision.core.findings import Finding
-    from provision.lockfile.pip import Lock
+    from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
 
 _COMPANIONS = ("torchvision", "torchaudio", "torchtext")
@@ -36,23 +35,9 @@ _NO_DEVICES = Devices({}, (), (), {}, {}, {})
 class LockedDistribution(InstalledDistribution):
     """A locked wheel as the distribution that it will be, with its ``Requires-Dist`` lines."""
 
-    filename: str = ""
-    required: tuple[str, ...] = ()
-
-    @cached_property
-    def requires(self) -> tuple[str, ...]:
-        """Empty if they are unknown."""
-        return self.required
-
-    @cached_property
-    def tags(self) -> tuple[str, ...]:
-        """The tag of the wheel's name."""
-        return ("-".join(self.filename.removesuffix(".whl").split("-")[-3:]),)
-
-    @cached_property
-    def origin(self) -> str:
-        """The name of the wheel."""
-        return self.filename
+    requires: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    origin: str = ""  # the name of the wheel
 
 
 def refuse_lock(target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]) -> None:
@@ -93,10 +78,9 @@ def diagnose_lock(
     ``requires`` is the ``Requires-Dist`` lines by the name of the wheel, of any wheels.
     """
     found = {
-        a.name: (LockedDistribution(a.name, a.version, Path(), a.index, a.filename,
-                                    requires.get(a.filename, ())),)
-        for a in lock.artifacts
-    }  # fmt: skip
+        artifact.name: (_distribution(artifact, requires.get(artifact.filename, ())),)
+        for artifact in lock.artifacts
+    }
     python, windows = target.python, lock.header["platform"].startswith("win")
     env = Environment(
         lock.folder,
@@ -119,6 +103,14 @@ def _bad(env: Environment, target: Target) -> list[Finding]:
     # What works together does not depend on the machine that locks or builds: it is left out.
     context = DoctorContext(env, Host(target.platform, ""), _NO_DEVICES, target=target)
     return [finding for finding in apply_rules(context, PACKAGE_RULES) if finding.bad]
+
+
+def _distribution(artifact: Artifact, requires: tuple[str, ...]) -> LockedDistribution:
+    name = artifact.filename
+    tag = "-".join(name.removesuffix(".whl").split("-")[-3:])
+    return LockedDistribution(
+        artifact.name, artifact.version, Path(), artifact.index, requires, (tag,), name
+    )
 
 
 def _torch(lock: Lock) -> Torch | None:

@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING
 from provision.core.findings import worst_first
 from provision.doctor.rules import (
     binaries,
-    bitsandbytes,
     companions,
     drivers,
     intel,
     machine,
-    numpy2,
     python,
     requirements,
     torch,
     transformers,
-    triton,
 )
 
 if TYPE_CHECKING:
@@ -41,10 +38,11 @@ def _rules_of(*modules: ModuleType) -> tuple[Rule, ...]:
 
 # The order counts, here and in each module: `unless` sees the findings of earlier rules only, and
 # among findings of one level the earlier is reported first, as the deeper cause.
-ENVIRONMENT_RULES = _rules_of(python, intel, torch, companions, triton, transformers, numpy2,
-                              requirements, bitsandbytes, binaries, machine, drivers)  # fmt: skip
+ENVIRONMENT_RULES = _rules_of(
+    python, intel, torch, companions, transformers, requirements, binaries, machine, drivers
+)
 # Rules on packages that do not work together, whatever the machine: a lock is judged by them too.
-PACKAGE_RULES = _rules_of(intel, companions, triton, transformers)
+PACKAGE_RULES = _rules_of(intel, companions, transformers)
 MACHINE_RULES = _rules_of(machine, drivers)
 
 
