@@ -99,9 +99,7 @@ class Environment:
 def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     """Read an environment from its interpreter or its folder; garbage in it does not raise.
 
-    Args:
-        python: Path of the interpreter, or of the environment's folder.
-        home: The user's home, where per-user packages lie; None leaves them out.
+    The per-user packages are those of ``home``; without one they are left out.
 
     Raises:
         UsageError: There is no Python environment at that path.
