@@ -53,14 +53,9 @@ def diagnose_environment(
 ) -> Diagnosis:
     """Return the faults of an environment, worst first, without running or importing any of it.
 
-    Args:
-        python: Its interpreter or its folder.
-        host: The machine, with the environment variables of this process.
-        devices: The device catalog.
-        target: The target that it was built for; None for a foreign environment.
-        lock: What should be installed; None omits the comparison.
-        home: The user's home, with per-user packages and caches; None omits them.
-        root: The file system that holds the system's libraries.
+    ``python`` is its interpreter or its folder, ``target`` what it was built for, if it is no
+    foreign environment, and ``lock`` what should be installed. ``home`` holds the user's packages
+    and caches, ``root`` the system's libraries; the host has the variables of this process.
 
     Raises:
         UsageError: There is no Python environment at that path.

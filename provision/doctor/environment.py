@@ -45,7 +45,6 @@ class Environment:
     """One Python environment, built by Provision or not.
 
     Attributes:
-        prefix: Its folder.
         site: Its site-packages; of several such folders the one that holds torch.
         python: Minor version, such as ``3.11``; "" if it is unknown.
         windows: Whether it has the folder layout of Windows.
@@ -53,7 +52,6 @@ class Environment:
         broken: Reason why its interpreter cannot start, or "".
         markers: Values of the environment markers of requirements (PEP 508).
         distributions: By normalised name; more than one of a name if there are leftovers.
-        torch: torch's build; None without torch.
         pth: Lines of ``.pth`` files that run code or add folders: file name and line.
         customize: ``sitecustomize`` and ``usercustomize`` modules.
         leftovers: Folders of an interrupted installation, such as ``~orch``.
