@@ -19,14 +19,13 @@ import platform
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from provision.commands.evidence import suite_digest
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.prefix import site_packages
 from provision.core.process import environment_python
 from provision.environment.installed import installed_distributions, name_of
 from provision.environment.reading import read_text
-from provision.report.history import history
+from provision.report.history import history, suite_digest
 from provision.report.model import read_report
 
 if TYPE_CHECKING:

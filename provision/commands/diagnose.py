@@ -54,7 +54,7 @@ def diagnose(project: Project, *, python: str | None, target: str | None) -> Dia
     from provision.catalog.devices import read_devices
     from provision.commands.current import require_current
     from provision.core.process import run
-    from provision.doctor.locate import locate
+    from provision.doctor.sites import locate
     from provision.host.probe import read_host
     from provision.lockfile.pip import read_lock
     from provision.spec.reader import load_target

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
-from provision.core.hashing import sha256_bytes, sha256_file
 from provision.lockfile.pip import read_lock
 from provision.report.evidence import sign, statement, trusted_keys, verified
-from provision.report.history import history
+from provision.report.history import history, suite_digest
 from provision.report.model import read_report
 
 if TYPE_CHECKING:
@@ -76,12 +75,6 @@ def _last_full(project: Project, target: str) -> Report | None:
     return read_report(full[-1]) if full else None
 
 
-def suite_digest(project: Project) -> str:
-    """Return the SHA-256 over the names and hashes of the files of the suite."""
-    files = sorted(project.smoke.glob("*.py"))
-    return sha256_bytes("".join(f"{p.name} {sha256_file(p)}\n" for p in files).encode())
-
-
 def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]:
     """Return the state of each file of evidence.
 
@@ -117,7 +110,7 @@ def _staleness(project: Project, content: Statement) -> str:
         now = read_lock(project.lock(subject.name)).digest
     except SpecError:
         return f"there is no lock of {subject.name} here"
-    return "" if now == subject.digest.sha256 else f"{subject.name} has another lock now"
+    return "" if now == subject.digest["sha256"] else f"{subject.name} has another lock now"
 
 
 def _evidence(file: Path, content: Statement, key: str, stale: str = "") -> Evidence:

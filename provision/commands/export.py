@@ -22,7 +22,7 @@ from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from provision.core.project import Project
@@ -82,17 +82,14 @@ def export(
     used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
     toolkit = _toolkit()
-    writers: dict[str, Callable[[], str]] = {
-        "pylock": lambda: _pylock(project, lock, supply, indexes),
-        "requirements": lambda: formats.requirements(lock, indexes),
-        "environment": lambda: formats.environment(target, lock, indexes),
-        "uv": lambda: formats.uv_table(target, lock, indexes),
-        "devcontainer": lambda: formats.devcontainer(target, toolkit),
-        "ci": lambda: formats.ci_job(target, toolkit),
-        "module": lambda: formats.module(target, project.environments(target.name) / CURRENT),
-        "apptainer": lambda: formats.apptainer(target),
-    }
-    text = writers[kind]()
+    text = (
+        _pylock(project, lock, supply, indexes)
+        if kind == "pylock"
+        else formats.render(
+            kind, target=target, lock=lock, indexes=indexes, toolkit=toolkit,
+            prefix=project.environments(target.name) / CURRENT,
+        )
+    )  # fmt: skip
     notes = _notes(target, kind, toolkit)
     if file:
         write_atomic(file, text)

@@ -13,6 +13,7 @@ from provision.doctor.logs import diagnose_evidence, diagnose_log
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
     from provision.core.findings import Diagnosis, Finding
+    from provision.doctor.environment import Environment
     from provision.host.model import Host
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
@@ -52,25 +53,32 @@ def diagnose_environment(
 ) -> Diagnosis:
     """Return the faults of an environment, worst first, without running or importing any of it.
 
-    Args:
-        python: Its interpreter or its folder.
-        host: The machine, with the environment variables of this process.
-        devices: The device catalog.
-        target: The target that it was built for; None for a foreign environment.
-        lock: What should be installed; None omits the comparison.
-        home: The user's home, with per-user packages and caches; None omits them.
-        root: The file system that holds the system's libraries.
+    ``python`` is its interpreter or its folder, ``target`` what it was built for, if it is no
+    foreign environment, and ``lock`` what should be installed. ``home`` holds the user's packages
+    and caches, ``root`` the system's libraries; the host has the variables of this process.
 
     Raises:
         UsageError: There is no Python environment at that path.
     """
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
-    from provision.doctor.collect import collect_context  # noqa: PLC0415
+    from provision.doctor.caches import driver_changed, read_caches  # noqa: PLC0415
+    from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415
+    from provision.doctor.libraries import missing_libraries  # noqa: PLC0415
     from provision.doctor.rules import apply_rules  # noqa: PLC0415
+    from provision.environment.installed import distributions_in  # noqa: PLC0415
 
     env = read_environment(python, home=home)
-    context = collect_context(env, host, devices, target=target, home=home, root=root)
+    context = DoctorContext(
+        env=env,
+        host=host,
+        devices=devices,
+        target=target,
+        missing=tuple(missing_libraries(env, host, root=root)),
+        elsewhere=distributions_in(_other_folders(env, host)),
+        caches=read_caches(home) if home else {},
+        driver_changed=driver_changed(root),
+    )
     findings = apply_rules(context)
     if lock is not None:
         from provision.environment.verify import verify  # noqa: PLC0415
@@ -78,3 +86,11 @@ def diagnose_environment(
         forbid = target.pip.forbid if target else ()
         findings += verify(env.prefix, lock, forbid, deep=False).findings
     return Diagnosis(str(python), tuple(worst_first(findings)), context.summary())
+
+
+def _other_folders(env: Environment, host: Host) -> list[str]:
+    """Return the folders of PYTHONPATH, and those that ``.pth`` files add."""
+    separator = ";" if env.windows else ":"
+    path = [folder for folder in host.variables.get("PYTHONPATH", "").split(separator) if folder]
+    added = [str(env.site / line) for _, line in env.pth if not line.startswith("import")]
+    return [folder for folder in path + added if folder.rstrip("/\\") != str(env.site)]

@@ -3,52 +3,24 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from provision.doctor.data import data
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Caches below the home folder. Their kernels stay when the driver that compiled them is replaced.
-_CACHES = (
-    ".triton/cache",
-    ".cache/neo_compiler_cache",
-    ".cache/libsycl_cache",
-    ".cache/torch/kernels",
-    ".nv/ComputeCache",
-    "AppData/Local/NEO/neo_compiler_cache",
-    "AppData/Roaming/libsycl_cache",
-)
-_DRIVERS = (
-    "usr/lib/x86_64-linux-gnu/libze_intel_gpu.so.1",
-    "usr/lib64/libze_intel_gpu.so.1",
-    "usr/lib/x86_64-linux-gnu/libcuda.so.1",
-    "usr/lib64/libcuda.so.1",
-)
 
-
-@dataclass(frozen=True, slots=True)
-class Cache:
-    """A folder of compiled kernels, and when its oldest entry was written, in Unix time."""
-
-    path: Path
-    oldest: float
-
-
-def read_caches(home: Path) -> list[Cache]:
-    """Return the kernel caches of a user that are not empty."""
-    found = []
-    for name in _CACHES:
-        times = _times(home / name)
-        if times:
-            found.append(Cache(home / name, min(times)))
-    return found
+def read_caches(home: Path) -> dict[Path, float]:
+    """Return the kernel caches of a user that are not empty: when the oldest entry was written."""
+    folders = (home / name for name in data("packages")["caches"]["folders"])
+    return {folder: min(times) for folder in folders if (times := _times(folder))}
 
 
 def driver_changed(root: Path) -> float | None:
     """Return when the newest user-mode driver file was installed; None without one."""
     times = []
-    for name in _DRIVERS:
+    for name in data("packages")["caches"]["drivers"]:
         try:
             times.append((root / name).resolve().stat().st_ctime)
         except (OSError, RuntimeError):

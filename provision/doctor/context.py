@@ -1,26 +1,24 @@
-"""The context of the environment rules: everything that they may use."""
+"""What the environment rules get, a context, and what they give: cases of ``cases.toml``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from provision.core.findings import Finding, Level
+from provision.doctor.data import data
 from provision.host.model import host_layers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from provision.catalog.devices import Devices
-    from provision.doctor.caches import Cache
     from provision.doctor.environment import Environment
     from provision.doctor.libraries import MissingLibrary
     from provision.host.model import Gpu, Host
     from provision.spec.model import Target
-
-# Distributions that decide, besides torch, whether an environment can use a device.
-_SHOWN = ("intel-extension-for-pytorch", "ipex-llm", "torchvision",
-            "torchaudio", "triton", "pytorch-triton-xpu", "transformers", "accelerate", "numpy",
-            "xformers", "flash-attn", "bitsandbytes")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +26,12 @@ class DoctorContext:
     """The environment, the machine and the target, before any rule is applied.
 
     Attributes:
-        env: The environment.
-        host: The machine.
-        devices: The device catalog.
         target: The target that it was built for; None for a foreign environment.
         assumed: Accelerator to judge the machine for, instead of the environment's own.
         missing: Native libraries that are imported and not found.
         elsewhere: Distributions on PYTHONPATH and in folders of ``.pth`` files, each with its
             folder.
-        caches: Kernel caches of the user.
+        caches: Kernel caches of the user, each with the time of its oldest entry.
         driver_changed: When the GPU's user-mode driver was installed, in Unix time.
     """
 
@@ -47,7 +42,7 @@ class DoctorContext:
     assumed: str | None = None
     missing: tuple[MissingLibrary, ...] = ()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    caches: tuple[Cache, ...] = ()
+    caches: Mapping[Path, float] = field(default_factory=dict)
     driver_changed: float | None = None
 
     @property
@@ -71,11 +66,49 @@ class DoctorContext:
         built = (
             f"{env.torch.version}, built for {env.accelerator}" if env.torch else "not installed"
         )
-        others = {name: found.version for name in _SHOWN if (found := env.get(name))}
+        shown = data("packages")["shown"]
         return {
             "Python": env.python or "of unknown version",
             "torch": built,
-            **others,
+            **{name: found.version for name in shown if (found := env.get(name))},
             "distributions": str(len(env.distributions)),
             **host_layers(self.host),
         }
+
+
+Findings = Iterator[Finding]
+Rule = Callable[[DoctorContext], Findings]
+
+
+def unless(*codes: str) -> Callable[[Rule], Rule]:
+    """Mark a rule: it is not applied after an error or a warning of these codes.
+
+    They explain what it would report, so that one cause is not reported as ten.
+    """
+
+    def mark(rule: Rule) -> Rule:
+        rule.unless = codes  # type: ignore[attr-defined]
+        return rule
+
+    return mark
+
+
+def case(
+    name: str,
+    evidence: Iterable[str],
+    /,
+    *,
+    code: str | None = None,
+    level: Level | None = None,
+    **facts: object,
+) -> Finding:
+    """Return the finding of a case, whose texts name the facts in braces.
+
+    A code or level given here replaces that of the table.
+    """
+    table = data("cases")[name]
+    symptom, cause, remedy = (table[key].format(**facts) for key in ("symptom", "cause", "remedy"))
+    return Finding(
+        code or table["code"], level or Level(table["level"]), symptom, cause, remedy,
+        tuple(evidence),
+    )  # fmt: skip

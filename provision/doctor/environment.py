@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
+from provision.doctor.data import data
 from provision.doctor.sites import config_of, prefix_of, sites_of
 from provision.environment.installed import distribution_name, distributions_by_name
 from provision.environment.reading import list_names, read_text
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 _ASSIGNED = re.compile(
     r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
 )
-# .pth files of installers and well-known tools, which are expected to run code.
-_KNOWN_PTH = ("distutils-precedence", "_virtualenv", "a1_coverage", "zzzz_coverage", "__editable__",
-              "_pdm_", "pywin32", "matplotlib", "_manylinux", "setuptools")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,6 @@ class Environment:
     """One Python environment, built by Provision or not.
 
     Attributes:
-        prefix: Its folder.
         site: Its site-packages; of several such folders the one that holds torch.
         python: Minor version, such as ``3.11``; "" if it is unknown.
         windows: Whether it has the folder layout of Windows.
@@ -55,7 +52,6 @@ class Environment:
         broken: Reason why its interpreter cannot start, or "".
         markers: Values of the environment markers of requirements (PEP 508).
         distributions: By normalised name; more than one of a name if there are leftovers.
-        torch: torch's build; None without torch.
         pth: Lines of ``.pth`` files that run code or add folders: file name and line.
         customize: ``sitecustomize`` and ``usercustomize`` modules.
         leftovers: Folders of an interrupted installation, such as ``~orch``.
@@ -101,9 +97,7 @@ class Environment:
 def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     """Read an environment from its interpreter or its folder; garbage in it does not raise.
 
-    Args:
-        python: Path of the interpreter, or of the environment's folder.
-        home: The user's home, where per-user packages lie; None leaves them out.
+    The per-user packages are those of ``home``; without one they are left out.
 
     Raises:
         UsageError: There is no Python environment at that path.
@@ -196,9 +190,10 @@ def _torch(site: Path) -> Torch | None:
 
 
 def _pth(site: Path) -> tuple[tuple[str, str], ...]:
+    known = tuple(data("packages")["known_pth"])
     lines = []
     for name in list_names(site):
-        if name.endswith(".pth") and not name.startswith(_KNOWN_PTH) and "nspkg" not in name:
+        if name.endswith(".pth") and not name.startswith(known) and "nspkg" not in name:
             text = read_text(site / name)
             lines += [(name, line.strip()) for line in text.splitlines() if line.strip()]
     return tuple((name, line) for name, line in lines if not line.startswith("#"))

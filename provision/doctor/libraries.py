@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from provision.core.limits import open_regular
-from provision.environment.reading import list_names
+from provision.doctor.data import data
+from provision.environment.reading import list_names, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,58 +21,29 @@ if TYPE_CHECKING:
     from provision.doctor.environment import Environment
     from provision.host.model import Host
 
-# Folders, below site-packages, of the packages that fail this way. Only their libraries and what
-# these import are read: an environment has thousands of compiled modules.
-_PLACES = ("torch/lib", "torch/bin", "torch", "torchvision", "torchaudio", "torchaudio/lib",
-           "intel_extension_for_pytorch/lib", "intel_extension_for_pytorch/bin",
-           "bitsandbytes", "bigdl-core-xe", "oneccl_bindings_for_pytorch/lib")  # fmt: skip
 _XE = re.compile(r"xe_(linear|batch|addons)\S*\.(so|pyd)")
 _LIBRARY = re.compile(r".+\.(so(\.\d+)*|dll|pyd)", re.IGNORECASE)
-# Libraries that are loaded on demand or by tests: what they import may be absent.
-_ON_DEMAND = re.compile(
-    r"libcaffe2_nvrtc|caffe2_nvrtc|_test\.so|torchbind_test|nvshmem|libbitsandbytes_"
-    r"|backend_with_compiler|aoti_custom_ops|libtorch_nvshmem|libgfortran|torchcodec|image\.(so|pyd)"
-    r"|libtorio|_torio|intel-ext-pt-gpu-bitsandbytes",
-    re.IGNORECASE,
-)
-# Parts of glibc; the loader itself provides them, wherever they are.
-_GLIBC = re.compile(
-    r"(libc|libm|libdl|librt|libpthread|libutil|libresolv|ld-linux-x86-64)\.so\.\d+"
-)
-# DLLs of Windows itself, named here so that an environment for Windows can be read on Linux.
-_WINDOWS = re.compile(
-    r"(api-ms-win-|ext-ms-)\S+|(kernel32|kernelbase|user32|gdi32|gdiplus|advapi32|shell32|ole32"
-    r"|oleaut32|ws2_32|wsock32|ntdll|msvcrt|ucrtbase|rpcrt4|crypt32|bcrypt|bcryptprimitives|secur32"
-    r"|shlwapi|psapi|version|winmm|dbghelp|iphlpapi|userenv|powrprof|setupapi|cfgmgr32|dxgi|d3d11"
-    r"|d3d12|opengl32|imm32|comdlg32|comctl32|netapi32|mswsock|dnsapi|wintrust|ncrypt|pdh|wldap32"
-    r"|synchronization|propsys|mpr|normaliz|winhttp|wininet|cabinet|msvcp_win|uxtheme|dwmapi"
-    r"|python3\d*|vcomp140|msvcp140(_\d|_atomic_wait|_codecvt_ids)?|vcruntime140(_1)?|concrt140)\.dll",
-    re.IGNORECASE,
-)
-_SYSTEM_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "lib",
-                   "usr/lib", "usr/local/lib", "usr/local/lib64", "usr/lib/wsl/lib")  # fmt: skip
 _MOST = 400  # libraries to read, a bound for broken environments
 
 
-@dataclass(frozen=True, slots=True)
-class MissingLibrary:
-    """A library that is imported and not found.
-
-    Attributes:
-        name: For instance ``libsycl.so.8`` or ``uv.dll``.
-        wanted_by: File name of a library that imports it.
-    """
+class MissingLibrary(NamedTuple):
+    """A library that is imported and not found, and the file name of one that imports it."""
 
     name: str
     wanted_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Imports:
+class Imports(NamedTuple):
     """Libraries that one library imports, and its own search folders (RPATH, RUNPATH; ELF only)."""
 
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+
+
+def is_of(kind: str, library: str) -> bool:
+    """Whether a library is of a kind: ``oneapi``, ``cuda``, ``driver``, ``glibc``, ``windows``."""
+    patterns = data("packages")["library"][kind]
+    return any(re.fullmatch(pattern, library, re.IGNORECASE) for pattern in patterns)
 
 
 def missing_libraries(
@@ -80,10 +51,7 @@ def missing_libraries(
 ) -> list[MissingLibrary]:
     """Return the libraries that torch and its companions import and the loader would not find.
 
-    Args:
-        env: The environment.
-        host: The machine, for ``LD_LIBRARY_PATH``.
-        root: The file system that holds the system's libraries.
+    The system's libraries are those of ``root``, and of the ``LD_LIBRARY_PATH`` of the host.
     """
     read = _pe_imports if env.windows else _elf_imports
     starts = sorted(_own_libraries(env))
@@ -94,8 +62,8 @@ def missing_libraries(
     while queue and len(seen) < _MOST:
         path = queue.pop(0)
         imports = read(path)
-        for name in imports.names if imports else ():
-            found = finder.find(name, path, imports.folders if imports else ())
+        for name in imports.names:
+            found = finder.find(name, path, imports.folders)
             if found is None:
                 missing.setdefault(name, path.name)
             elif found not in seen and env.prefix in found.parents:
@@ -105,9 +73,11 @@ def missing_libraries(
 
 
 def _own_libraries(env: Environment) -> Iterator[Path]:
-    for place in _PLACES:
+    folders = data("packages")["folders"]
+    on_demand = re.compile("|".join(folders["on_demand"]), re.IGNORECASE)
+    for place in folders["read"]:
         for name in list_names(env.site / place):
-            if _LIBRARY.fullmatch(name) and not _ON_DEMAND.search(name):
+            if _LIBRARY.fullmatch(name) and not on_demand.search(name):
                 yield env.site / place / name
     for name in list_names(env.site):
         if _XE.fullmatch(name):
@@ -126,32 +96,25 @@ class _Finder:
             return
         library_path = host.variables.get("LD_LIBRARY_PATH", "").split(":")
         self._outside = [Path(folder) for folder in library_path if folder]
-        self._outside += [root / folder for folder in _SYSTEM_FOLDERS] + _configured(root)
+        self._outside += [
+            root / folder for folder in data("packages")["folders"]["system"]
+        ] + _configured(root)
 
     def _index(self, env: Environment) -> dict[str, Path]:
-        """Return the libraries in folders of the environment that torch or the loader searches.
-
-        torch loads nvidia-* libraries by path before it needs them (``_preload_cuda_deps``), and
-        adds its own folder and ``Library/bin`` to the DLL search (``torch/__init__.py``).
-        """
-        site, prefix = env.site, env.prefix
-        folders = [site / "torch" / "lib", site / "torch" / "bin", prefix / "lib",
-                   prefix / "Library" / "bin", prefix / "bin", prefix, prefix / "DLLs",
-                   site / "intel_extension_for_pytorch" / "bin",
-                   site / "intel_extension_for_pytorch" / "lib"]  # fmt: skip
-        folders += sorted(site.glob("nvidia/*/lib")) + sorted(site.glob("nvidia/*/bin"))
-        folders += sorted(site.glob("*.libs")) + sorted(site.glob("cusparselt/lib"))
+        """Return the libraries in folders of the environment that torch or the loader searches."""
         found: dict[str, Path] = {}
-        for folder in folders:
-            for name in list_names(folder):
-                found.setdefault(name.lower() if env.windows else name, folder / name)
+        for base, place in data("packages")["folders"]["own"]:
+            above: Path = getattr(env, base)
+            for folder in sorted(above.glob(place)) if "*" in place else [above / place]:
+                for name in list_names(folder):
+                    found.setdefault(name.lower() if env.windows else name, folder / name)
         return found
 
     def find(self, name: str, wanted_by: Path, folders: Iterable[str]) -> Path | None:
         """Return the path of a library, its bare name if it is a part of the system, or None."""
         if self._windows:
             return self._find_dll(name, wanted_by)
-        if _GLIBC.fullmatch(name):
+        if is_of("glibc", name):
             return Path(name)
         origin = str(wanted_by.parent)
         expanded = [
@@ -163,7 +126,7 @@ class _Finder:
         return self._present.get(name)
 
     def _find_dll(self, name: str, wanted_by: Path) -> Path | None:
-        if _WINDOWS.fullmatch(name):
+        if is_of("windows", name):
             return Path(name)
         if name.lower() in self._present:
             return self._present[name.lower()]
@@ -171,8 +134,8 @@ class _Finder:
         return next((f / name for f in folders if (f / name).exists()), None)
 
 
-def _elf_imports(path: Path) -> Imports | None:
-    """Return the imports of an ELF file; None if it is not one, or broken."""
+def _elf_imports(path: Path) -> Imports:
+    """Return the imports of an ELF file; none if it is not one, or broken."""
     from elftools.elf.dynamic import DynamicSegment  # noqa: PLC0415
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415
 
@@ -181,9 +144,9 @@ def _elf_imports(path: Path) -> Imports | None:
             for segment in ELFFile(stream).iter_segments("PT_DYNAMIC"):
                 if isinstance(segment, DynamicSegment):
                     return _needed(segment)
-    except Exception:  # noqa: BLE001 - pyelftools raises errors of any type on garbage
-        return None
-    return None
+    except Exception:  # noqa: BLE001, S110 - pyelftools raises errors of any type on garbage
+        pass
+    return Imports()
 
 
 def _needed(segment: object) -> Imports:
@@ -197,8 +160,8 @@ def _needed(segment: object) -> Imports:
     return Imports(tuple(names), tuple(folders))
 
 
-def _pe_imports(path: Path) -> Imports | None:
-    """Return the DLLs that a PE file imports when it is loaded; None if it is not one."""
+def _pe_imports(path: Path) -> Imports:
+    """Return the DLLs that a PE file imports when it is loaded; none if it is not one."""
     import pefile  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:
@@ -208,20 +171,12 @@ def _pe_imports(path: Path) -> Imports | None:
             found = getattr(image, "DIRECTORY_ENTRY_IMPORT", [])
             return Imports(tuple(item.dll.decode("ascii", "replace") for item in found))
     except Exception:  # noqa: BLE001 - pefile raises errors of any type on garbage
-        return None
+        return Imports()
 
 
 def _configured(root: Path) -> list[Path]:
-    folders = []
-    for name in (
-        "ld.so.conf",
-        *(f"ld.so.conf.d/{n}" for n in list_names(root / "etc/ld.so.conf.d")),
-    ):
-        try:
-            text = (root / "etc" / name).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        folders += [
-            root / line.strip().lstrip("/") for line in text.splitlines() if line[:1] == "/"
-        ]
-    return folders
+    etc = root / "etc"
+    files = [etc / "ld.so.conf"]
+    files += [etc / "ld.so.conf.d" / name for name in list_names(etc / "ld.so.conf.d")]
+    lines = (line for file in files for line in read_text(file).splitlines())
+    return [root / line.strip().lstrip("/") for line in lines if line[:1] == "/"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.catalog.devices import Devices
 from provision.core.errors import SpecError, ToolError
 from provision.doctor.context import DoctorContext
+from provision.doctor.data import data
 from provision.doctor.environment import Environment, Torch, markers_of, read_environment
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.environment.installed import InstalledDistribution
@@ -28,45 +28,16 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 _COMPANIONS = ("torchvision", "torchaudio", "torchtext")
-# What to change in the spec: a lock is not mended by installing something.
-_REMEDIES = {
-    "ipex-llm-with-separate-ipex": "remove intel-extension-for-pytorch from the requirements in "
-    "{spec}: ipex-llm[xpu] requires the IPEX that it was built with",
-    "ipex-in-cuda-env": "remove what requires intel-extension-for-pytorch from {spec}",
-    "ipex-torch-version-mismatch": "require the IPEX of this torch in {spec}, "
-    "`intel-extension-for-pytorch=={torch}.*`, or remove it: stock PyTorch supports XPU",
-    "triton-missing-or-incompatible": "require only torch's own triton in {spec}, from the index "
-    "of torch",
-}
 _NO_DEVICES = Devices({}, (), (), {}, {}, {})
 
 
 @dataclass(frozen=True)
 class LockedDistribution(InstalledDistribution):
-    """A locked wheel, as the distribution that it will be.
+    """A locked wheel as the distribution that it will be, with its ``Requires-Dist`` lines."""
 
-    Attributes:
-        filename: Name of the wheel.
-        required: Its ``Requires-Dist`` lines, where the catalog has them.
-    """
-
-    filename: str = ""
-    required: tuple[str, ...] = ()
-
-    @cached_property
-    def requires(self) -> tuple[str, ...]:
-        """Its ``Requires-Dist`` lines; none if they are unknown."""
-        return self.required
-
-    @cached_property
-    def tags(self) -> tuple[str, ...]:
-        """The tag of the wheel's name."""
-        return ("-".join(self.filename.removesuffix(".whl").split("-")[-3:]),)
-
-    @cached_property
-    def origin(self) -> str:
-        """The name of the wheel."""
-        return self.filename
+    requires: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    origin: str = ""  # the name of the wheel
 
 
 def refuse_lock(target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]) -> None:
@@ -104,12 +75,12 @@ def diagnose_lock(
 ) -> list[Finding]:
     """Return why locked packages will not work together, worst first; notes are left out.
 
-    Args:
-        target: The target.
-        lock: Its lock.
-        requires: ``Requires-Dist`` lines by the name of the wheel, of any wheels.
+    ``requires`` is the ``Requires-Dist`` lines by the name of the wheel, of any wheels.
     """
-    found = {a.name: (_distribution(a, requires.get(a.filename, ())),) for a in lock.artifacts}
+    found = {
+        artifact.name: (_distribution(artifact, requires.get(artifact.filename, ())),)
+        for artifact in lock.artifacts
+    }
     python, windows = target.python, lock.header["platform"].startswith("win")
     env = Environment(
         lock.folder,
@@ -124,12 +95,7 @@ def diagnose_lock(
 
 
 def diagnose_built(prefix: Path, target: Target) -> list[Finding]:
-    """Return why the packages of a built environment do not work together, worst first.
-
-    Args:
-        prefix: Folder of the environment.
-        target: The target that it was built for.
-    """
+    """Return why the packages of a built environment do not work together, worst first."""
     return _bad(read_environment(prefix), target)
 
 
@@ -139,14 +105,11 @@ def _bad(env: Environment, target: Target) -> list[Finding]:
     return [finding for finding in apply_rules(context, PACKAGE_RULES) if finding.bad]
 
 
-def _distribution(artifact: Artifact, required: tuple[str, ...]) -> LockedDistribution:
+def _distribution(artifact: Artifact, requires: tuple[str, ...]) -> LockedDistribution:
+    name = artifact.filename
+    tag = "-".join(name.removesuffix(".whl").split("-")[-3:])
     return LockedDistribution(
-        artifact.name,
-        artifact.version,
-        Path(),
-        artifact.index,
-        artifact.filename,
-        required,
+        artifact.name, artifact.version, Path(), artifact.index, requires, (tag,), name
     )
 
 
@@ -175,9 +138,8 @@ def _remedy(finding: Finding, target: Target, lock: Lock) -> str:
     torch = ".".join(version.partition("+")[0].split(".")[:2])
     if finding.code == "torch-companion-mismatch":
         return _one_index(target, lock, spec) or _one_release(torch, spec)
-    if finding.code not in _REMEDIES:
-        return finding.remedy
-    return _REMEDIES[finding.code].format(spec=spec, torch=torch)
+    remedy = data("packages")["lock_remedy"].get(finding.code)
+    return remedy.format(spec=spec, torch=torch) if remedy else finding.remedy
 
 
 def _one_index(target: Target, lock: Lock, spec: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from provision.core.findings import Finding, Level
+from provision.doctor.data import data
 from provision.doctor.failures import last_failure
 from provision.doctor.matcher import Search
 from provision.doctor.normalize import normalize_log
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from provision.doctor.matcher import Hit
     from provision.doctor.sampling import Line
 
-_HERE = Path(__file__).parent
 _EVIDENCE = 300
 _OWN_FAULT = "not-environment"
 # Last lines that a weak match may explain: they name a device or, as an abort does, nothing at all.
@@ -41,31 +39,12 @@ _WARNED = re.compile(r"\b[A-Z]\w+Warning: |\b(WARN|WARNING|INFO|DEBUG)\b")
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """One rule of ``log_rules.toml``.
-
-    Attributes:
-        code: The code that it reports.
-        any: It fires where one of these patterns matches a line …
-        also: … all of these match some line of the log …
-        unless: … and none of these does.
-        anywhere: Whether a match before the last traceback counts as a cause too.
-        test: Name of a further condition on the match, in ``predicates.py``.
-        smoke: Whether it applies to the evidence of smoke checks only. Their programs are known to
-            be right and small, so what a log shows of a user's program (out of memory, tensors of
-            two devices) shows a fault of the machine there.
-        ambiguous: Whether a user's program can be the cause as well: a note in a log, and an error
-            in the evidence of a smoke check.
-        transient: Whether it can pass: a note where the program reports that it tries again.
-        level: Level of the finding; that of the code if None.
-        cause: Replaces the text of the code; ``{name}`` is replaced by a group of the match.
-        remedy: Likewise.
-        reference: Replaces the address of the code; "" gives none.
-    """
+    """One rule of ``log_rules.toml``, whose head says what each field means."""
 
     code: str
-    any: tuple[str, ...]
-    also: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
+    any: Sequence[str]
+    also: Sequence[str] = ()
+    unless: Sequence[str] = ()
     anywhere: bool = False
     test: str | None = None
     smoke: bool = False
@@ -89,14 +68,11 @@ class FindingText:
 
 
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
-    """Return what a log shows of its environment, worst first.
+    """Return what a log shows of its environment, worst first: one finding per code.
 
-    Args:
-        source: A text, or a stream of bytes of any size, read once from its position.
-
-    Returns:
-        One finding per code. A program error that no environment explains gives one note,
-        ``not-environment``; a log without a failure gives nothing, or notes on warnings.
+    The source is a text, or a stream of bytes of any size, read once from its position. A program
+    error that no environment explains gives one note, ``not-environment``; a log without a failure
+    gives nothing, or notes on warnings.
 
     Raises:
         OSError: It cannot be read, or does not end.
@@ -107,8 +83,7 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
 def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
     """Return what the evidence of a failed smoke check shows, or None.
 
-    Args:
-        evidence: Lines of an error message, of what led to it, and of the traceback.
+    The evidence is lines of an error message, of what led to it, and of the traceback.
     """
     found = _diagnose("\n".join(evidence), smoke=True)
     return next((finding for finding in found if finding.bad), None)
@@ -160,9 +135,8 @@ def _matched(search: Search, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
     """Return the first rule of each code that fires, in the order of the file."""
     found: dict[str, tuple[LogRule, Hit]] = {}
     for rule in log_rules():
-        if rule.smoke and not smoke:
-            continue
-        if rule.code not in found and (hit := _fires(rule, search)):
+        applies = smoke or not rule.smoke
+        if applies and rule.code not in found and (hit := _fires(rule, search)):
             found[rule.code] = (rule, hit)
     return list(found.values())
 
@@ -239,17 +213,10 @@ class _Blank(dict[str, str]):
 @cache
 def log_rules() -> tuple[LogRule, ...]:
     """Return the log rules in the order of the file: causes before their symptoms."""
-    data = tomllib.loads((_HERE / "log_rules.toml").read_text(encoding="utf-8"))
-    return tuple(_rule(row) for row in data["rule"])
-
-
-def _rule(row: dict[str, Any]) -> LogRule:
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
-    return LogRule(**fields)
+    return tuple(LogRule(**row) for row in data("log_rules")["rule"])
 
 
 @cache
 def finding_texts() -> dict[str, FindingText]:
     """Return the texts of every code."""
-    data = tomllib.loads((_HERE / "findings.toml").read_text(encoding="utf-8"))
-    return {code: FindingText(**row) for code, row in data.items()}
+    return {code: FindingText(**row) for code, row in data("findings").items()}

@@ -14,8 +14,7 @@ import os
 import re
 import stat
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from provision.core.limits import STREAM, bounded
 
@@ -32,8 +31,7 @@ _DIGITS = b"0123456789"
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of a log and its number, counted from 1."""
 
     number: int

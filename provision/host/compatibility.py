@@ -44,12 +44,7 @@ def obstacles(
     """Yield what has to be repaired before a GPU serves a target, causes before consequences.
 
     A GPU without a kernel driver, for instance, has no device files with permissions to repair.
-
-    Args:
-        target: The hardware that the target is for.
-        gpu: A GPU of the target's vendor.
-        host: Its host.
-        hidden_by: ``NAME=value`` of the variable that hides the GPU, if any.
+    ``hidden_by`` is ``NAME=value`` of the variable that hides the GPU, if any.
     """
     if not gpu.device_id and gpu.vendor == "intel":
         yield Obstacle(

@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
@@ -45,8 +44,7 @@ _NVIDIA = re.compile(r"\d{3,4}(?:\.\d{1,3}){0,2}", re.ASCII)
 _NVIDIA_REGISTRY = re.compile(r"\d{1,2}(?:\.\d{1,5}){3}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class DriverVersion:
+class DriverVersion(NamedTuple):
     """A parsed driver version.
 
     Attributes:

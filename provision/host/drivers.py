@@ -30,13 +30,7 @@ class DriverVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DriverJudgement:
-    """The judgement on one driver version.
-
-    Attributes:
-        verdict: Whether it meets the requirement.
-        reason: Why, in one clause.
-        evidence: The version, the requirement, and the builds that they were compared by.
-    """
+    """The verdict, why, in one clause, and the versions and builds that were compared."""
 
     verdict: DriverVerdict
     reason: str
@@ -73,12 +67,8 @@ def judge_version(
 ) -> DriverJudgement:
     """Judge a driver version as a machine shows it; never raises.
 
-    Args:
-        version: For instance ``1.6.33578+51``; None or "" if it is not visible.
-        required: A spec's ``hardware.driver``, for instance ``>=24.39.31294``.
-        vendor: ``intel`` or ``nvidia``.
-        devices: The catalog. Without it, an Intel version is compared only with a requirement of
-            the same numbering, or with one that names a build.
+    Without the catalog, an Intel version is compared only with a requirement of the same numbering,
+    or with one that names a build. A version that is not visible is None or "".
     """
     evidence = [f"driver {version or 'of unknown version'}", f"required {required}"]
     found = parse(version.strip(), vendor) if version else None
@@ -116,14 +106,9 @@ def smoke_expectation(
 ) -> dict[str, Any]:
     """Return the judgement on the driver of a target's device, as plain data for ``expect.json``.
 
-    Args:
-        host: The machine.
-        devices: The catalog.
-        accelerator: The target's, ``cuda`` or ``xpu``.
-        required: The target's ``hardware.driver``.
-        families: The target's device families; empty for any.
-        reported: The version that torch reports of the device in use. It comes first, as the host
-            may have several devices with different drivers; without an answer the host decides.
+    ``families`` are those of the target, empty for any; ``reported`` is the version that torch
+    reports of the device in use. It comes first, as the host may have several devices with
+    different drivers; without an answer the host decides.
     """
     vendor = {"cuda": "nvidia", "xpu": "intel"}[accelerator]
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]

@@ -11,9 +11,8 @@ from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.host.machine import Machine
     from provision.host.model import Host
-    from provision.host.root import Root
+    from provision.host.root import Machine, Root
 
 _LOADER = re.compile(r"libze_loader\.so\.1(?:\.(\d+(?:\.\d+)*))?")
 # libze_intel_gpu.so.1.<minor>.<build>, after NEO_VERSION_BUILD in level_zero/CMakeLists.txt.

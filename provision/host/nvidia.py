@@ -1,28 +1,21 @@
-"""NVIDIA's GPUs and driver: from NVML where it loads, else ``nvidia-smi``, else ``/proc``."""
+"""NVIDIA's GPUs and driver: from NVML where it loads, else from ``/proc``."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.core.errors import ProvisionError
-from provision.core.process import run
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from provision.core.process import Run
-    from provision.host.machine import Machine
     from provision.host.model import Host
-    from provision.host.root import Root
+    from provision.host.root import Machine, Root
 
-_QUERY = "pci.bus_id,name,driver_version,memory.total,compute_cap"
-_WSL_TOOL = "/usr/lib/wsl/lib/nvidia-smi"
 _CUDA = re.compile(r"libcuda\.so\.(\d{3,}(?:\.\d+)+)")
 
 
@@ -56,10 +49,8 @@ def _cards(root: Root, host: Host) -> list[Card]:
     # bus shows none: there /dev/dxg says that there may be one.
     if not any(gpu.vendor == "nvidia" for gpu in host.gpus) and not root.exists("dev/dxg"):
         return []
-    if not root.live:
-        return probe_proc(root)
-    # The best first: /proc has neither memory nor compute capability. NVML needs no process.
-    return probe_nvml() or parse_tool(probe_tool(run)) or probe_proc(root)
+    # /proc has neither memory nor compute capability.
+    return (probe_nvml() if root.live else []) or probe_proc(root)
 
 
 def probe_nvml() -> list[Card]:
@@ -91,31 +82,6 @@ def probe_nvml() -> list[Card]:
         return []
 
 
-def probe_tool(run: Run) -> str:
-    """Return the GPU table of ``nvidia-smi``; "" where it is absent, fails or hangs."""
-    # WSL mounts the tool from Windows into a folder that is not always on PATH.
-    tool = shutil.which("nvidia-smi") or shutil.which(_WSL_TOOL)
-    if tool is None:
-        return ""
-    try:
-        done = run([tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"], timeout=5)
-    except ProvisionError:
-        return ""
-    return done.stdout if done.returncode == 0 else ""
-
-
-def parse_tool(text: str) -> list[Card]:
-    """Return the GPUs in the output of :func:`probe_tool`; lines of another form are skipped."""
-    cards = []
-    for line in text.splitlines():
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) == 5 and _address(fields[0]):
-            memory = int(fields[3]) * 2**20 if fields[3].isdecimal() else None
-            capability = fields[4] if re.fullmatch(r"\d+\.\d", fields[4]) else None
-            cards.append(Card(_address(fields[0]), fields[1], fields[2], memory, capability))
-    return cards
-
-
 def probe_proc(root: Root) -> list[Card]:
     """Return the GPUs that the kernel module lists under ``/proc/driver/nvidia``."""
     folder = "proc/driver/nvidia/gpus"
@@ -138,7 +104,12 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
         _completed(gpu, by_address.pop(gpu.address)) if gpu.address in by_address else gpu
         for gpu in gpus
     ]
-    return merged + [_without_bus(card) for card in by_address.values()]
+    for card in by_address.values():
+        # Without a device id the catalog cannot be asked; the capability decides, if it is known.
+        known = card.compute_capability is not None
+        bare = Gpu("nvidia", "", card.name, card.address, supported=known, integrated=False)
+        merged.append(_completed(bare, card))
+    return merged
 
 
 def _completed(gpu: Gpu, card: Card) -> Gpu:
@@ -149,21 +120,6 @@ def _completed(gpu: Gpu, card: Card) -> Gpu:
         driver=Driver(driver.name, card.driver or driver.version),
         memory_bytes=card.memory_bytes,
         compute_capability=card.compute_capability or gpu.compute_capability,
-    )
-
-
-def _without_bus(card: Card) -> Gpu:
-    return Gpu(
-        vendor="nvidia",
-        device_id="",
-        name=card.name,
-        address=card.address,
-        # Without a device id the catalog cannot be asked; the capability decides, if it is known.
-        supported=card.compute_capability is not None,
-        integrated=False,
-        compute_capability=card.compute_capability,
-        driver=Driver("nvidia", card.driver),
-        memory_bytes=card.memory_bytes,
     )
 
 

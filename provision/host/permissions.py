@@ -13,8 +13,7 @@ from provision.host.model import Host, Node, User
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from provision.host.machine import Machine
-    from provision.host.root import Root
+    from provision.host.root import Machine, Root
 
 
 def probe(machine: Machine, host: Host) -> Host:
@@ -42,7 +41,9 @@ def group_names(root: Root) -> dict[int, str]:
     return found
 
 
-def nodes(root: Root, paths: Iterable[str], user: User, groups: dict[int, str]) -> tuple[Node, ...]:
+def nodes_for(
+    root: Root, paths: Iterable[str], user: User, groups: dict[int, str]
+) -> tuple[Node, ...]:
     """Return device files with whether ``user`` may read and write them."""
     return tuple(_node(root, path, user, groups) for path in paths)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.host import intel, nvidia, permissions, sysfs, virtualization, windows
-from provision.host.machine import Machine
 from provision.host.model import Host
-from provision.host.root import Root
+from provision.host.root import Machine, Root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,11 +47,8 @@ def read_host(
 ) -> Host:
     """Read what this machine has, without torch, root rights or other programs.
 
-    Args:
-        devices: The device catalog.
-        root: The root folder; another one than ``/`` holds a recorded Linux machine.
-        environ: The environment variables to judge; by default those of this process.
-        user: Whose permissions on device files to judge; by default those of this process.
+    Another root than ``/`` holds a recorded Linux machine; the environment variables and the user,
+    whose permissions are judged, are those of this process unless given.
     """
     environ = os.environ if environ is None else environ
     variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(_VARIABLES)}

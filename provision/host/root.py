@@ -1,10 +1,21 @@
-"""Read the files of a machine, which may be absent, unreadable or garbage, without raising."""
+"""The input of a probe: a machine's files, which may be absent, unreadable or garbage."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from provision.catalog.devices import Devices
+    from provision.host.model import User
+
+_LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib",
+                    "usr/local/lib64", "usr/lib/wsl/lib")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +70,22 @@ class Root:
         except (OSError, ValueError, RuntimeError):
             return []
         return list(real.parents)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A Linux machine to probe, running or recorded; without a user, this process's counts."""
+
+    root: Root
+    devices: Devices
+    environ: Mapping[str, str]
+    user: User | None = None
+
+    @cached_property
+    def libraries(self) -> list[str]:
+        """The file names in the system's library folders.
+
+        Names, not a lookup through the loader: the versions are in them, and loading a GPU driver
+        to ask it would take long, and can hang with the driver.
+        """
+        return [name for folder in _LIBRARY_FOLDERS for name in self.root.names(folder)]

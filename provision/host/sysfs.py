@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision.host import permissions
 from provision.host.model import Driver, Gpu, Link
+from provision.host.permissions import group_names, nodes_for
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.host.machine import Machine
-    from provision.host.model import Host, Node
-    from provision.host.root import Root
+    from provision.host.model import Host
+    from provision.host.root import Machine, Root
 
 VENDORS = {"8086": "intel", "10de": "nvidia", "1002": "amd"}
 _DEVICES = "sys/bus/pci/devices"
@@ -26,60 +24,50 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WINDOW = 256 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One PCI device as sysfs describes it."""
-
-    address: str
-    vendor_id: str
-    device_id: str
-    driver: str
-    driver_version: str
-    drm: tuple[str, ...]
-    bars: tuple[int, ...]
-    link: Link | None
-
-
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with the display and compute devices of its PCI bus, by address."""
-    groups = permissions.group_names(machine.root)
-    nvidia_number = itertools.count()
+    root, groups, nvidia_number = machine.root, group_names(machine.root), itertools.count()
     gpus = []
-    for entry in entries(machine.root):
-        paths = [f"/dev/dri/{name}" for name in entry.drm if name.startswith("renderD")]
+    for address in root.names(_DEVICES):
+        folder = f"{_DEVICES}/{address}"
+        if not (_ADDRESS.fullmatch(address) and _GPU_CLASS.fullmatch(root.text(f"{folder}/class"))):
+            continue
+        gpu = _gpu(root, address, machine.devices)
+        names = root.names(f"{folder}/drm")
+        paths = [f"/dev/dri/{name}" for name in names if name.startswith("renderD")]
         # NVIDIA's driver has device files of its own, numbered in bus order.
-        if entry.driver == "nvidia":
+        if gpu.driver and gpu.driver.name == "nvidia":
             paths = ["/dev/nvidiactl", f"/dev/nvidia{next(nvidia_number)}"]
-        nodes = permissions.nodes(machine.root, paths, host.user, groups) if host.user else ()
-        gpus.append(parse(entry, machine.devices, nodes))
+        nodes = nodes_for(root, paths, host.user, groups) if host.user else ()
+        gpus.append(dataclasses.replace(gpu, nodes=nodes))
     if "wsl" in host.surroundings:
         gpus = [gpu for gpu in gpus if gpu.vendor != "other"]  # Microsoft's paravirtual display
     return dataclasses.replace(host, gpus=tuple(gpus))
 
 
-def entries(root: Root) -> list[Entry]:
-    """Return the display and compute devices of the PCI bus, by address."""
-    return [_entry(root, address) for address in root.names(_DEVICES) if _is_gpu(root, address)]
-
-
-def _is_gpu(root: Root, address: str) -> bool:
-    kind = root.text(f"{_DEVICES}/{address}/class")
-    return bool(_ADDRESS.fullmatch(address) and _GPU_CLASS.fullmatch(kind))
-
-
-def _entry(root: Root, address: str) -> Entry:
+def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
     folder = f"{_DEVICES}/{address}"
-    driver = root.target(f"{folder}/driver")
-    return Entry(
-        address=address,
-        vendor_id=_hex(root.text(f"{folder}/vendor")),
-        device_id=_hex(root.text(f"{folder}/device")),
-        driver=driver,
-        driver_version=root.text(f"sys/module/{driver}/version") if driver else "",
-        drm=tuple(n for n in root.names(f"{folder}/drm") if n.startswith(("card", "renderD"))),
-        bars=bars(root.text(f"{folder}/resource")),
+    name = root.target(f"{folder}/driver")
+    version = root.text(f"sys/module/{name}/version") if name else ""
+    vendor, device = (_hex(root.text(f"{folder}/{key}")) for key in ("vendor", "device"))
+    gpu = catalogued(devices, vendor, device, address)
+    gpu = dataclasses.replace(gpu, driver=Driver(name, version or None) if name else None)
+    if gpu.integrated is not False:
+        return gpu  # a GPU in the processor has neither a slot nor memory of its own
+    sizes = bars(root.text(f"{folder}/resource"))
+    return dataclasses.replace(
+        gpu,
         link=link(root, _port(root, folder)),
+        resizable_bar=sizes[0] > _WINDOW if sizes else None,
     )
+
+
+def catalogued(devices: Devices, vendor_id: str, device_id: str, address: str) -> Gpu:
+    """Return a GPU with what the catalog knows of its model."""
+    vendor = VENDORS.get(vendor_id, "other")
+    gpu = Gpu(vendor, device_id, f"{vendor} {vendor_id}:{device_id}", address)
+    known = devices.find(vendor, device_id)
+    return dataclasses.replace(gpu, **dataclasses.asdict(known)) if known else gpu
 
 
 def _port(root: Root, folder: str) -> str:
@@ -124,29 +112,6 @@ def bars(resource: str) -> tuple[int, ...]:
         if len(numbers) == 3 and numbers[1] > numbers[0]:
             sizes.append(numbers[1] - numbers[0] + 1)
     return tuple(sorted(sizes, reverse=True))
-
-
-def parse(entry: Entry, devices: Devices, nodes: tuple[Node, ...] = ()) -> Gpu:
-    """Return an entry as a GPU, completed from the device catalog."""
-    vendor = VENDORS.get(entry.vendor_id, "other")
-    known = devices.find(vendor, entry.device_id)
-    # A GPU in the processor has neither a slot nor memory of its own behind a window.
-    discrete = known is not None and not known.integrated
-    return Gpu(
-        vendor=vendor,
-        device_id=entry.device_id,
-        name=known.name if known else f"{vendor} {entry.vendor_id}:{entry.device_id}",
-        address=entry.address,
-        family=known.family if known else None,
-        supported=known.supported if known else False,
-        integrated=known.integrated if known else None,
-        compute_capability=known.compute_capability if known else None,
-        driver=Driver(entry.driver, entry.driver_version or None) if entry.driver else None,
-        nodes=nodes,
-        link=entry.link if discrete else None,
-        resizable_bar=entry.bars[0] > _WINDOW if discrete and entry.bars else None,
-        tiles=known.tiles if known else 1,
-    )
 
 
 def _hex(text: str) -> str:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from provision.host.machine import Machine
     from provision.host.model import Host
-    from provision.host.root import Root
+    from provision.host.root import Machine, Root
 
 _CONTAINERS = {"docker": "docker", "kubepods": "kubernetes", "libpod": "podman", "lxc": "lxc"}
 # In "sys_vendor product_name" of DMI, as the common hypervisors fill it in.
@@ -29,17 +28,9 @@ def probe(machine: Machine, host: Host) -> Host:
 
 def surroundings(root: Root, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the layers around this process, outermost first."""
-    layers = []
-    if is_wsl(root):
-        layers.append("wsl")
-    elif _is_virtual(root):
-        layers.append("vm")
-    return (*layers, *_containers(root, environ))
-
-
-def is_wsl(root: Root) -> bool:
-    """Whether the kernel is that of the Windows Subsystem for Linux."""
-    return "microsoft" in root.text("proc/sys/kernel/osrelease").lower()
+    release = root.text("proc/sys/kernel/osrelease").lower()
+    machine = "wsl" if "microsoft" in release else "vm" if _is_virtual(root) else ""
+    return (*filter(None, [machine]), *_containers(root, environ))
 
 
 def _is_virtual(root: Root) -> bool:

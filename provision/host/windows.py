@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.host.model import Driver, Gpu, Host, Runtimes
-from provision.host.sysfs import VENDORS
+from provision.host.sysfs import catalogued
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,14 +81,7 @@ def read_windows(
     variables: Mapping[str, str],
     kernel: str,
 ) -> Host:
-    """Return the host that a device tree describes.
-
-    Args:
-        found: Device instance id to the values of its driver key, as :func:`probe` reads them.
-        devices: The device catalog.
-        variables: Environment variables that change what a GPU program sees or loads.
-        kernel: Version of Windows.
-    """
+    """Return the host of a device tree, as :func:`probe` reads it; the kernel is of Windows."""
     system = Path(os.environ.get("SYSTEMROOT", "C:\\Windows")) / "System32"
     gpus = parse(found, devices)
     # Intel's driver installs the Level Zero loader there; its version is not in its name.
@@ -115,21 +109,14 @@ def _gpu(instance: str, values: Mapping[str, str | int], devices: Devices) -> Gp
     match = _INSTANCE.fullmatch(instance)
     if match is None:
         return None
-    vendor, device_id = VENDORS.get(match[1].lower(), "other"), match[2].lower()
-    known = devices.find(vendor, device_id)
+    gpu = catalogued(devices, match[1].lower(), match[2].lower(), instance)
     memory = values.get("HardwareInformation.qwMemorySize")
-    return Gpu(
-        vendor=vendor,
-        device_id=device_id,
-        name=str(values.get("DriverDesc") or (known.name if known else instance)),
-        address=instance,
-        family=known.family if known else None,
-        supported=known.supported if known else False,
-        integrated=known.integrated if known else None,
-        compute_capability=known.compute_capability if known else None,
-        driver=_driver(vendor, values),
+    known = gpu.integrated is not None
+    return dataclasses.replace(
+        gpu,
+        name=str(values.get("DriverDesc") or (gpu.name if known else instance)),
+        driver=_driver(gpu.vendor, values),
         memory_bytes=memory if isinstance(memory, int) else None,
-        tiles=known.tiles if known else 1,
     )
 
 

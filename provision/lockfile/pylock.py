@@ -25,10 +25,7 @@ MARKERS = {
 def pylock(lock: Lock, urls: Mapping[Artifact, str], indexes: Mapping[str, str]) -> str:
     """Return the pip layer of a lock as a validated ``pylock.toml``.
 
-    Args:
-        lock: The lock.
-        urls: Address of each wheel, without credentials, or its path in the project.
-        indexes: Address of each vendor index, by name.
+    The address of each wheel is without credentials, or its path in the project.
     """
     document = Pylock(
         lock_version=Version("1.0"),

@@ -9,9 +9,18 @@ https://github.com/secure-systems-lab/dsse.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    load_pem_private_key,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
 from pydantic import Field, ValidationError
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import FormatError, VerificationError
+from securesystemslib.signer import CryptoSigner, Key, SSlibKey  # type: ignore[attr-defined]
 
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.spec.tables import Table, faults_of
@@ -20,27 +29,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
     from pathlib import Path
 
-    from securesystemslib.dsse import Envelope
-    from securesystemslib.signer import Key  # type: ignore[attr-defined]
-
-    from provision.report.model import NotRun, Report
+    from provision.report.model import Report
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_STATEMENT = "https://in-toto.io/Statement/v1"
 # No address is behind it: in-toto asks for a URI as a name only.
-PREDICATE = "urn:provision:smoke-evidence:v1"
+_PREDICATE = "urn:provision:smoke-evidence:v1"
 _SHOWN = ("name", "count", "memory", "driver", "capability", "threads")  # no serial, no UUID
 _LARGEST = 4 * 2**20  # bytes; a report of all checks has a tenth of it
-
-
-class _Digest(Table):
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Subject(Table):
     """The lock that was proven."""
 
     name: str
-    digest: _Digest
+    digest: Annotated[
+        dict[Literal["sha256"], Annotated[str, Field(pattern="^[0-9a-f]{64}$")]],
+        Field(min_length=1),
+    ]
 
 
 class CheckResult(Table):
@@ -52,16 +58,7 @@ class CheckResult(Table):
 
 
 class Predicate(Table):
-    """What was seen.
-
-    Attributes:
-        suite: Of the checks; ``full`` only.
-        checks_digest: SHA-256 over the files of the suite.
-        device: The device as torch describes it, without serial numbers.
-        stack: Layers of the host and their versions, without addresses.
-        started: ISO 8601, UTC.
-        not_run: The checks that were not owed, with the reason.
-    """
+    """What was seen: the parts of a report that name no serial number and no address."""
 
     suite: Literal["full"]
     checks_digest: str
@@ -72,6 +69,15 @@ class Predicate(Table):
     started: str
     checks: Annotated[tuple[CheckResult, ...], Field(min_length=1)]
     not_run: tuple[dict[str, str], ...]
+
+
+# What the predicate takes from a report as it is.
+_TAKEN: Any = {
+    "suite": True, "python": True, "torch": True, "started": True,
+    "checks": {"__all__": {"id": True, "outcome": True,
+                           "numbers": {"__all__": {"value", "unit"}}}},
+    "not_run": {"__all__": {"id", "reason"}},
+}  # fmt: skip
 
 
 class Statement(Table):
@@ -86,11 +92,7 @@ class Statement(Table):
 
 
 def statement(report: Report, checks_digest: str) -> Statement:
-    """Return the statement of a report.
-
-    Args:
-        report: Of the full suite, which proves its target.
-        checks_digest: SHA-256 over the files of the suite.
+    """Return the statement of a report; the digest is over the files of the suite.
 
     Raises:
         UsageError: The report proves nothing: it is of the quick suite, of a foreign environment,
@@ -104,29 +106,14 @@ def statement(report: Report, checks_digest: str) -> Statement:
             remedy=f"`provision smoke {report.target} --full` on the device makes one",
         )
     document = {
-        "_type": "https://in-toto.io/Statement/v1",
+        "_type": _STATEMENT,
         "subject": [{"name": report.target, "digest": {"sha256": report.lock}}],
-        "predicateType": PREDICATE,
-        "predicate": {
-            "suite": report.suite,
+        "predicateType": _PREDICATE,
+        "predicate": report.model_dump(mode="json", include=_TAKEN)
+        | {
             "checks_digest": checks_digest,
             "device": {key: report.device[key] for key in _SHOWN if key in report.device},
             "stack": _without_addresses(report.stack),
-            "python": report.python,
-            "torch": report.torch,
-            "started": report.started,
-            "checks": [
-                {
-                    "id": check.id,
-                    "outcome": check.outcome,
-                    "numbers": {
-                        name: {"value": number.value, "unit": number.unit}
-                        for name, number in check.numbers.items()
-                    },
-                }
-                for check in report.checks
-            ],
-            "not_run": [_left_out(entry) for entry in report.not_run],
         },
     }
     return Statement.model_validate_json(json.dumps(document))
@@ -138,31 +125,14 @@ def _without_addresses(stack: Mapping[str, str]) -> dict[str, str]:
     return {f"GPU {gpus.index(key)}" if key in gpus else key: value for key, value in stack.items()}
 
 
-def _left_out(entry: NotRun) -> dict[str, str]:
-    return {"id": entry.id, "reason": entry.reason}
-
-
 def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
     """Return the text of an envelope that holds a statement, signed with an OpenSSH or PEM key.
 
-    Args:
-        content: The statement.
-        key: The private key.
-        passphrase: Asks for the passphrase of the key; called only where it has one.
+    The passphrase is asked for only where the key has one.
 
     Raises:
         UsageError: There is no such key, it is of another kind, or the passphrase is wrong.
     """
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - slow to import
-    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
-        load_pem_private_key,
-        load_ssh_private_key,
-    )
-    from securesystemslib.dsse import Envelope  # noqa: PLC0415
-    from securesystemslib.signer import (  # type: ignore[attr-defined] # noqa: PLC0415
-        CryptoSigner,
-    )
-
     try:
         data = key.read_bytes()
         load = load_ssh_private_key if b"OPENSSH" in data[:64] else load_pem_private_key
@@ -194,13 +164,6 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
     Raises:
         SpecError: A file is no public key.
     """
-    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
-        load_ssh_public_key,
-    )
-    from securesystemslib.signer import (  # type: ignore[attr-defined] # noqa: PLC0415
-        SSlibKey,
-    )
-
     found: dict[str, tuple[str, Key]] = {}
     for path in sorted(folder.glob("*.pub")):
         try:
@@ -221,11 +184,6 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
     Raises:
         ToolError: It was changed, no known key signed it, or it is no evidence.
     """
-    from securesystemslib.exceptions import (  # noqa: PLC0415
-        FormatError,
-        VerificationError,
-    )
-
     try:
         envelope = _opened(file, keys)
         name, key = keys[next(iter(envelope.signatures))]
@@ -248,8 +206,6 @@ def _opened(file: Path, keys: Container[str]) -> Envelope:
     Raises:
         ValueError: Its bytes are not those of one signed statement, or its key is not known.
     """
-    from securesystemslib.dsse import Envelope  # noqa: PLC0415
-
     with file.open("rb") as stream:
         data = stream.read(_LARGEST)
     envelope = Envelope.from_dict(json.loads(data))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
+from provision.core.hashing import sha256_bytes, sha256_file
 from provision.report.model import comparable, read_report
 
 if TYPE_CHECKING:
@@ -80,3 +81,9 @@ def baseline(
     if after in found:
         found.remove(after)
     return comparable(found, after)
+
+
+def suite_digest(project: Project) -> str:
+    """Return the SHA-256 over the names and hashes of the files of the suite."""
+    files = sorted(project.smoke.glob("*.py"))
+    return sha256_bytes("".join(f"{p.name} {sha256_file(p)}\n" for p in files).encode())

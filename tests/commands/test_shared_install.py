@@ -15,6 +15,7 @@ import pytest
 from provision.core.errors import Exit
 from provision.core.process import run
 from provision.lockfile import formats
+from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 from tests.small import TARGET
 
@@ -98,7 +99,9 @@ def test_a_module_puts_the_environment_first_and_takes_pollutants_away(
     target = load_target(lab.project.specs, TARGET)
     target = target.model_copy(update={"environment": {"CACHE": "{prefix}/a b"}})
     prefix = lab.home / "current"
-    (tmp_path / "tiny").write_text(formats.module(target, prefix), encoding="utf-8")
+    lock = read_lock(lab.project.lock(TARGET))
+    text = formats.render("module", target=target, lock=lock, indexes={}, toolkit="", prefix=prefix)
+    (tmp_path / "tiny").write_text(text, encoding="utf-8")
     command = next(iter(Path("/usr/lib").glob("*/modulecmd.tcl")), None)
     if command is None:
         reason = "the Debian package environment-modules is not installed"

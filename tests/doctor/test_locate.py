@@ -9,8 +9,8 @@ import pytest
 
 from provision.core.errors import UsageError
 from provision.core.process import run
-from provision.doctor import locate as module
-from provision.doctor.locate import locate
+from provision.doctor import sites as module
+from provision.doctor.sites import locate
 
 pytestmark = pytest.mark.machine
 

@@ -16,9 +16,9 @@ import pytest
 from provision.core.errors import UsageError
 from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine, rules
+from provision.doctor.data import data as table_of
 from provision.doctor.logs import finding_texts
 from provision.doctor.rules import ENVIRONMENT_RULES
-from provision.doctor.rules.case import cases
 from provision.host.model import Driver, Gpu, Host, Node, Runtimes
 from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
@@ -545,18 +545,20 @@ def test_every_rule_is_applied() -> None:
         for _, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__
         and list(inspect.signature(function).parameters) == ["context"]
-        and inspect.signature(function).return_annotation == "Iterator[Finding]"
+        and inspect.signature(function).return_annotation == "Findings"
     }
     assert len(written) > 20
     assert written == set(ENVIRONMENT_RULES)
 
 
 def test_every_case_is_reported_by_a_rule_and_has_a_test() -> None:
+    tables = table_of("cases")
     quiet = {"driver-unknown", "index-retired", "stale-kernel-cache", "accelerate-offload-keyerror"}
     source = "".join(p.read_text(encoding="utf-8") for p in Path(rules.__path__[0]).glob("*.py"))
-    assert [name for name in cases() if f'"{name}"' not in source] == []
-    assert {table["code"] for table in cases().values()} <= set(finding_texts())
-    assert {table["code"] for table in cases().values()} - quiet <= {code for code, _, _ in CASES}
+    source += json.dumps(table_of("packages")["unmet"])
+    assert [name for name in tables if f'"{name}"' not in source] == []
+    assert {table["code"] for table in tables.values()} <= set(finding_texts())
+    assert {table["code"] for table in tables.values()} - quiet <= {code for code, _, _ in CASES}
 
 
 def test_healthy_environments_are_left_alone(env: Env) -> None:

@@ -112,18 +112,6 @@ def test_library_versions(devices: Devices) -> None:
     assert nvidia.cuda_version(["libcuda.so.580.9", "libcuda.so.580.95.05"]) == "580.95.05"
 
 
-def test_nvidia_smi_output() -> None:
-    text = (
-        "00000000:01:00.0, NVIDIA GeForce RTX 3090, 580.95.05, 24576, 8.6\n"
-        "00000000:02:00.0, Tesla K80, 470.82, [N/A], [N/A]\n"
-        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
-    )
-    first, second = nvidia.parse_tool(text)
-    assert first.address == "0000:01:00.0"
-    assert first.memory_bytes == 24576 * 2**20
-    assert (second.memory_bytes, second.compute_capability) == (None, None)
-
-
 def test_what_nvidia_shows_is_merged_by_address() -> None:
     gpu = Gpu("nvidia", "2204", "NVIDIA GA102 (Ampere)", "0000:01:00.0", "ampere", supported=True)
     card = nvidia.Card("0000:01:00.0", "NVIDIA GeForce RTX 3090", "580.95.05")

@@ -72,7 +72,7 @@ def signed(tmp_path: Path) -> Path:
 def test_it_says_what_was_proven_and_by_whom(signed: Path) -> None:
     name, content = verified(signed, trusted_keys(signed.parent / "keys"))
     assert name == "owner"
-    assert content.subject[0].digest.sha256 == LOCK
+    assert content.subject[0].digest["sha256"] == LOCK
     assert content.predicate.checks[0].numbers == {"float32": {"value": 1e-7, "unit": "1"}}
     assert content.predicate.stack == {"kernel": "6.1", "GPU 0": "A770", "GPU 1": "A770"}
 

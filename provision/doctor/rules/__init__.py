@@ -1,8 +1,8 @@
 """The environment rules: pure functions of the context, which yield what is wrong.
 
-To add a rule, write a function in the module of its subject and put it into the ``RULES`` of that
-module; what it reports is a table of ``cases.toml``, whose code has one in ``findings.toml``. A new
-module is one more name in ``_MODULES``.
+A rule is a function that returns ``Findings``, in the module of its subject; what it reports is a
+table of ``cases.toml``, whose code has one in ``findings.toml``. A new module is one more name in
+``_MODULES``.
 """
 
 from __future__ import annotations
@@ -12,47 +12,38 @@ from typing import TYPE_CHECKING
 from provision.core.findings import worst_first
 from provision.doctor.rules import (
     binaries,
-    bitsandbytes,
     companions,
     drivers,
     intel,
     machine,
-    numpy2,
     python,
     requirements,
     torch,
     transformers,
-    triton,
 )
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
-    from provision.doctor.rules.case import Rule
+    from provision.doctor.context import DoctorContext, Rule
+
+
+def _rules_of(*modules: ModuleType) -> tuple[Rule, ...]:
+    functions = (found for module in modules for found in vars(module).values())
+    return tuple(
+        f for f in functions if getattr(f, "__annotations__", {}).get("return") == "Findings"
+    )
 
 
 # The order counts, here and in each module: `unless` sees the findings of earlier rules only, and
 # among findings of one level the earlier is reported first, as the deeper cause.
-_MODULES = (
-    python,
-    intel,
-    torch,
-    companions,
-    triton,
-    transformers,
-    numpy2,
-    requirements,
-    bitsandbytes,
-    binaries,
-    machine,
-    drivers,
+ENVIRONMENT_RULES = _rules_of(
+    python, intel, torch, companions, transformers, requirements, binaries, machine, drivers
 )
-ENVIRONMENT_RULES: tuple[Rule, ...] = tuple(rule for module in _MODULES for rule in module.RULES)
 # Rules on packages that do not work together, whatever the machine: a lock is judged by them too.
-PACKAGE_RULES: tuple[Rule, ...] = tuple(
-    rule for module in (intel, companions, triton, transformers) for rule in module.RULES
-)
-MACHINE_RULES: tuple[Rule, ...] = (*machine.RULES, *drivers.RULES)
+PACKAGE_RULES = _rules_of(intel, companions, transformers)
+MACHINE_RULES = _rules_of(machine, drivers)
 
 
 def apply_rules(

@@ -6,85 +6,45 @@ import re
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Level
-from provision.doctor.rules.case import case, unless
+from provision.doctor.context import DoctorContext, Findings, case, unless
+from provision.doctor.data import data
+from provision.doctor.libraries import MissingLibrary, is_of
 from provision.environment.installed import parse_version
 from provision.environment.reading import list_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
-    from provision.doctor.libraries import MissingLibrary
     from provision.environment.installed import InstalledDistribution
 
-_ONEAPI = re.compile(
-    r"lib(sycl|mkl|ze_|ur_|pi_|OpenCL|intlc|svml|imf|irng|irc|iomp5|ccl|umf|dnnl|tbb|xptifw|hwloc)\S*"
-    r"|(sycl\d|mkl_|ur_|pi_|ze_loader|libmmd|svml_dispmd|tbb|dnnl|libiomp5md|opencl)\S*\.dll",
-    re.IGNORECASE,
-)
-_CUDA = re.compile(
-    r"lib(cudnn|cublas|cusparse|nvJitLink|nccl|cufft|curand|cudart|cupti|nvrtc|nvToolsExt|cusolver"
-    r"|cufile|nvshmem)\S*|(cudnn|cublas|cusparse|cufft|curand|cudart|cupti|nvrtc|cusolver)\S*\.dll",
-    re.IGNORECASE,
-)
-_DRIVER = re.compile(r"libcuda\.so\S*|nvcuda\.dll|libnvidia-ml\S*", re.IGNORECASE)
-# How to install the libraries that are missing most often, by the start of their names.
-_INSTALL = {
-    "libze_loader": "Install the Level Zero loader of the system: `sudo apt-get install libze1`",
-    "ze_loader": "Install Intel's graphics driver, which contains the Level Zero loader",
-    "libOpenCL": "sudo apt-get install ocl-icd-libopencl1",
-    "uv.dll": "conda install -c conda-forge libuv",
-    "libuv": "conda install -c conda-forge libuv",
-    "libomp140": "Install Microsoft's Visual C++ 2015-2022 Redistributable (x64)",
-    "libsycl": "Install the intel-sycl-rt that torch pins: `uv pip install --reinstall torch`",
-    "libmkl": "Install the mkl that torch pins: `uv pip install --reinstall torch`",
-    "libstdc++": "sudo apt-get install libstdc++6",
-    "libgomp": "sudo apt-get install libgomp1",
-}
+_BITSANDBYTES = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
+# From here on a library for the same CUDA major is accepted; before, for the exact version only.
+_FIRST_COMPATIBLE = "0.50"
+_FIRST_FOR_XPU = "0.47"  # through Triton kernels; 0.48 added a library of its own
 
 
-@unless(
-    "half-installed", "ipex-in-cuda-env", "torch-companion-mismatch", "ipex-torch-version-mismatch"
-)
-def missing_libraries(context: DoctorContext) -> Iterator[Finding]:
-    """A native library that torch or a companion imports is not found."""
-    groups: dict[tuple[str, Level], list[MissingLibrary]] = {}
-    for missing in context.missing:
-        groups.setdefault(_kind(missing, context), []).append(missing)
-    for (code, level), several in groups.items():
-        names = ", ".join(missing.name for missing in several[:6])
-        yield case(
-            "missing-libraries",
-            (f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6]),
-            code=code,
-            level=level,
-            names=names,
-            remedy=_remedy(several[0].name),
-        )
+@unless("cpu-build-of-torch-installed", "half-installed")
+def no_gpu_library(context: DoctorContext) -> Findings:
+    """Bitsandbytes has no library for the GPU runtime of this torch."""
+    found, torch = context.env.get("bitsandbytes"), context.env.torch
+    if found is None or torch is None:
+        return
+    runtime = ""
+    names = list_names(found.folder.parent / "bitsandbytes")
+    libraries = [match for name in names if (match := _BITSANDBYTES.fullmatch(name))]
+    if context.env.accelerator == "cuda" and torch.cuda:
+        wanted = torch.cuda.replace(".", "")  # cuda118 is for CUDA 11.8
+        serves = wanted if found.is_before(_FIRST_COMPATIBLE) else wanted[:-1]
+        own = "dll" if context.env.windows else "so"
+        if not any(m[1].startswith(serves) and m[2] == own for m in libraries):
+            runtime = f"CUDA {torch.cuda}"
+    elif context.env.accelerator == "xpu" and found.is_before(_FIRST_FOR_XPU):
+        runtime = "XPU"
+    if runtime:
+        has = ", ".join([match[0] for match in libraries][-5:]) or "no GPU library"
+        evidence = (f"bitsandbytes {found.version} contains {has}",)
+        yield case("bitsandbytes", evidence, runtime=runtime, version=found.version)
 
 
-def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:
-    if _DRIVER.fullmatch(missing.name):
-        # Without an NVIDIA card this is no fault: `pip install torch` gives a CUDA build on Linux.
-        return "driver-missing", Level.ERROR if context.gpus("nvidia") else Level.NOTE
-    if _ONEAPI.fullmatch(missing.name):
-        return "oneapi-runtime-missing", Level.ERROR
-    if _CUDA.fullmatch(missing.name):
-        return "cuda-library-mismatch", Level.ERROR
-    return "missing-dll-windows" if context.env.windows else "missing-library", Level.ERROR
-
-
-def _remedy(name: str) -> str:
-    for start, remedy in _INSTALL.items():
-        if name.lower().startswith(start.lower()):
-            return remedy
-    if _CUDA.fullmatch(name):
-        return "Install torch again with its nvidia-* packages: `uv pip install --reinstall torch`"
-    return f"Install the package that provides {name}, or build the target again"
-
-
-def same_library_twice(context: DoctorContext) -> Iterator[Finding]:
+def same_library_twice(context: DoctorContext) -> Findings:
     """NVIDIA packages for two CUDA versions install a library of the same name."""
     libraries: dict[tuple[str, str], list[InstalledDistribution]] = {}
     for dist in context.env.like("nvidia-"):
@@ -105,7 +65,7 @@ def same_library_twice(context: DoctorContext) -> Iterator[Finding]:
         )
 
 
-def new_mkl(context: DoctorContext) -> Iterator[Finding]:
+def new_mkl(context: DoctorContext) -> Findings:
     """Conda's builds of torch before 2.3 import a symbol that MKL 2024.1 removed."""
     names = list_names(context.env.prefix / "conda-meta")
     found = (re.match(r"(mkl|pytorch)-(\d[\w.]*)-", name) for name in names)
@@ -115,7 +75,7 @@ def new_mkl(context: DoctorContext) -> Iterator[Finding]:
         yield case("new-mkl", (f"mkl {mkl} and pytorch {torch} are installed by conda",))
 
 
-def setvars(context: DoctorContext) -> Iterator[Finding]:
+def setvars(context: DoctorContext) -> Findings:
     """A system oneAPI precedes the runtime that was installed from wheels."""
     variables = context.host.variables
     bundled = context.env.get("intel-sycl-rt") or context.env.get("dpcpp-cpp-rt")
@@ -132,9 +92,41 @@ def setvars(context: DoctorContext) -> Iterator[Finding]:
     )
 
 
-RULES = (
-    same_library_twice,
-    new_mkl,
-    setvars,
-    missing_libraries,
+@unless(
+    "half-installed", "ipex-in-cuda-env", "torch-companion-mismatch", "ipex-torch-version-mismatch"
 )
+def missing_libraries(context: DoctorContext) -> Findings:
+    """A native library that torch or a companion imports is not found."""
+    groups: dict[tuple[str, Level], list[MissingLibrary]] = {}
+    for missing in context.missing:
+        groups.setdefault(_kind(missing, context), []).append(missing)
+    for (code, level), several in groups.items():
+        names = ", ".join(missing.name for missing in several[:6])
+        yield case(
+            "missing-libraries",
+            (f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6]),
+            code=code,
+            level=level,
+            names=names,
+            remedy=_remedy(several[0].name),
+        )
+
+
+def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:
+    if is_of("driver", missing.name):
+        # Without an NVIDIA card this is no fault: `pip install torch` gives a CUDA build on Linux.
+        return "driver-missing", Level.ERROR if context.gpus("nvidia") else Level.NOTE
+    if is_of("oneapi", missing.name):
+        return "oneapi-runtime-missing", Level.ERROR
+    if is_of("cuda", missing.name):
+        return "cuda-library-mismatch", Level.ERROR
+    return "missing-dll-windows" if context.env.windows else "missing-library", Level.ERROR
+
+
+def _remedy(name: str) -> str:
+    for start, remedy in data("packages")["install"].items():
+        if name.lower().startswith(start):
+            return str(remedy)
+    if is_of("cuda", name):
+        return "Install torch again with its nvidia-* packages: `uv pip install --reinstall torch`"
+    return f"Install the package that provides {name}, or build the target again"

@@ -1,4 +1,4 @@
-"""Rules on compiled packages that work with one release and one build of torch."""
+"""Rules on compiled packages that work with one release and one build of torch, triton too."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from provision.doctor.rules.case import case, unless
-from provision.doctor.rules.requirements import pinned
+from provision.core.findings import Level
+from provision.doctor.context import DoctorContext, Findings, case, unless
+from provision.doctor.data import data
+from provision.doctor.rules.requirements import meets, pinned, requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
     from provision.environment.installed import InstalledDistribution
 
 # The minor versions of torchvision and torchtext are 15 above torch's: 0.15 is for torch 2.0
@@ -26,9 +24,10 @@ _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)"
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 # Local versions of published builds of torch; vendors' and source builds have other ones.
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
+_REINSTALL = "`uv pip install --reinstall torch` from torch's own index"
 
 
-def companions(context: DoctorContext) -> Iterator[Finding]:
+def companions(context: DoctorContext) -> Findings:
     """torchvision, torchaudio, torchtext or xformers was built for another torch."""
     torch = context.env.get("torch")
     if torch is None or _is_own_build(torch):
@@ -124,7 +123,7 @@ def _same(pin: str, version: str) -> bool:
 
 
 @unless("half-installed")
-def extensions(context: DoctorContext) -> Iterator[Finding]:
+def extensions(context: DoctorContext) -> Findings:
     """A compiled package was built for another torch, which its requirements do not state."""
     torch = context.env.get("torch")
     if torch is None:
@@ -163,7 +162,28 @@ def _other_abi(
     return f"with cxx11abi{abi[1]}" if new != (abi[1] == "TRUE") else ""
 
 
-RULES = (
-    companions,
-    extensions,
-)
+def tritons(context: DoctorContext) -> Findings:
+    """Triton is missing, of another release than torch pins, or installed by two packages."""
+    table = data("packages")["triton"]
+    installed = [dist for name in table["names"] if (dist := context.env.get(name))]
+    names = [f"{dist.name} {dist.version} is installed" for dist in installed]
+    if len(installed) > 1:
+        both = " ".join(dist.name for dist in installed)
+        remedy = f"Run `uv pip uninstall {both}`, then {_REINSTALL}"
+        symptom = "Two packages install the module triton"
+        yield case("triton", names, level=Level.WARNING, symptom=symptom, remedy=remedy)
+        return
+    torch, windows = context.env.get("torch"), context.env.get("triton-windows")
+    goes_with = table["of_torch"].get(torch.minor) if torch else None
+    if torch and windows and goes_with not in (None, windows.minor):
+        evidence = [f"torch {torch.version} requires triton {goes_with}", *names]
+        remedy = f"uv pip install 'triton-windows=={goes_with}.*'"
+        symptom = "triton was built for another torch"
+        yield case("triton", evidence, symptom=symptom, remedy=remedy)
+        return
+    for wanted in requirements(torch, context.env) if torch else ():
+        found = context.env.get(wanted.name)
+        if wanted.name in table["names"] and not (found and meets(found, wanted)):
+            evidence = [f"torch requires {wanted}", *names]
+            symptom = "The triton that torch requires is not installed"
+            yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL)

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from provision.doctor.rules.case import case, unless
+from provision.doctor.context import DoctorContext, Findings, case, unless
+from provision.doctor.data import data
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
     from provision.host.drivers import DriverJudgement
     from provision.host.model import Gpu
 
-# The runtimes of torch 2.13+xpu (oneAPI 2026) fail with compute-runtime 24.39 and work with
-# 25.18; on Windows 32.0.101.6129 fails, as `could not make an engine with allocator`.
-_XPU_FLOORS = {(2, 13): {"linux-64": ">=25.18", "win-64": ">32.0.101.6129"}}
-
 
 @unless("driver-missing", "unsupported-gpu-architecture")
-def old_driver(context: DoctorContext) -> Iterator[Finding]:
+def old_driver(context: DoctorContext) -> Findings:
     """The driver is older than what this torch was built with."""
     for gpu, required, judged in _first_judged(context, DriverVerdict.TOO_OLD):
         remedy = driver_remedy(gpu, context.host, required)
@@ -31,7 +26,7 @@ def old_driver(context: DoctorContext) -> Iterator[Finding]:
 @unless(
     "driver-missing", "unsupported-gpu-architecture", "driver-too-old", "oneapi-runtime-missing"
 )
-def unknown_driver(context: DoctorContext) -> Iterator[Finding]:
+def unknown_driver(context: DoctorContext) -> Findings:
     """Whether the driver is new enough for this torch cannot be told."""
     for _, required, judged in _first_judged(context, DriverVerdict.UNKNOWN):
         yield case("unknown-driver", judged.evidence, required=required, reason=judged.reason)
@@ -57,10 +52,7 @@ def _wanted_driver(context: DoctorContext) -> list[str]:
         wanted.append(f">={least}")
     version = context.env.get("torch")
     if context.env.accelerator == "xpu" and version and version.parsed:
-        for release, floors in _XPU_FLOORS.items():
-            if version.parsed.release[:2] >= release and platform in floors:
-                wanted.append(floors[platform])
+        own = version.parsed.release[:2]
+        floors = [f for f in data("packages")["xpu_floor"] if own >= tuple(f["torch"])]
+        wanted += [floor[platform] for floor in floors if platform in floor]
     return wanted
-
-
-RULES = (old_driver, unknown_driver)

@@ -6,20 +6,16 @@ import re
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Level
-from provision.doctor.rules.case import case
+from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.rules.requirements import pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
     from provision.environment.installed import InstalledDistribution
 
 _IPEX = "intel-extension-for-pytorch"
 
 
-def ipex_beside_ipex_llm(context: DoctorContext) -> Iterator[Finding]:
+def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
     """Another IPEX than the one that ipex-llm was built with is installed."""
     ipex = context.env.get(_IPEX)
     llm = context.env.get("ipex-llm") or context.env.get("bigdl-llm")
@@ -45,7 +41,7 @@ def _built_with(core: InstalledDistribution) -> str:
     return f"{found[1]}.{found[2]}" if found else ""
 
 
-def ipex_in_cuda(context: DoctorContext) -> Iterator[Finding]:
+def ipex_in_cuda(context: DoctorContext) -> Findings:
     """IPEX, which replaces operators for every device, is installed in a CUDA environment."""
     ipex, torch = context.env.get(_IPEX), context.env.torch
     meant = context.target is not None and context.target.accelerator == "cuda"
@@ -63,7 +59,7 @@ def ipex_in_cuda(context: DoctorContext) -> Iterator[Finding]:
     )
 
 
-def ipex_other_torch(context: DoctorContext) -> Iterator[Finding]:
+def ipex_other_torch(context: DoctorContext) -> Findings:
     """IPEX is installed with a torch of another minor version or build."""
     ipex, torch = context.env.get(_IPEX), context.env.torch
     if ipex is None or torch is None:
@@ -83,7 +79,7 @@ def ipex_other_torch(context: DoctorContext) -> Iterator[Finding]:
         )
 
 
-def old_accelerate(context: DoctorContext) -> Iterator[Finding]:
+def old_accelerate(context: DoctorContext) -> Findings:
     """Accelerate before 1.6, whose offload fails on XPU; a note, as few programs use it."""
     accelerate = context.env.get("accelerate")
     # ipex-llm pins an old Accelerate and does not use its offload.
@@ -93,18 +89,9 @@ def old_accelerate(context: DoctorContext) -> Iterator[Finding]:
         yield case("old-accelerate", (f"accelerate {accelerate.version} is installed",))
 
 
-def retired(context: DoctorContext) -> Iterator[Finding]:
+def retired(context: DoctorContext) -> Findings:
     """IPEX or ipex-llm is installed, which are archived and no longer maintained."""
     names = (_IPEX, "ipex-llm", "bigdl-llm")
     archived = [d for name in names if (d := context.env.get(name))]
     if archived:
         yield case("retired", (f"{d.name} {d.version} is installed" for d in archived))
-
-
-RULES = (
-    ipex_beside_ipex_llm,
-    ipex_in_cuda,
-    ipex_other_torch,
-    old_accelerate,
-    retired,
-)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from provision.doctor.rules.case import case, unless
+from provision.doctor.context import DoctorContext, Findings, case, unless
+from provision.doctor.data import data
 from provision.host.drivers import satisfies
 from provision.host.visibility import hidden, malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
     from provision.host.model import Gpu
 
-# The oldest compute capability in wheels of a CUDA major; CUDA 13 dropped all before Turing.
-_OLDEST_CARD = {"13": "7.5", "12": "5.0"}
 
-
-def selector(context: DoctorContext) -> Iterator[Finding]:
+def selector(context: DoctorContext) -> Findings:
     """ONEAPI_DEVICE_SELECTOR has a syntax that SYCL refuses."""
     value = context.host.variables.get("ONEAPI_DEVICE_SELECTOR", "")
     if part := malformed(value):
@@ -27,7 +21,7 @@ def selector(context: DoctorContext) -> Iterator[Finding]:
 
 
 @unless("selector-syntax")
-def hidden_card(context: DoctorContext) -> Iterator[Finding]:
+def hidden_card(context: DoctorContext) -> Findings:
     """An environment variable hides the GPU, or all GPUs except an integrated one."""
     covered = hidden(context.host)
     own = [gpu for gpu in context.own_gpus if gpu.supported]
@@ -43,7 +37,7 @@ def hidden_card(context: DoctorContext) -> Iterator[Finding]:
         yield case("hidden-cards", evidence, variable=variable)
 
 
-def no_driver(context: DoctorContext) -> Iterator[Finding]:
+def no_driver(context: DoctorContext) -> Findings:
     """A GPU that the environment could use has no driver."""
     bare = [gpu for gpu in context.own_gpus if gpu.supported and gpu.driver is None]
     if bare:
@@ -51,7 +45,7 @@ def no_driver(context: DoctorContext) -> Iterator[Finding]:
 
 
 @unless("driver-missing")
-def half_updated(context: DoctorContext) -> Iterator[Finding]:
+def half_updated(context: DoctorContext) -> Findings:
     """NVIDIA's user-mode library was updated while the old kernel module is still loaded."""
     library = context.host.runtimes.cuda
     for gpu in context.gpus("nvidia")[:1] if context.accelerator == "cuda" else ():
@@ -61,7 +55,7 @@ def half_updated(context: DoctorContext) -> Iterator[Finding]:
 
 
 @unless("driver-missing")
-def no_permission(context: DoctorContext) -> Iterator[Finding]:
+def no_permission(context: DoctorContext) -> Findings:
     """The user has no permission for the GPU's device files, or the files do not exist."""
     nodes = [node for gpu in context.own_gpus for node in gpu.nodes if not node.usable]
     closed = [node for node in nodes if node.present]
@@ -78,7 +72,7 @@ def no_permission(context: DoctorContext) -> Iterator[Finding]:
 
 
 @unless("driver-missing", "oneapi-runtime-missing")
-def no_runtime(context: DoctorContext) -> Iterator[Finding]:
+def no_runtime(context: DoctorContext) -> Findings:
     """Intel's user-mode driver or the Level Zero loader is not installed."""
     host = context.host
     own = [gpu for gpu in context.own_gpus if gpu.vendor == "intel" and gpu.supported]
@@ -98,7 +92,7 @@ def no_runtime(context: DoctorContext) -> Iterator[Finding]:
         )
 
 
-def unsupported_gpu(context: DoctorContext) -> Iterator[Finding]:
+def unsupported_gpu(context: DoctorContext) -> Findings:
     """The wheels have no kernels for the generation of any GPU of this machine."""
     known = [gpu for gpu in context.own_gpus if gpu.device_id]
     bad = [line for gpu in known if (line := _unsupported(gpu, context))]
@@ -110,31 +104,19 @@ def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
     if not gpu.supported:
         return f"PyTorch does not support {gpu.name} (family {gpu.family or 'unknown'})"
     cuda = context.env.torch.cuda if context.env.torch else None
-    oldest = _OLDEST_CARD.get((cuda or "").partition(".")[0])
+    oldest = data("packages")["oldest_card"].get((cuda or "").partition(".")[0])
     if gpu.compute_capability and oldest and not satisfies(gpu.compute_capability, f">={oldest}"):
         return f"{gpu.name} has compute capability {gpu.compute_capability}, below {oldest}"
     return ""
 
 
-def stale_caches(context: DoctorContext) -> Iterator[Finding]:
+def stale_caches(context: DoctorContext) -> Findings:
     """Kernel caches hold entries that were compiled before the driver changed."""
     changed = context.driver_changed
-    stale = [c.path for c in context.caches if changed is not None and c.oldest < changed]
+    stale = [path for path, oldest in context.caches.items() if changed and oldest < changed]
     if stale and context.accelerator != "cpu":
         yield case(
             "stale-caches",
             (f"{path} holds entries from before the driver" for path in stale),
             folders=" ".join(map(str, stale)),
         )
-
-
-RULES = (
-    selector,
-    hidden_card,
-    no_driver,
-    half_updated,
-    no_permission,
-    no_runtime,
-    unsupported_gpu,
-    stale_caches,
-)

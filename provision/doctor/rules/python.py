@@ -6,29 +6,20 @@ import re
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Level
-from provision.doctor.rules.case import case, unless
+from provision.doctor.context import DoctorContext, Findings, case, unless
+from provision.doctor.data import data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
     from provision.environment.installed import InstalledDistribution
 
-# Distributions of which another copy on sys.path breaks the environment.
-_STACK = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-xpu", "numpy",
-          "transformers", "accelerate", "intel-extension-for-pytorch", "ipex-llm", "bitsandbytes",
-          "xformers", "vllm", "flash-attn")  # fmt: skip
-_NEWEST_PYTHON = 14  # the newest that torch 2.14's wheels are built for
 
-
-def interpreter(context: DoctorContext) -> Iterator[Finding]:
+def interpreter(context: DoctorContext) -> Findings:
     """The interpreter of the environment does not start."""
     if context.env.broken:
         yield case("interpreter-gone", (context.env.broken,), prefix=context.env.prefix)
 
 
-def half_installed(context: DoctorContext) -> Iterator[Finding]:
+def half_installed(context: DoctorContext) -> Findings:
     """A distribution is installed in part, or twice: an installation was interrupted."""
     evidence = [f"leftover {context.env.site / name}" for name in context.env.leftovers]
     for name, several in context.env.distributions.items():
@@ -52,7 +43,7 @@ def _incomplete(dist: InstalledDistribution) -> str:
     return ""
 
 
-def other_python(context: DoctorContext) -> Iterator[Finding]:
+def other_python(context: DoctorContext) -> Findings:
     """Compiled packages are for another Python version than the environment's."""
     own = context.env.python
     foreign = [
@@ -71,11 +62,11 @@ def _built_for(dist: InstalledDistribution) -> frozenset[str]:
     return dist.compiled_for or frozenset(f"3.{match[1]}" for match in tagged if match)
 
 
-def shadowed(context: DoctorContext) -> Iterator[Finding]:
+def shadowed(context: DoctorContext) -> Findings:
     """PYTHONPATH, PYTHONHOME or a .pth file makes Python import packages from elsewhere."""
     if home := context.host.variables.get("PYTHONHOME"):
         yield case("shadowed", (f"PYTHONHOME={home}",), variable="PYTHONHOME")
-    shadows = [name for name in _STACK if name in context.elsewhere]
+    shadows = [name for name in data("packages")["stack"] if name in context.elsewhere]
     if shadows:
         evidence = tuple(f"{name} is in {context.elsewhere[name]}" for name in shadows[:5])
         yield case("shadowed", evidence, variable="PYTHONPATH")
@@ -83,11 +74,12 @@ def shadowed(context: DoctorContext) -> Iterator[Finding]:
         yield case("shadowed", (f"PYTHONPATH={path}",), level=Level.NOTE, variable="PYTHONPATH")
 
 
-def user_site(context: DoctorContext) -> Iterator[Finding]:
+def user_site(context: DoctorContext) -> Findings:
     """Packages of the per-user site-packages are imported instead of the environment's."""
     if context.env.virtual or context.host.variables.get("PYTHONNOUSERSITE"):
         return
-    both = [n for n in _STACK if n in context.env.user_site and n in context.env.distributions]
+    env, stack = context.env, data("packages")["stack"]
+    both = [name for name in stack if name in env.user_site and name in env.distributions]
     if both:
         yield case(
             "user-site",
@@ -96,7 +88,7 @@ def user_site(context: DoctorContext) -> Iterator[Finding]:
         )
 
 
-def startup(context: DoctorContext) -> Iterator[Finding]:
+def startup(context: DoctorContext) -> Findings:
     """A .pth file or a sitecustomize module runs code at every start of Python."""
     runs = [f"{n}: {line[:120]}" for n, line in context.env.pth if line.startswith("import")]
     runs += [f"{context.env.site / name} runs at every start" for name in context.env.customize]
@@ -105,7 +97,7 @@ def startup(context: DoctorContext) -> Iterator[Finding]:
 
 
 @unless("wrong-interpreter-site-packages")
-def no_wheels(context: DoctorContext) -> Iterator[Finding]:
+def no_wheels(context: DoctorContext) -> Findings:
     """A package, or the target, is for another version of Python."""
     own = context.env.python
     if not own:
@@ -123,7 +115,10 @@ def no_wheels(context: DoctorContext) -> Iterator[Finding]:
     ]
     if refusing:
         yield case("python-unsupported", refusing[:5], own=own)
-    elif context.env.torch is None and int(own.partition(".")[2] or 0) > _NEWEST_PYTHON:
+    elif (
+        context.env.torch is None
+        and int(own.partition(".")[2] or 0) > data("packages")["newest_python"]
+    ):
         yield case("python-unsupported", (f"torch has no wheels for Python {own} yet",), own=own)
 
 
@@ -136,14 +131,3 @@ def _takes(dist: InstalledDistribution, python: str) -> bool:
         )
     except InvalidSpecifier:
         return True
-
-
-RULES = (
-    interpreter,
-    half_installed,
-    other_python,
-    shadowed,
-    user_site,
-    startup,
-    no_wheels,
-)

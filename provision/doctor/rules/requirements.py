@@ -1,47 +1,59 @@
-"""Rule on the requirements of installed packages, and helpers to read requirements."""
+"""Rules on the versions that installed packages require, and helpers to read requirements."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from provision.doctor.rules.case import case, unless
+from provision.doctor.context import DoctorContext, Findings, case, unless
+from provision.doctor.data import data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packaging.requirements import Requirement
 
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
     from provision.doctor.environment import Environment
     from provision.environment.installed import InstalledDistribution
 
 
-# The case of an unmet requirement, by the start of the names of the packages that are required.
-_CASES = {
-    "cuda-library-replaced": ("nvidia-",),
-    "oneapi-library-replaced": (
-        "intel-cmplr-", "intel-sycl-rt", "intel-opencl-rt", "intel-openmp", "intel-pti", "mkl",
-        "onemkl-", "dpcpp-cpp-rt", "oneccl", "tcmlib", "umf",
-    ),
-    "requirement-unmet": ("",),
-}  # fmt: skip
+def numpy2(context: DoctorContext) -> Findings:
+    """A package was compiled for NumPy 1 and does not work with the installed NumPy 2."""
+    numpy = context.env.get("numpy")
+    if numpy is None or not numpy.parsed or numpy.parsed.major < 2:
+        return
+    tables = data("packages")
+    first = tables["numpy2"] | (tables["numpy2-windows"] if context.env.windows else {})
+    old = [
+        dist for name in first if (dist := context.env.get(name)) and dist.is_before(first[name])
+    ]
+    if old:
+        yield case(
+            "numpy2",
+            (
+                f"numpy {numpy.version} is installed",
+                *(f"{d.name} {d.version}: NumPy 2 needs {first[d.name]}" for d in old[:5]),
+            ),
+            first=old[0].name,
+            numpy=numpy.version,
+            names=", ".join(f"{d.name} {d.version}" for d in old),
+        )
 
 
 @unless(
     "torch-companion-mismatch", "triton-missing-or-incompatible", "half-installed", "numpy2-abi"
 )
-def unmet_requirements(context: DoctorContext) -> Iterator[Finding]:
+def unmet_requirements(context: DoctorContext) -> Findings:
     """An installed package requires another version of a package than is installed."""
     overridden = set(_overridden(context))
-    broken: dict[str, list[str]] = {name: [] for name in _CASES}
+    kinds = data("packages")["unmet"]
+    broken: dict[str, list[str]] = {name: [] for name in kinds}
     for dist in (several[0] for several in context.env.distributions.values()):
         for wanted in requirements(dist, context.env):
             found = context.env.get(wanted.name)
             if found is None or wanted.name in overridden or not found.parsed:
                 continue
             if not meets(found, wanted):
-                name = next(n for n, starts in _CASES.items() if wanted.name.startswith(starts))
+                name = next(n for n, starts in kinds.items() if wanted.name.startswith((*starts,)))
                 broken[name].append(
                     f"{dist.name} {dist.version} requires {wanted}; it is {found.version}"
                 )
@@ -93,6 +105,3 @@ def _requirement(line: str) -> Requirement | None:
         return None
     wanted.name = str(canonicalize_name(wanted.name))
     return wanted
-
-
-RULES = (unmet_requirements,)

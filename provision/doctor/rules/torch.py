@@ -6,22 +6,16 @@ import re
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Level
-from provision.doctor.rules.case import case, unless
+from provision.doctor.context import DoctorContext, Findings, case, unless
+from provision.doctor.data import data
 from provision.environment.installed import name_of
 from provision.environment.reading import list_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
 
-# Packages that are of use with a CUDA build of torch only.
-_FOR_CUDA = ("xformers", "flash-attn", "causal-conv1d", "mamba-ssm", "auto-gptq", "exllamav2",
-             "sgl-kernel", "flashinfer-python")  # fmt: skip
-
-
-def wrong_build(context: DoctorContext) -> Iterator[Finding]:
+def wrong_build(context: DoctorContext) -> Findings:
     """The local version tag of torch is not that of the target's accelerator."""
     torch, target = context.env.torch, context.target
     built = context.env.accelerator
@@ -37,7 +31,7 @@ def wrong_build(context: DoctorContext) -> Iterator[Finding]:
 
 
 @unless("half-installed")
-def cpu_build(context: DoctorContext) -> Iterator[Finding]:
+def cpu_build(context: DoctorContext) -> Findings:
     """Torch is a CPU build, but the machine, the target or other packages are for a GPU."""
     torch = context.env.torch
     if torch is None or context.env.accelerator != "cpu":
@@ -63,7 +57,7 @@ def cpu_build(context: DoctorContext) -> Iterator[Finding]:
 
 def _for_cuda(context: DoctorContext) -> Iterator[str]:
     """Yield the installed packages that need a CUDA build of torch."""
-    for dist in filter(None, map(context.env.get, _FOR_CUDA)):
+    for dist in filter(None, map(context.env.get, data("packages")["for_cuda"])):
         yield f"{dist.name} {dist.version} is installed"
 
 
@@ -77,9 +71,3 @@ def _replaced(context: DoctorContext) -> Iterator[str]:
     for name in list_names(context.env.prefix / "conda-meta"):
         if re.match(r"pytorch-\d.*cuda", name):
             yield f"conda installed {name.removesuffix('.json')}"
-
-
-RULES = (
-    wrong_build,
-    cpu_build,
-)

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from provision.doctor.rules.case import case, unless
+from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.rules.requirements import meets, pinned, requirements
 from provision.environment.installed import parse_version
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from provision.core.findings import Finding
-    from provision.doctor.context import DoctorContext
-
-
-def transformers_for_ipex_llm(context: DoctorContext) -> Iterator[Finding]:
+def transformers_for_ipex_llm(context: DoctorContext) -> Findings:
     """Transformers is newer than the versions whose model code ipex-llm patches."""
     llm, transformers = context.env.get("ipex-llm"), context.env.get("transformers")
     if llm is None or transformers is None or transformers.parsed is None:
@@ -33,7 +25,7 @@ def transformers_for_ipex_llm(context: DoctorContext) -> Iterator[Finding]:
 
 
 @unless("transformers-version-too-new-for-ipex-llm")
-def too_old_for_transformers(context: DoctorContext) -> Iterator[Finding]:
+def too_old_for_transformers(context: DoctorContext) -> Findings:
     """Torch is older than transformers requires: it then fails, or disables PyTorch."""
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - a log needs it not
 
@@ -56,9 +48,3 @@ def too_old_for_transformers(context: DoctorContext) -> Iterator[Finding]:
                 floor=wanted.specifier,
             )
             return
-
-
-RULES = (
-    transformers_for_ipex_llm,
-    too_old_for_transformers,
-)
