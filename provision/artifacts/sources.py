@@ -44,15 +44,11 @@ _LACKING = re.compile(r"No solution found when resolving: (.*)")
 
 @dataclass(frozen=True, slots=True)
 class SourceBuilder:
-    """Builds sources of one project with one minor version of Python.
-
-    Attributes:
-        indexes: URLs of the indexes that serve requirements of builds; ``default`` may be None.
-    """
+    """Builds sources of one project with one minor version of Python."""
 
     project: Project
     python: str
-    indexes: Mapping[str, str | None]
+    indexes: Mapping[str, str | None]  # of requirements of builds
     wheelhouses: tuple[Path, ...]
     run: Run
     progress: Progress
@@ -64,12 +60,7 @@ class SourceBuilder:
         return self.project.wheelhouse / sha256_bytes(inputs.encode())[:16]
 
     def pinned(self, url: str) -> str:
-        """Return the source of a direct reference: a git commit, or an archive with its hash.
-
-        Raises:
-            SpecError: The repository has no such branch or tag.
-            ToolError: It cannot be reached.
-        """
+        """Return the source of a direct reference: a git commit, or an archive with its hash."""
         if url.startswith("git+"):
             address, revision, fragment = _git_parts(url)
             return f"git+{address}@{self._commit(address, revision or 'HEAD')}{fragment}"
@@ -93,16 +84,9 @@ class SourceBuilder:
         requires: tuple[str, ...],
         complete: Callable[[list[str]], tuple[str, ...]] | None = None,
     ) -> tuple[Path, tuple[str, ...]]:
-        """Return the wheel of a source and the requirements of its build; the wheelhouse keeps it.
+        """Return the wheel of a source, which the wheelhouse keeps, and what its build required.
 
-        Args:
-            name: The distribution.
-            source: See the module.
-            requires: The requirements of the build, pinned with hashes.
-            complete: Pins what a build asks for; None if nothing may be added.
-
-        Raises:
-            ToolError: The source cannot be fetched or built, or its hash is another.
+        ``requires`` are pins with hashes; ``complete`` pins what a build asks for besides.
         """
         if kept := self._kept(source, requires):
             return kept, requires

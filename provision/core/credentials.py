@@ -54,10 +54,6 @@ def login_for(url: str, mirror: str | None) -> tuple[str, str] | None:
     """Return the user name and password of a mirror for a file on the same host.
 
     An index may link to files on any host, and must not learn to send the login there.
-
-    Args:
-        url: Address of the file.
-        mirror: Address of the index that names it.
     """
     from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - not for redact()
 

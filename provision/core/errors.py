@@ -20,14 +20,7 @@ class Exit(IntEnum):
 
 
 class ProvisionError(Exception):
-    """Anything that stops a verb; rendered without a traceback unless ``--debug`` is given.
-
-    Args:
-        what: What failed, in one sentence, with the file or thing it failed on.
-        evidence: What was observed, for instance the last lines that a tool printed.
-        cause: Why it failed, as far as it is known.
-        remedy: What the reader can do: a command or a concrete step.
-    """
+    """Anything that stops a verb; rendered without a traceback unless ``--debug`` is given."""
 
     exit_code = Exit.TOOL
 

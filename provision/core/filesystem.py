@@ -40,9 +40,6 @@ def write_atomic(path: Path, text: str) -> None:
     The text goes to a temporary file in the same folder, since a rename is atomic only within one
     file system, and is flushed to the disk before the rename: otherwise a power loss can leave the
     new name with no content.
-
-    Raises:
-        ToolError: The folder cannot be written or the disk is full; the old file is untouched.
     """
     import tempfile  # noqa: PLC0415 - slow to import, and most verbs write nothing
 
@@ -70,12 +67,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def sync_folder(folder: Path, *, with_files: bool = False) -> None:
-    """Flush the names in a folder to the disk, so that a rename survives a power loss.
-
-    Args:
-        folder: The folder.
-        with_files: Flush all files of its file system, where that is one call.
-    """
+    """Flush the names in a folder to the disk, so that a rename survives a power loss."""
     if sys.platform == "win32":  # it opens no folder, and would have to open each file
         return
     sync: Callable[[int], object] = os.fsync
@@ -95,9 +87,6 @@ def make_tagged(folder: Path) -> None:
 
     It gets the tag under a temporary name: killed at any moment, this leaves no untagged folder
     under the final name, which nothing could remove later.
-
-    Raises:
-        ToolError: It exists, or its parent cannot be written.
     """
     fresh = folder.with_name(f"{_MAKING}{os.getpid()}-{folder.name}")
     try:
@@ -111,11 +100,7 @@ def make_tagged(folder: Path) -> None:
 
 
 def tag(folder: Path) -> None:
-    """Mark a folder as ours; its own files are then ours to remove.
-
-    Raises:
-        ToolError: It cannot be written.
-    """
+    """Mark a folder as ours; its own files are then ours to remove."""
     write_atomic(folder / TAG, _TAG_TEXT)  # replaced, since it may be a link into a cache
 
 
@@ -135,9 +120,6 @@ def remove_tagged(folder: Path) -> None:
     The folder is renamed first, so that a removal that is interrupted never leaves part of an
     environment under its name. The tag is removed last, so that the rest can be recognised and
     removed later.
-
-    Raises:
-        ToolError: The folder does not carry our tag, or the system refuses.
     """
     import shutil  # noqa: PLC0415 - slow to import, and most verbs remove nothing
 
@@ -211,9 +193,6 @@ def swap_link(link: Path, folder: Path) -> None:
     replaced in one step, and FAT, exFAT and network drives support none. So on Windows a small
     file beside the link, written atomically, decides. The junction is for people only: it is
     absent for a moment during the swap, and always on those drives.
-
-    Raises:
-        ToolError: The folder of the link cannot be written.
     """
     if sys.platform == "win32":
         write_atomic(_pointer(link), f"{folder.name}\n")

@@ -35,10 +35,6 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     It uses processes instead of threads, and strings instead of paths: a PyTorch environment has
     some 20,000 small files, for which the interpreter takes longer than the hashing (measured:
     threads gain nothing, two processes halve the time).
-
-    Args:
-        folder: The folder that contains them.
-        sizes: Bytes of each, by its path below the folder.
     """
     names = sorted(sizes, key=sizes.__getitem__, reverse=True)
     workers = os.cpu_count() or 1

@@ -42,15 +42,7 @@ def hold(folder: Path) -> int | None:
 
 
 def remove_unused(folder: Path, link: Path | None = None) -> str:
-    """Remove a tagged folder, unless a program uses it: then return which one.
-
-    Args:
-        folder: The folder.
-        link: A link to it, which is removed first: it must not lead nowhere.
-
-    Raises:
-        ToolError: It is not ours, or the system refuses to remove it.
-    """
+    """Remove a tagged folder, unless a program uses it: then return which one."""
     with contextlib.ExitStack() as stack:
         if sys.platform != "win32":
             held = False

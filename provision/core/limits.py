@@ -28,11 +28,7 @@ STREAM = 2_000_000_000  # bytes of a log from a pipe or device, which may never 
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a file for reading; a pipe or a device, which might never end, is refused.
-
-    Raises:
-        OSError: It cannot be opened, or is no regular file.
-    """
+    """Open a file for reading; a pipe or a device, which might never end, is refused."""
     # O_NONBLOCK: opening a pipe would wait for a writer. It has no effect on regular files.
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     stream = os.fdopen(os.open(path, flags), "rb")
@@ -54,11 +50,7 @@ def read_text(path: Path) -> str:
 
 
 def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401 - not validated
-    """Return what a parser makes of a file.
-
-    Raises:
-        ValueError: It is not valid, or nested more deeply than the parser can follow.
-    """
+    """Return what a parser makes of a file."""
     try:
         return parse(read_text(path))
     except RecursionError as error:
@@ -66,11 +58,7 @@ def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401
 
 
 def bounded(pieces: Iterable[bytes], most: int, name: str) -> Iterator[bytes]:
-    """Yield pieces of bytes.
-
-    Raises:
-        OSError: They are more than ``most`` bytes together.
-    """
+    """Yield pieces of bytes; OSError if they are more than ``most`` bytes together."""
     read = 0
     for piece in pieces:
         read += len(piece)

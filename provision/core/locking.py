@@ -29,14 +29,6 @@ def folder_lock(folder: Path, on_wait: Callable[[], None], name: str = ".lock") 
     :func:`provision.core.process.run`) holds the lock too: if this process is
     killed, no other process gets the lock before the child, which may still be writing, has ended.
     (Not on Windows.)
-
-    Args:
-        folder: The folder to work in; made if it is absent.
-        on_wait: Called once if another process holds the lock.
-        name: The lock's file, for a folder in which several things are made independently.
-
-    Raises:
-        ToolError: The folder cannot be written, or its file system has no locks.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,11 +64,7 @@ def waiting(what: str | Path) -> str:
 
 
 def try_lock(handle: int) -> bool:
-    """Take the lock of an open file, and return whether nobody else holds it.
-
-    Raises:
-        OSError: The file system has no locks.
-    """
+    """Take the lock of an open file, and return whether nobody else holds it."""
     try:
         if sys.platform == "win32":
             import msvcrt  # noqa: PLC0415 - Windows only

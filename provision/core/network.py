@@ -62,16 +62,7 @@ def _limit(reply: Response, *_: object, **options: object) -> None:
 
 
 def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str, int]:
-    """Return the size in bytes of each file, from HEAD requests.
-
-    Args:
-        urls: Addresses of files.
-        mirror: Address of the index that they come from; a user name and password in it are used
-            for files on the same host, and for no other.
-
-    Raises:
-        ToolError: A server does not state a size.
-    """
+    """Return the bytes of each URL, from HEAD requests with the login of their index, the mirror."""
     wanted = list(urls)
     if not wanted:
         return {}

@@ -40,11 +40,7 @@ class Completed:
     seconds: float
 
     def require(self, what: str, *, remedy: str = "") -> Completed:
-        """Return self if the process succeeded.
-
-        Raises:
-            ToolError: It did not; the last lines of its output are the evidence.
-        """
+        """Return self if the process succeeded."""
         if self.returncode == 0:
             return self
         tail = "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-12:])
@@ -82,20 +78,8 @@ def run(
 
     The command runs in its own process group, and on a time-out, on Ctrl-C and on any other
     exception the whole group is killed: uv and pytest start children, which would go on writing
-    into a folder that the caller is about to remove.
-
-    Args:
-        argv: Program and arguments; never a shell line.
-        env: The whole environment of the process; by default :func:`clean_environment`.
-        cwd: Working directory.
-        timeout: Seconds until the process group is killed.
-        stdin: Text for standard input, which is empty otherwise.
-        to_terminal: Let standard error through where it is a terminal, so that the command's own
-            progress shows; it is not captured then.
-        pass_fds: File descriptors that the process inherits (not on Windows).
-
-    Raises:
-        ToolError: The program does not exist or the time-out passed.
+    into a folder that the caller is about to remove. ``env`` is the whole environment, by default
+    :func:`clean_environment`; ``to_terminal`` lets standard error through to a terminal.
     """
     words = tuple(str(word) for word in argv)
     log.info("+ %s", redact(shlex.join(words)))
@@ -145,9 +129,6 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     """Become a program: it keeps the process id, the terminal and the inherited descriptors.
 
     Windows has no such call: there the program is waited for, and its exit code returned.
-
-    Raises:
-        UsageError: It cannot be started; the exit code is that of a shell, 127 or 126.
     """
     log.info("+ %s", redact(shlex.join(argv)))
     program = _found(argv[0], env)

@@ -74,11 +74,7 @@ def fact(catalog: Path, name: str) -> Path:
 
 
 def find_project(start: Path) -> Project:
-    """Return the project that contains a folder.
-
-    Raises:
-        UsageError: None does.
-    """
+    """Return the project that contains a folder, or raise UsageError."""
     # Programs that get its paths run in other folders, and find it only while each folder on its
     # path exists: `..` would add one that has nothing to do with it.
     start = start.resolve() if ".." in start.parts else start.absolute()

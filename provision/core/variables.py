@@ -80,13 +80,7 @@ def clean_environment(
     prefix: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return an environment that takes from its caller only what is allowed by name.
-
-    Args:
-        base: The caller's environment; by default this process's.
-        prefix: An environment whose programs come first on PATH.
-        extra: Variables to set on top, for instance a spec's ``[environment]``.
-    """
+    """Return ``extra`` and what is allowed by name of ``base``, by default this process's own."""
     base = os.environ if base is None else base
     kept = {name: value for name, value in base.items() if _is_kept(name)}
     for name in [name for name in kept if name.upper() in _COMPILER]:
@@ -102,14 +96,7 @@ def program_environment(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the environment of a user's program, and the names of the variables that it lacks.
 
-    Args:
-        base: The caller's environment.
-        prefix: The environment whose programs come first on PATH.
-        set_by_spec: Variables of the spec's ``[environment]``, which win over the caller's.
-        keep: Names of the caller's variables that pass in any case, and win over the spec's.
-
-    Raises:
-        UsageError: The path of the environment cannot be on PATH.
+    The variables of the spec win over the caller's, but not over those named in ``keep``.
     """
     wanted = set(map(_folded, keep))
     passed = {n: v for n, v in base.items() if _folded(n) in wanted or not _pollutes(n)}
@@ -144,11 +131,7 @@ def _search_path(base: Mapping[str, str], prefix: Path | None) -> str:
 
 
 def refuse_separator(prefix: Path) -> None:
-    """Refuse a folder whose programs PATH cannot name; others of the same name would run instead.
-
-    Raises:
-        UsageError: Its path contains the character that separates folders in PATH.
-    """
+    """Refuse a folder whose programs PATH cannot name; others of those names would run."""
     if os.pathsep in str(prefix):
         raise UsageError(
             f"no program can be run from {prefix}",

@@ -96,12 +96,7 @@ def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> 
 
 
 def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
-    """Return the text of a target's ``conda-lock.yml``.
-
-    Raises:
-        SpecError: The packages of the catalog cannot satisfy the spec.
-        ToolError: conda-lock is not installed, or failed in another way.
-    """
+    """Return the text of a target's ``conda-lock.yml``."""
     shim = find_shim()
     with scratch() as folder:
         write_inputs(target, channels, folder)
@@ -131,12 +126,7 @@ def _with_own_header(target: Target, text: str) -> str:
 
 
 def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelPackage]:
-    """Return the packages to which a channel on the network resolves a target now.
-
-    Raises:
-        ToolError: py-rattler is not installed, the channel does not answer, its packages cannot
-            satisfy the spec, or its records are not valid.
-    """
+    """Return the packages to which a channel on the network resolves a target now."""
     if not target.conda:
         return []
     env = {"CONDA_SUBDIR": target.platform}
@@ -185,9 +175,6 @@ def find_shim() -> str:
 
     It is checked here, because conda-lock silently downloads a conda, with growing delays, when it
     is given a path that does not exist.
-
-    Raises:
-        ToolError: The shim or conda-lock is not installed.
     """
     here = Path(sys.executable).parent
     if importlib.util.find_spec("conda_lock") and (path := shutil.which(SHIM, path=str(here))):

@@ -38,11 +38,7 @@ VIRTUAL = "conda-lock-fake-repodata-"
 
 
 def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the channels and the match specs of a ``create`` command line.
-
-    Raises:
-        ValueError: An option is unknown; ignoring it could change what it asks for.
-    """
+    """Return the channels and the match specs of a ``create`` command line."""
     channels: list[str] = []
     specs: list[str] = []
     words = iter(argv)
@@ -90,14 +86,7 @@ def virtual_packages(channel: str, subdir: str) -> list[GenericVirtualPackage]:
 async def solve(
     channels: Sequence[str], specs: Sequence[str], subdir: str, folder: Path
 ) -> list[RepoDataRecord]:
-    """Return the packages that satisfy the specs on a platform, sorted by name.
-
-    Args:
-        channels: Names or URLs of channels, and the URL of the folder of virtual packages.
-        specs: conda match specs.
-        subdir: The platform.
-        folder: Contains each channel that is given by name.
-    """
+    """Return the packages that satisfy the specs on a platform, sorted by name."""
     from rattler import Channel, Gateway, MatchSpec, Subdir, solve  # noqa: PLC0415
 
     virtual = [channel for channel in channels if VIRTUAL in channel]

@@ -61,13 +61,6 @@ def explain_conflict(
 
     What uv says first is shown at once. Then the requirements that are part of a fault are left
     out, and the others are resolved again, until they can be.
-
-    Args:
-        target: The spec.
-        failed: The failed run of the resolver.
-        engine: Resolves parts of the requirements.
-        catalog: The wheels of every index of the catalog, those included that lack a hash.
-        progress: Receives each fault when it is found.
     """
     if _NO_SOLUTION not in failed.stderr:
         return ToolError(

@@ -75,13 +75,7 @@ def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
 def respond(
     indexes: Mapping[str, Sequence[Wheel]], path: str, fallback: str | None = None
 ) -> Response:
-    """Return the response to ``/…/<index>/<name>/`` or ``/…/<index>/files/<file>``.
-
-    Args:
-        indexes: Index -> the wheels that it serves.
-        path: Path of the request.
-        fallback: URL of an index to redirect to for names that no wheel has.
-    """
+    """Respond to ``/…/<index>/<name>/``, or the fallback's page, or ``/…/<index>/files/<file>``."""
     # A path has two or three parts, by kind: (index, "files", file) or (…, index, name).
     *_, index, place, leaf = ["", "", *unquote(path).strip("/").split("/")]
     if place == "files":
@@ -113,14 +107,8 @@ def serve(
 ) -> Iterator[dict[str, str]]:
     """Serve indexes while the context lasts, and yield the URL of each.
 
-    Args:
-        indexes: Index -> the wheels that it serves.
-        digest: Of the content; part of every URL, because resolvers cache pages and metadata by
-            URL, and a later server with other content may get the same port. Requests without it
-            get 404: any user of this machine could send them, and the address of the fallback may
-            contain a password.
-        fallback: URL of an index for all other names, for resolvers that have no order of
-            indexes.
+    The digest is part of every URL: resolvers cache pages by URL, and a later server may get the
+    same port; and other users of this machine could ask for the fallback, which may have a login.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):

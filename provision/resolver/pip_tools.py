@@ -34,12 +34,7 @@ def version() -> str:
 
 
 def compile_argv(target: Target, *, constrained: bool) -> list[str]:
-    """Return the pip-compile command.
-
-    Args:
-        target: Gives the cut-off.
-        constrained: Whether ``pins.txt`` gives the versions, instead of the cut-off.
-    """
+    """Return the pip-compile command."""
     # pip can apply a cut-off only where the index lists upload times; given versions need none.
     limit = (
         ["--constraint", PINS]
@@ -65,18 +60,6 @@ def pins(
 
     pip merges all indexes that it is given, so it gets a single one: that serves the names of the
     catalog itself, and redirects every other name to the default index.
-
-    Args:
-        target: The spec.
-        wheels: The wheels of each catalog index.
-        default_index: A mirror of the default index; None for the default itself.
-        run: Runs processes.
-        given: Required version by name; without them the cut-off decides.
-
-    Raises:
-        UsageError: pip-tools cannot resolve this target on this machine.
-        SpecError: There is no solution.
-        ToolError: pip-tools is not installed.
     """
     _require_support(target)
     from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - the default index's URL

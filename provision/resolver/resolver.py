@@ -43,15 +43,7 @@ _COMPANIONS = ("torchvision", "torchaudio", "pytorch-triton-xpu", "triton-xpu")
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """Resolves targets.
-
-    Attributes:
-        folder: The catalog.
-        sources: pip's configuration, which may name a mirror of the default index.
-        run: Runs processes.
-        progress: Receives the steps.
-        engine: ``uv`` or ``pip-tools``.
-    """
+    """Resolves targets."""
 
     folder: Path
     sources: PipConfig
@@ -60,16 +52,7 @@ class Resolver:
     engine: str = "uv"
 
     def resolve(self, target: Target, known: Iterable[Artifact]) -> tuple[str, str | None]:
-        """Return the text of the pip layer, and of the conda layer where the spec has one.
-
-        Args:
-            target: The spec.
-            known: Artifacts of the previous lock, with sizes and RECORDs to carry over.
-
-        Raises:
-            SpecError: The spec cannot be satisfied.
-            ToolError: A resolver or the network failed.
-        """
+        """Return the text of the pip layer, and of the conda layer where the spec has one."""
         conda = self._conda(target)  # first: the header of the pip layer has its digest
         return self._pip(target, tuple(known), conda), conda
 
@@ -127,11 +110,7 @@ class Resolver:
             yield uv.UvResolver(indexes, self.sources.index_url, self.run)
 
     def _with_sources(self, target: Target) -> tuple[Target, Served, dict[str, BuiltWheel]]:
-        """Build what a spec names by URL or in ``[pip] build``.
-
-        Returns:
-            The spec with pins in their place, the wheels of each index, and the built ones by name.
-        """
+        """Build what a spec names by URL or in ``[pip] build``."""
         files = read_requirement_files(self._root, target.pip.files)
         for line in files.ignored:
             self.progress.note(f"{line}: ignored, as [pip.index] of the spec decides that")
@@ -212,10 +191,8 @@ class Resolver:
 def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
     """Return the wheels that each catalog index serves for a target.
 
-    Raises:
-        SpecError: A name is assigned to an index that has no usable wheel of it. Without this
-            check the resolver would go on to the default index, and take a package of the same
-            name there that anybody may have uploaded.
+    SpecError if one has no usable wheel of an assigned name: the resolver would go on to the
+    default index, and take what anybody may have uploaded there under that name.
     """
     found = {}
     for index, names in target.pip.index.items():
@@ -237,14 +214,7 @@ def _usable(target: Target, index: str, name: str, listed: Sequence[Wheel]) -> l
 
 
 def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[str, str]:
-    """Return the header of the pip layer.
-
-    Args:
-        target: The spec.
-        digest: Of the part of the catalog that the target uses.
-        conda: Text of the conda layer.
-        engine: The resolver of the pip layer.
-    """
+    """Return the header of the pip layer."""
     layer = {"conda": sha256_bytes(conda.encode())} if conda else {}
     return {
         "spec": target.digest(),

@@ -75,12 +75,7 @@ def with_pip(target: Target, **changes: Any) -> Target:  # noqa: ANN401 - values
 def build_urls(
     target: Target, engine: UvResolver, builder: SourceBuilder
 ) -> tuple[Target, list[BuiltWheel]]:
-    """Build what a spec requires by URL; return the spec with pins in place of the URLs.
-
-    Raises:
-        SpecError: A source is of another distribution, or is compiled for another platform.
-        ToolError: It cannot be fetched or built.
-    """
+    """Build what a spec requires by URL; return the spec with pins in place of the URLs."""
     requirements, built = [], []
     system = _SYSTEMS[target.platform] | {"python_version": target.python}
     for text in target.pip.requirements:
@@ -104,12 +99,7 @@ def build_urls(
 def build_sdists(
     target: Target, pins: Pins, engine: UvResolver, builder: SourceBuilder
 ) -> list[BuiltWheel]:
-    """Build the distributions of ``[pip] build`` at the versions that were resolved.
-
-    Raises:
-        SpecError: One is compiled for another platform.
-        ToolError: One has no sdist, cannot be fetched or cannot be built.
-    """
+    """Build the distributions of ``[pip] build`` at the versions that were resolved."""
     for name in sorted(set(target.pip.build) - pins.keys()):
         builder.progress.note(f"{target.name}: nothing requires {name} of [pip] build")
     wanted = {name: pins[name] for name in target.pip.build if name in pins}
@@ -133,16 +123,7 @@ def _build(
 
 
 def refuse_source_only(target: Target, failed: Completed, engine: UvResolver) -> None:
-    """Refuse a spec that needs distributions without wheels, and name all of them.
-
-    Args:
-        target: The spec.
-        failed: The failed run of the resolver.
-        engine: Resolves again without those that it named.
-
-    Raises:
-        SpecError: It has the line to add to the spec.
-    """
+    """Refuse a spec that needs distributions without wheels, and name all of them."""
     names: list[str] = []
     found: Pins | Completed = failed
     while not isinstance(found, dict) and (

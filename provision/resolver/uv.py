@@ -37,24 +37,14 @@ CONSTRAINTS = "constraints.txt"
 
 @dataclass(frozen=True, slots=True)
 class ResolvedWheel:
-    """One resolved distribution, with the best wheel for the platform.
-
-    Attributes:
-        name: Distribution, normalised.
-        version: Version with its local part.
-        via: What requires it: distributions, or ``the spec``.
-        filename: Name of the wheel.
-        sha256: Of the wheel.
-        size: Bytes; None where the index does not list it.
-        url: URL of the wheel.
-    """
+    """One resolved distribution, with the best wheel for the platform."""
 
     name: str
     version: str
-    via: tuple[str, ...]
+    via: tuple[str, ...]  # what requires it: distributions, or "the spec"
     filename: str
     sha256: str
-    size: int | None
+    size: int | None  # bytes, where the index lists it
     url: str
 
 
@@ -64,14 +54,7 @@ def version() -> str:
 
 
 def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[str]:
-    """Return the part of the command that all uses share.
-
-    Args:
-        uv: Path of uv.
-        target: Gives platform, Python and cut-off dates.
-        indexes: URL of each catalog index, in order before the default index; see
-            :mod:`provision.resolver.local_index`.
-    """
+    """Return the part of the command that all uses share."""
     # --python: platform and version are given below, so any interpreter serves, and uv need not
     # search for one. --only-binary: what an sdist becomes depends on the machine that builds it.
     # --no-sources: [tool.uv.sources] of an own package names folders and branches, not releases.
@@ -112,11 +95,7 @@ def _requirer(text: str) -> str:
 
 
 def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[ResolvedWheel]:
-    """Return the best wheel of each distribution in a PEP 751 lock file.
-
-    Raises:
-        ToolError: A distribution has no wheel for the platform, or its wheel has no SHA-256.
-    """
+    """Return the best wheel of each distribution in a PEP 751 lock file."""
     return [
         _best(package, pins[package["name"]][1], platform, python)
         for package in tomllib.loads(text)["packages"]
@@ -150,13 +129,7 @@ def _filename(wheel: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UvResolver:
-    """uv with the indexes of one target.
-
-    Attributes:
-        indexes: URL of each catalog index.
-        default_index: A mirror of the default index; None for uv's own default.
-        run: Runs processes.
-    """
+    """uv with the indexes of one target."""
 
     indexes: Mapping[str, str]
     default_index: str | None
@@ -187,19 +160,11 @@ class UvResolver:
         return [*above, *below, *older]
 
     def files(self, target: Target, pins: Pins) -> list[ResolvedWheel]:
-        """Look up the wheels of resolved versions.
-
-        Raises:
-            ToolError: A distribution has no wheel that can be locked, or the index does not answer.
-        """
+        """Look up the wheels of resolved versions."""
         return parse_pylock(self._pylock(target, pins), pins, target.platform, target.python)
 
     def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
-        """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``.
-
-        Raises:
-            ToolError: The index lists none, or none with a SHA-256.
-        """
+        """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``."""
         found = {}
         for package in tomllib.loads(self._pylock(target, pins))["packages"] if pins else ():
             name, sdist = str(package["name"]), package.get("sdist", {})
@@ -212,22 +177,14 @@ class UvResolver:
         return found
 
     def local_names(self, target: Target) -> list[str]:
-        """Return the names of the own packages.
-
-        Raises:
-            ToolError: A folder has no package, or its metadata cannot be read.
-        """
+        """Return the names of the own packages."""
         options = ["--no-deps", "--format", "pylock.toml", PINS]
         done = self._compile(target, {PINS: target.pip.local}, options)
         done.require(f"cannot read the own packages of {target.name}")
         return sorted(str(package["name"]) for package in tomllib.loads(done.stdout)["packages"])
 
     def build_requirements(self, target: Target, names: Sequence[str]) -> tuple[str, ...]:
-        """Resolve the requirements of a build; each pin has the hashes of all its files.
-
-        Raises:
-            ToolError: They cannot be resolved.
-        """
+        """Resolve the requirements of a build; each pin has the hashes of all its files."""
         options = ["--generate-hashes", "--no-annotate", REQUIREMENTS]
         done = self._compile(target, {REQUIREMENTS: names}, options)
         done.require(f"could not resolve the build requirements {', '.join(names)}")

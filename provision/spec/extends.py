@@ -25,13 +25,7 @@ Data = dict[str, Any]
 
 
 class SpecFile(NamedTuple):
-    """One file of a chain: a spec, what it extends, what that extends ….
-
-    Attributes:
-        path: The file.
-        folder: The folder of specs that it belongs to.
-        data: What it says itself.
-    """
+    """One file of a chain: a spec, what it extends, what that extends …."""
 
     path: Path
     folder: Path
@@ -39,11 +33,7 @@ class SpecFile(NamedTuple):
 
 
 def spec_chain(path: Path) -> list[SpecFile]:
-    """Read a spec and all that it extends, the spec itself first.
-
-    Raises:
-        SpecError: A file cannot be read, extends what does not exist, or extends itself.
-    """
+    """Read a spec and all that it extends, the spec itself first."""
     chain = [_read(path, path.parent)]
     while (name := chain[-1].data.get("extends")) is not None:
         last = chain[-1]
@@ -104,9 +94,6 @@ def resolved(chain: Sequence[SpecFile]) -> Data:
 
     Tables merge. Requirements and the other lists of ``pip`` and ``conda`` add; an entry replaces
     the inherited one of its distribution. Any other value replaces the inherited one.
-
-    Raises:
-        SpecError: ``drop`` of a file is no list of names that it inherits.
     """
     whole = chain[-1].data
     for file in reversed(chain[:-1]):

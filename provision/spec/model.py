@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Parse a requirement.
-
-    Raises:
-        ValueError: The text is not a requirement; the message is for the author of the file.
-    """
+    """Parse a requirement."""
     try:
         return Requirement(text)
     except InvalidRequirement as error:

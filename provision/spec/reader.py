@@ -26,21 +26,12 @@ Part = TypeVar("Part")
 
 
 def load_spec(path: Path) -> Target:
-    """Read and validate one spec.
-
-    Raises:
-        SpecError: All faults of the file at once, each with its key and what is allowed.
-    """
+    """Read and validate one spec; SpecError names all faults at once."""
     return _validate(*_parse(path))
 
 
 def load_target(folder: Path, name: str) -> Target:
-    """Read and validate the spec of one target.
-
-    Raises:
-        UsageError: There is no such target; the nearest names are suggested.
-        SpecError: The file has faults.
-    """
+    """Read and validate the spec of one target."""
     return load_spec(_path(folder, name))
 
 
@@ -57,21 +48,12 @@ def load_targets(folder: Path, names: Sequence[str]) -> tuple[list[Target], dict
 
 
 def read_hardware(folder: Path) -> list[TargetHardware]:
-    """Read the hardware of all targets, sorted by name; faults in other parts are ignored.
-
-    Raises:
-        SpecError: The hardware of a spec is not valid; all faults of the file are listed.
-    """
+    """Read the hardware of all targets, sorted by name; faults in other parts are ignored."""
     return [_read_part(path, hardware_of) for path in sorted(folder.glob("*.toml"))]
 
 
 def read_forbidden(folder: Path, target: str) -> tuple[ForbiddenDistribution, ...]:
-    """Read the forbidden distributions of one target; faults in other parts are ignored.
-
-    Raises:
-        UsageError: There is no such target.
-        SpecError: An entry is not valid; all faults of the file are listed.
-    """
+    """Read the forbidden distributions of one target; faults in other parts are ignored."""
     return _read_part(_path(folder, target), forbidden_of)
 
 

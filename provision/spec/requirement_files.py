@@ -34,17 +34,7 @@ _PER_REQUIREMENT = re.compile(r"\s+--(?:hash|config-settings?|global-option)\b.*
 
 @dataclass
 class RequirementFiles:
-    """The contents of requirement files and of those that they include.
-
-    Attributes:
-        requirements: PEP 508 requirements, direct references included.
-        constraints: Limits on versions of what is required.
-        local: Folders of own packages, as in ``[pip] local`` of a spec.
-        ignored: Options that have no effect here, each with its place.
-        read: Every file that was read.
-        places: File and line of each requirement.
-        faults: What is wrong in them, each with its place.
-    """
+    """The contents of requirement files and of those that they include."""
 
     root: Path
     requirements: list[str] = field(default_factory=list)
@@ -104,15 +94,7 @@ class RequirementFiles:
 
 
 def read_requirement_files(root: Path, names: Sequence[str]) -> RequirementFiles:
-    """Read requirement files, with those that they include.
-
-    Args:
-        root: The project's folder; local packages in the files are relative to it, as for pip.
-        names: Paths of the files, relative to ``root``.
-
-    Raises:
-        SpecError: All faults of all files at once, each with its place.
-    """
+    """Read requirement files, with those that they include."""
     found = RequirementFiles(root.resolve())
     for name in names:
         found.add((found.root / name).resolve())
@@ -129,9 +111,6 @@ def with_files(target: Target, root: Path) -> Target:
     """Return a target whose requirements include those of its requirement files.
 
     A line of a file gives way where the spec pins the same distribution exactly, or drops it.
-
-    Raises:
-        SpecError: A file has faults.
     """
     found = read_requirement_files(root, target.pip.files)
     # The files are for every target; what a target pins itself fits its accelerator.
