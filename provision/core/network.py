@@ -62,7 +62,7 @@ def _limit(reply: Response, *_: object, **options: object) -> None:
 
 
 def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str, int]:
-    """Return the bytes of each URL, from HEAD requests with the login of their index, the mirror."""
+    """Return the bytes of each URL, from HEAD requests; a mirror's login is for its host alone."""
     wanted = list(urls)
     if not wanted:
         return {}
