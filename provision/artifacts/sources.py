@@ -204,7 +204,7 @@ def pack_again(wheel: Path, target: Path) -> None:
 def _build_error(name: str, source: str, done: Completed) -> ToolError:
     return ToolError(
         f"could not build {name} from {source}",
-        evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
+        evidence=done.tail,
         cause="its build failed in an environment of its own, without the settings of the caller",
         remedy="install the compiler or the libraries that it names, or require another version",
     )

@@ -39,13 +39,17 @@ class Completed:
     stderr: str
     seconds: float
 
+    @property
+    def tail(self) -> str:
+        """The last lines that it printed, as evidence."""
+        return "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-12:])
+
     def require(self, what: str, *, remedy: str = "") -> Completed:
         """Return self if the process succeeded."""
         if self.returncode == 0:
             return self
-        tail = "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-12:])
         cause = f"`{shlex.join(self.argv)}` ended with {describe_exit(self.returncode)}"
-        raise ToolError(what, evidence=tail, cause=cause, remedy=remedy)
+        raise ToolError(what, evidence=self.tail, cause=cause, remedy=remedy)
 
 
 class Run(Protocol):

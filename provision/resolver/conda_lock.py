@@ -69,13 +69,6 @@ def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
     }
 
 
-def lock_argv(shim: str, platform: str) -> list[str]:
-    """Return the conda-lock command for the files that :func:`write_inputs` wrote."""
-    return [sys.executable, "-m", "conda_lock", "lock", "--conda", shim,
-            "--file", "environment.yml", "--virtual-package-spec", "virtual-packages.yml",
-            "--platform", platform, "--lockfile", _LOCK]  # fmt: skip
-
-
 def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> None:
     """Write the input files of conda-lock; JSON is YAML too, so no YAML writer is needed."""
     if not target.conda:
@@ -97,11 +90,13 @@ def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> 
 
 def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
     """Return the text of a target's ``conda-lock.yml``."""
-    shim = find_shim()
+    argv = [sys.executable, "-m", "conda_lock", "lock", "--conda", find_shim(),
+            "--file", "environment.yml", "--virtual-package-spec", "virtual-packages.yml",
+            "--platform", target.platform, "--lockfile", _LOCK]  # fmt: skip
     with scratch() as folder:
         write_inputs(target, channels, folder)
         env = clean_environment(extra={CHANNELS: str(folder / "channels")})
-        done = run(lock_argv(shim, target.platform), env=env, cwd=folder)
+        done = run(argv, env=env, cwd=folder)
         if done.returncode:
             raise _failure(target, done)
         text = (folder / _LOCK).read_text(encoding="utf-8")
@@ -194,10 +189,7 @@ def _failure(target: Target, done: Completed) -> Exception:
             cause="no set of packages in the catalog satisfies all of [conda]",
             remedy=f"change [conda] in envs/{target.name}.toml, or `provision update` the channel",
         )
-    return ToolError(
-        f"conda-lock failed for {target.name}",
-        evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
-    )
+    return ToolError(f"conda-lock failed for {target.name}", evidence=done.tail)
 
 
 def _solver_message(done: Completed) -> str:

@@ -65,7 +65,7 @@ def explain_conflict(
     if _NO_SOLUTION not in failed.stderr:
         return ToolError(
             f"could not resolve {target.name}",
-            evidence="\n".join(failed.stderr.strip().splitlines()[-12:]),
+            evidence=failed.tail,
             remedy="check the network, or set pip's index-url to a mirror that answers"
             if re.search("(?i)fetch|connect|network|dns|time", failed.stderr)
             else f"correct what uv names, or envs/{target.name}.toml",

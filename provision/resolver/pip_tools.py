@@ -10,11 +10,17 @@ import sys
 from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError, ToolError, UsageError
-from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
 from provision.core.temporary import scratch
 from provision.resolver import local_index
-from provision.resolver.uv import PINS, REQUIREMENTS, loopback_environment, midnight, parse_pins
+from provision.resolver.uv import (
+    PINS,
+    REQUIREMENTS,
+    loopback_environment,
+    midnight,
+    parse_pins,
+    write_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,21 +39,6 @@ def version() -> str:
     return f"pip-tools {importlib.metadata.version('pip-tools')}"
 
 
-def compile_argv(target: Target, *, constrained: bool) -> list[str]:
-    """Return the pip-compile command."""
-    # pip can apply a cut-off only where the index lists upload times; given versions need none.
-    limit = (
-        ["--constraint", PINS]
-        if constrained
-        else ["--uploaded-prior-to", midnight(target.pip.cutoff)]
-    )
-    # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
-    # pins. --annotation-style line: the form that parse_pins() reads.
-    return [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
-            "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
-            "--no-emit-options", *limit, "--output-file", "out.txt", REQUIREMENTS]  # fmt: skip
-
-
 def pins(
     target: Target,
     wheels: Mapping[str, Sequence[Wheel]],
@@ -56,7 +47,7 @@ def pins(
     *,
     given: Mapping[str, str] | None = None,
 ) -> Pins:
-    """Resolve a target's requirements.
+    """Resolve a target's requirements: at the given versions, or else by the cut-off.
 
     pip merges all indexes that it is given, so it gets a single one: that serves the names of the
     catalog itself, and redirects every other name to the default index.
@@ -66,24 +57,20 @@ def pins(
 
     served = {_MERGED: [wheel for files in wheels.values() for wheel in files]}
     fallback = default_index or PYPI_SIMPLE_ENDPOINT
-    with (
-        local_index.serve(served, secrets.token_hex(), fallback) as urls,
-        scratch() as folder,
-    ):
-        write_atomic(
-            folder / REQUIREMENTS, "".join(f"{line}\n" for line in target.pip.requirements)
-        )
-        constraints = (given or {}).items()
-        write_atomic(
-            folder / PINS, "".join(f"{name}=={version}\n" for name, version in constraints)
-        )
-        argv = compile_argv(target, constrained=given is not None)
+    # pip can apply a cut-off only where the index lists upload times; given versions need none.
+    cutoff = ["--uploaded-prior-to", midnight(target.pip.cutoff)]
+    # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
+    # pins. --annotation-style line: the form that parse_pins() reads.
+    argv = [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
+            "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
+            "--no-emit-options", *(cutoff if given is None else ["--constraint", PINS]),
+            "--output-file", "out.txt", REQUIREMENTS]  # fmt: skip
+    with local_index.serve(served, secrets.token_hex(), fallback) as urls, scratch() as folder:
+        constraints = [f"{name}=={version}" for name, version in (given or {}).items()]
+        write_lines(folder, {REQUIREMENTS: target.pip.requirements, PINS: constraints})
         done = run(argv, env=_environment(urls[_MERGED]), cwd=folder)
     if done.returncode:
-        raise SpecError(
-            f"pip-tools finds no solution for {target.name}",
-            evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
-        )
+        raise SpecError(f"pip-tools finds no solution for {target.name}", evidence=done.tail)
     # pip-compile writes the pins of a dry run to its log, on standard error.
     return parse_pins(done.stdout + done.stderr)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from provision.catalog.snapshot import Wheel
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.resolver.uv import Pins, ResolvedWheel
+    from provision.resolver.uv import Pins
     from provision.spec.model import Target
 
     Served = dict[str, tuple[Wheel, ...]]  # by index
@@ -72,15 +72,15 @@ class Resolver:
         self._warn(target, pins)
         self.progress.step(f"{target.name}: sizes of files")
         listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
-        sizes = self._sizes(resolved, {a.sha256: a.size for a in known if a.size} | listed)
+        urls = {wheel.sha256: url for wheel, url in resolved}
+        known_sizes = {a.sha256: a.size for a in known if a.size} | listed
         artifacts = [
-            _artifact(target, wheel, sizes[wheel.sha256], built.get(wheel.name))
-            for wheel in resolved
+            _as_built(replace(wheel, index=target.pip.index_of(wheel.name)), built.get(wheel.name))
+            for wheel in self._sized([wheel for wheel, _ in resolved], urls, known_sizes)
         ]
         self.progress.step(f"{target.name}: RECORDs of wheels")
         records = {a.sha256: a.record for a in known if a.record}
         records |= {str(w.sha256): w.record for ws in wheels.values() for w in ws if w.record}
-        urls = {wheel.sha256: wheel.url for wheel in resolved}
         return render_requirements(top, self._with_records(artifacts, records, urls))
 
     def _with_records(
@@ -151,18 +151,18 @@ class Resolver:
             self.progress.note(f"{target.name}: the cut-off {max(days)} is in the future: until "
                                "then, what is uploaded can change the lock")  # fmt: skip
 
-    def _sizes(
-        self, resolved: Sequence[ResolvedWheel], known: Mapping[str, int | None]
-    ) -> dict[str, int | None]:
-        """Return the size of each file by its SHA-256.
+    def _sized(
+        self, wheels: Sequence[Artifact], urls: Mapping[str, str], known: Mapping[str, int | None]
+    ) -> list[Artifact]:
+        """Add the sizes of files.
 
         A wheel of the catalog has the size that the catalog lists, or None: locking must not need
         the vendor's server.
         """
-        sizes = {p.sha256: known.get(p.sha256, p.size) for p in resolved}
-        unknown = {p.sha256: p.url for p in resolved if p.sha256 not in known and not p.size}
-        requested = network.content_lengths(unknown.values(), self.sources.index_url)
-        return sizes | {sha256: requested[url] for sha256, url in unknown.items()}
+        sizes = {**{w.sha256: w.size for w in wheels}, **known}
+        unknown = [urls[w.sha256] for w in wheels if w.sha256 not in known and not w.size]
+        stated = network.content_lengths(unknown, self.sources.index_url)
+        return [replace(w, size=stated.get(urls[w.sha256], sizes[w.sha256])) for w in wheels]
 
     def _pins(self, target: Target, wheels: Served, engine: uv.UvResolver) -> Pins:
         if self.engine == "pip-tools" and not target.pip.build:
@@ -234,17 +234,7 @@ def _before(wheels: Served, built: Sequence[BuiltWheel]) -> Served:
     return first | {index: found for index, found in wheels.items() if index != WHEELHOUSE}
 
 
-def _artifact(
-    target: Target, wheel: ResolvedWheel, size: int | None, built: BuiltWheel | None
-) -> Artifact:
-    return Artifact(
-        name=wheel.name,
-        version=wheel.version,
-        filename=wheel.filename,
-        sha256=wheel.sha256,
-        size=size,
-        index=WHEELHOUSE if built else target.pip.index_of(wheel.name),
-        via=wheel.via,
-        source=built.source if built else "",
-        build=built.requires if built else (),
-    )
+def _as_built(wheel: Artifact, built: BuiltWheel | None) -> Artifact:
+    if not built:
+        return wheel
+    return replace(wheel, index=WHEELHOUSE, source=built.source, build=built.requires)

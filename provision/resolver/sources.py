@@ -20,7 +20,7 @@ from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_file
 from provision.lockfile.pip import WHEELHOUSE
-from provision.lockfile.tags import best_wheel
+from provision.lockfile.tags import best_wheel, markers
 from provision.spec.model import Override
 
 if TYPE_CHECKING:
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
 
 _SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")
 _BUILDING = threading.Lock()  # targets are locked in parallel, and mostly need the same wheels
-_SYSTEMS = {
-    "linux-64": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
-                 "platform_machine": "x86_64"},
-    "win-64": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt",
-               "platform_machine": "AMD64"},
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ def build_urls(
 ) -> tuple[Target, list[BuiltWheel]]:
     """Build what a spec requires by URL; return the spec with pins in place of the URLs."""
     requirements, built = [], []
-    system = _SYSTEMS[target.platform] | {"python_version": target.python}
+    system = markers(target.platform, target.python)
     for text in target.pip.requirements:
         wanted = Requirement(text)
         if not wanted.url:

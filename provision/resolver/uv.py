@@ -14,14 +14,15 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import canonicalize_name
 
 from provision.core.errors import ToolError
-from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
 from provision.core.temporary import scratch
+from provision.lockfile.pip import Artifact
 from provision.lockfile.tags import UV_NAMES, best_wheel
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from packaging.version import Version
 
@@ -33,19 +34,6 @@ _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+
 Pins = dict[str, tuple[str, tuple[str, ...]]]
 REQUIREMENTS, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
 CONSTRAINTS = "constraints.txt"
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedWheel:
-    """One resolved distribution, with the best wheel for the platform."""
-
-    name: str
-    version: str
-    via: tuple[str, ...]  # what requires it: distributions, or "the spec"
-    filename: str
-    sha256: str
-    size: int | None  # bytes, where the index lists it
-    url: str
 
 
 def version() -> str:
@@ -94,8 +82,8 @@ def _requirer(text: str) -> str:
     return "the spec" if REQUIREMENTS in text or OVERRIDES in text else text
 
 
-def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[ResolvedWheel]:
-    """Return the best wheel of each distribution in a PEP 751 lock file."""
+def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[tuple[Artifact, str]]:
+    """Return the best wheel of each distribution in a PEP 751 lock file, and its URL."""
     return [
         _best(package, pins[package["name"]][1], platform, python)
         for package in tomllib.loads(text)["packages"]
@@ -104,7 +92,7 @@ def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[Reso
 
 def _best(
     package: dict[str, object], via: tuple[str, ...], platform: str, python: str
-) -> ResolvedWheel:
+) -> tuple[Artifact, str]:
     name, release = str(package["name"]), str(package["version"])
     wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}  # type: ignore[attr-defined]
     if not (filename := best_wheel(wheels, platform, python)):
@@ -119,7 +107,8 @@ def _best(
             f"the index gives no SHA-256 for {filename}",
             remedy="use an index that does, or add the file to a catalog",
         )
-    return ResolvedWheel(name, release, via, filename, sha256, wheel.get("size"), wheel["url"])
+    size = wheel.get("size")
+    return Artifact(name, release, filename, sha256, size, "default", via), wheel["url"]
 
 
 def _filename(wheel: dict[str, str]) -> str:
@@ -159,8 +148,8 @@ class UvResolver:
         older = pick(f"<{below[0].partition('+')[0]}") if below and not above else []
         return [*above, *below, *older]
 
-    def files(self, target: Target, pins: Pins) -> list[ResolvedWheel]:
-        """Look up the wheels of resolved versions."""
+    def files(self, target: Target, pins: Pins) -> list[tuple[Artifact, str]]:
+        """Look up the wheels of resolved versions, and their URLs."""
         return parse_pylock(self._pylock(target, pins), pins, target.platform, target.python)
 
     def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
@@ -211,10 +200,15 @@ class UvResolver:
         mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
         env = clean_environment(extra=mirror | loopback_environment(os.environ))
         with scratch() as folder:
-            for name, lines in files.items():
-                write_atomic(folder / name, "".join(f"{line}\n" for line in lines))
+            write_lines(folder, files)
             argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *options]
             return self.run(argv, env=env, cwd=folder)
+
+
+def write_lines(folder: Path, files: Mapping[str, Iterable[str]]) -> None:
+    """Write the input files of a resolver into a temporary folder."""
+    for name, lines in files.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:
