@@ -179,10 +179,8 @@ class SourceBuilder:
         tag, branch = f"refs/tags/{revision}", f"refs/heads/{revision}"
         exact = [found[ref] for ref in (f"{tag}^{{}}", tag, branch, revision) if ref in found]
         if not exact:
-            raise SpecError(
-                f"{address} has no branch or tag {revision}",
-                remedy="name one that it has, or all 40 digits of a commit",
-            )
+            remedy = "name one that it has, or all 40 digits of a commit"
+            raise SpecError(f"{address} has no branch or tag {revision}", remedy=remedy)
         return exact[0]
 
 

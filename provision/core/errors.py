@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from provision.core.credentials import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Exit(IntEnum):
@@ -49,3 +54,12 @@ class ToolError(ProvisionError):
     """A tool that Provision calls, the disk or the network failed."""
 
     exit_code = Exit.TOOL
+
+
+@contextlib.contextmanager
+def os_errors(what: str, *, cause: str = "", remedy: str) -> Iterator[None]:
+    """Raise what the system refuses in the block as a ToolError."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(what, evidence=str(error), cause=cause, remedy=remedy) from error

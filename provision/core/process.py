@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from provision.core.credentials import redact
-from provision.core.errors import Exit, ToolError, UsageError
+from provision.core.errors import Exit, ToolError, UsageError, os_errors
 from provision.core.prefix import environment_python
 from provision.core.variables import clean_environment
 
@@ -89,7 +89,7 @@ def run(
     log.info("+ %s", redact(shlex.join(words)))
     check_interrupted()
     started = time.monotonic()
-    try:
+    with os_errors(f"could not start `{words[0]}`", remedy="check that it is installed"):
         process = subprocess.Popen(
             words,
             env=dict(clean_environment() if env is None else env),
@@ -105,12 +105,6 @@ def run(
             pass_fds=pass_fds if os.name == "posix" else (),
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
-    except OSError as error:
-        raise ToolError(
-            f"could not start `{words[0]}`",
-            evidence=str(error),
-            remedy="check that it is installed",
-        ) from error
     _running.add(process)
     try:
         check_interrupted()  # now that interrupt() would find it
@@ -135,8 +129,7 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     Windows has no such call: there the program is waited for, and its exit code returned.
     """
     log.info("+ %s", redact(shlex.join(argv)))
-    program = _found(argv[0], env)
-    if program is None:
+    if (program := _found(argv[0], env)) is None:
         raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
     try:
         if sys.platform == "win32":

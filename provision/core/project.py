@@ -83,8 +83,6 @@ def find_project(start: Path) -> Project:
         # conda has folders of this name too, without files.
         if (specs / "catalog").is_dir() or any(specs.glob("*.toml")):
             return Project(folder)
-    raise UsageError(
-        f"no project in {start} or above",
-        cause="a project has a folder envs/ with specs",
-        remedy=f"`{program_name()} init` makes one of this folder; --project names another",
-    )
+    cause = "a project has a folder envs/ with specs"
+    remedy = f"`{program_name()} init` makes one of this folder; --project names another"
+    raise UsageError(f"no project in {start} or above", cause=cause, remedy=remedy)

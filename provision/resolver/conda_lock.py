@@ -174,11 +174,9 @@ def find_shim() -> str:
     here = Path(sys.executable).parent
     if importlib.util.find_spec("conda_lock") and (path := shutil.which(SHIM, path=str(here))):
         return path
-    raise ToolError(
-        "cannot lock the conda layer",
-        cause=f"conda-lock or {SHIM} is not installed beside {sys.executable}",
-        remedy="`uv pip install --group conda` in the clone, or lock through nox",
-    )
+    cause = f"conda-lock or {SHIM} is not installed beside {sys.executable}"
+    remedy = "`uv pip install --group conda` in the clone, or lock through nox"
+    raise ToolError("cannot lock the conda layer", cause=cause, remedy=remedy)
 
 
 def _failure(target: Target, done: Completed) -> Exception:

@@ -87,20 +87,13 @@ def _environment(index_url: str) -> dict[str, str]:
 
 def _require_support(target: Target) -> None:
     if not importlib.util.find_spec("piptools"):
-        raise ToolError(
-            "pip-tools is not installed",
-            remedy="`uv pip install --group pip-tools` in the clone, or lock through nox",
-        )
+        remedy = "`uv pip install --group pip-tools` in the clone, or lock through nox"
+        raise ToolError("pip-tools is not installed", remedy=remedy)
     here = (_HOST.get(sys.platform), f"{sys.version_info.major}.{sys.version_info.minor}")
     if here != (target.platform, target.python):
-        raise UsageError(
-            f"pip-tools cannot resolve {target.name} here",
-            cause=f"it resolves for its own Python and platform, {here[1]} on {here[0]}",
-            remedy="use uv, or run this on that platform",
-        )
+        cause = f"it resolves for its own Python and platform, {here[1]} on {here[0]}"
+        remedy = "use uv, or run this on that platform"
+        raise UsageError(f"pip-tools cannot resolve {target.name} here", cause=cause, remedy=remedy)
     if target.pip.overrides or target.pip.cutoffs or target.pip.local or target.pip.constraints:
-        raise UsageError(
-            f"pip-tools cannot resolve {target.name}",
-            cause="overrides, constraints, local packages and cut-offs of single packages need uv",
-            remedy="use uv",
-        )
+        cause = "overrides, constraints, local packages and cut-offs of single packages need uv"
+        raise UsageError(f"pip-tools cannot resolve {target.name}", cause=cause, remedy="use uv")

@@ -103,10 +103,8 @@ def _best(
         )
     wheel = wheels[filename]
     if not (sha256 := wheel["hashes"].get("sha256")):
-        raise ToolError(
-            f"the index gives no SHA-256 for {filename}",
-            remedy="use an index that does, or add the file to a catalog",
-        )
+        remedy = "use an index that does, or add the file to a catalog"
+        raise ToolError(f"the index gives no SHA-256 for {filename}", remedy=remedy)
     size = wheel.get("size")
     return Artifact(name, release, filename, sha256, size, "default", via), wheel["url"]
 

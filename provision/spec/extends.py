@@ -56,11 +56,9 @@ def _find(name: object, user: SpecFile) -> SpecFile:
             if not own and (folder / f"{name}.toml").is_file():
                 return _read(folder / f"{name}.toml", folder)
     known = sorted({p.stem for folder in folders for p in folder.glob("*.toml")})
-    raise SpecError(
-        f"{user.path} extends {name!r}, which is no spec",
-        cause=f"there are {', '.join(known)}",
-        remedy='name one of these, such as `extends = "cpu-linux"`',
-    )
+    cause = f"there are {', '.join(known)}"
+    remedy = 'name one of these, such as `extends = "cpu-linux"`'
+    raise SpecError(f"{user.path} extends {name!r}, which is no spec", cause=cause, remedy=remedy)
 
 
 def _read(path: Path, folder: Path) -> SpecFile:
@@ -71,11 +69,9 @@ def _read(path: Path, folder: Path) -> SpecFile:
             f"cannot read {path}", evidence=str(error), remedy="correct the file"
         ) from error
     if "name" in data:
-        raise SpecError(
-            f"{path}: name: unknown key",
-            cause="a target has the name of its file",
-            remedy="remove the key, and rename the file to rename the target",
-        )
+        cause = "a target has the name of its file"
+        remedy = "remove the key, and rename the file to rename the target"
+        raise SpecError(f"{path}: name: unknown key", cause=cause, remedy=remedy)
     return SpecFile(path, folder, data)
 
 

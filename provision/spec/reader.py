@@ -67,11 +67,8 @@ def _path(folder: Path, name: str) -> Path:
         import difflib  # noqa: PLC0415 - only for a wrong name
 
         close = difflib.get_close_matches(name, known, 1)
-        raise UsageError(
-            f"there is no target {name!r}",
-            cause=f"{folder} holds: {', '.join(known) or 'no specs'}",
-            remedy=_remedy(name, close),
-        )
+        cause = f"{folder} holds: {', '.join(known) or 'no specs'}"
+        raise UsageError(f"there is no target {name!r}", cause=cause, remedy=_remedy(name, close))
     return folder / f"{name}.toml"
 
 
@@ -103,10 +100,8 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
 
     path = chain[0].path
     if not _NAME.fullmatch(path.stem):
-        raise SpecError(
-            f"{path}: the file's name becomes the target's name",
-            remedy="use lower-case words joined by '-', such as cuda-linux.toml",
-        )
+        remedy = "use lower-case words joined by '-', such as cuda-linux.toml"
+        raise SpecError(f"{path}: the file's name becomes the target's name", remedy=remedy)
     try:
         # Strict mode accepts an array for a tuple, and a date as text, only when they come as JSON.
         # default: TOML's dates become text.
