@@ -6,9 +6,8 @@ A source is one line of a lock, in one of three forms::
     https://host/mylib-1.0.tar.gz sha256:03c7…          an archive, or a wheel
     git+https://host/owner/name@<commit>#subdirectory=…
 
-Equal inputs give equal bytes: sources and requirements of the build have hashes, uv builds in an
-environment of its own, without the variables and the home folder of the caller, and the files of
-the wheel are packed again with fixed order, times and permissions, uncompressed.
+Equal inputs give equal bytes: sources and requirements of the build have hashes, uv builds without
+the variables and the home folder of the caller, and the wheel is packed again, uncompressed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Passwords and tokens in URLs: find them, keep them from being shown, use them where they belong.
 
-Errors, commands, the terminal and JSON results pass through :func:`redact`, so that no caller has
-to think of it. To programs, credentials go by environment variable: any user can read a command.
-Every verb loads this module, so it imports little.
+All output passes through :func:`redact`. To programs, credentials go by environment variable: any
+user can read a command. Every verb loads this module, so it imports little.
 """
 
 from __future__ import annotations

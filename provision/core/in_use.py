@@ -72,13 +72,11 @@ def _users(folder: Path) -> str:
 
 
 def _paths(process: Path) -> Iterator[str]:
-    """Yield a process's working folder, its program by the path it was found by, its mapped files.
-
-    Not `exe`: the Python of a virtual environment is a link to one outside.
-    """
+    """Yield a process's working folder, its program as it was found, its mapped files."""
     with contextlib.suppress(OSError):
         where, program = str((process / "cwd").readlink()), _program(process)
         yield where + os.sep
+        # Not `exe`: the Python of a virtual environment is a link to one outside.
         folders = [os.path.dirname(program)]  # noqa: PTH120 - "./x" would lose its folder
         if folders == [""]:
             variables = os.fsdecode((process / "environ").read_bytes()).split("\0")

@@ -1,9 +1,7 @@
 """How much is read of what others wrote: files, pages of an index, downloads, pipes.
 
-Without a limit a hostile or broken file fills the memory or never ends. Each limit is several times
-the largest that was seen in use. The functions raise :class:`OSError` for what exceeds a limit and
-:class:`ValueError` for what cannot be parsed, which every reader turns into an error that names the
-file.
+Each limit is several times the largest that was seen in use. What exceeds one raises OSError, and
+what cannot be parsed ValueError; readers turn them into an error that names the file.
 """
 
 from __future__ import annotations

@@ -80,10 +80,9 @@ def run(
 ) -> Completed:
     """Run a command to its end and return what it printed.
 
-    The command runs in its own process group, and on a time-out, on Ctrl-C and on any other
-    exception the whole group is killed: uv and pytest start children, which would go on writing
-    into a folder that the caller is about to remove. ``env`` is the whole environment, by default
-    :func:`clean_environment`; ``to_terminal`` lets standard error through to a terminal.
+    Its process group is killed on a time-out and any exception: children of uv and pytest would go
+    on writing into a folder that the caller is about to remove. ``env`` is the whole environment,
+    by default :func:`clean_environment`; ``to_terminal`` lets standard error through to a terminal.
     """
     words = tuple(str(word) for word in argv)
     log.info("+ %s", redact(shlex.join(words)))
@@ -168,11 +167,7 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def _found(program: str, env: Mapping[str, str]) -> str | None:
-    """Return a program as the PATH of the environment that it will run in finds it.
-
-    CreateProcess searches the folder of this process's own program first, so on Windows `python`
-    would be the toolkit's.
-    """
+    """Return a program as PATH finds it; CreateProcess would take the toolkit's own `python`."""
     if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
         return program if os.path.lexists(program) else None
     folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder]
@@ -185,8 +180,7 @@ def _found(program: str, env: Mapping[str, str]) -> str | None:
 def interrupt() -> None:
     """End everything that :func:`run` started in any thread, and start nothing more.
 
-    Ctrl-C reaches the main thread alone, which then waits for its threads, which wait for their
-    processes: these are in sessions of their own, and would go on for minutes.
+    Ctrl-C reaches the main thread alone, and not the processes, which have sessions of their own.
     """
     global _interrupted  # noqa: PLW0603 - one for the process, as Ctrl-C is
     _interrupted = True
@@ -208,11 +202,8 @@ def kill_group(process: subprocess.Popen[str]) -> None:
 
 def _signal_group(process: subprocess.Popen[str]) -> None:
     if sys.platform == "win32":
-        subprocess.run(  # taskkill is part of every Windows
-            ["taskkill", "/F", "/T", "/PID", str(process.pid)],  # noqa: S607
-            capture_output=True,
-            check=False,
-        )
+        argv = ["taskkill", "/F", "/T", "/PID", str(process.pid)]  # part of every Windows
+        subprocess.run(argv, capture_output=True, check=False)
     else:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

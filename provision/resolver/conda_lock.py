@@ -1,8 +1,7 @@
 """Lock the conda layer with conda-lock, solved from the catalog: no conda and no network.
 
-conda-lock has no solver: it runs a conda and reads the JSON of ``create --dry-run``. Here that
-conda is :mod:`provision.resolver.conda_shim`, and the channels are ``repodata.json`` files written
-from the catalog.
+It runs a conda, here :mod:`provision.resolver.conda_shim`, on ``repodata.json`` files that are
+written from the catalog.
 """
 
 from __future__ import annotations
@@ -124,27 +123,23 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
     """Return the packages to which a channel on the network resolves a target now."""
     if not target.conda:
         return []
-    env = {"CONDA_SUBDIR": target.platform}
+    env = clean_environment(extra={"CONDA_SUBDIR": target.platform})
     # The shim recognises the channel of virtual packages by its folder's name.
     with scratch() as temporary:
         folder = temporary / f"{VIRTUAL}0"
         _write_virtual(folder, target.platform)
         channels = ["--channel", channel_url, "--channel", folder.as_uri()]
         argv = [find_shim(), "create", *channels, *target.conda.dependencies]
-        done = run(argv, env=clean_environment(extra=env))
+        done = run(argv, env=env)
     if done.returncode:
-        raise ToolError(
-            f"{channel_url} gives no packages for {target.name}",
-            evidence=_solver_message(done) or done.stderr.strip(),
-            remedy="try again later; the catalog is unchanged",
-        )
+        evidence, remedy = _solver_message(done) or done.tail, "try again later"
+        what = f"{channel_url} gives no packages for {target.name}"
+        raise ToolError(what, evidence=evidence, remedy=f"{remedy}; the catalog is unchanged")
     try:
         return [_package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]]
     except ValidationError as error:
-        raise ToolError(
-            f"{channel_url} has records that are not valid in a catalog",
-            evidence="\n".join(faults_of(error, ChannelPackage)),
-        ) from error
+        what = f"{channel_url} has records that are not valid in a catalog"
+        raise ToolError(what, evidence="\n".join(faults_of(error, ChannelPackage))) from error
 
 
 def _package(entry: dict[str, Any]) -> ChannelPackage:
@@ -153,24 +148,16 @@ def _package(entry: dict[str, Any]) -> ChannelPackage:
 
 
 def _write_virtual(folder: Path, platform: str) -> None:
-    packages = {
-        f"{name}.conda": {
-            "name": name,
-            "version": version.partition(" ")[0],
-            "build": version.partition(" ")[2] or "0",
-            "package_type": "virtual_system",
-        }
-        for name, version in _VIRTUAL[platform].items()
-    }
+    packages = {}
+    for name, text in _VIRTUAL[platform].items():
+        version, _, build = text.partition(" ")
+        packages[f"{name}.conda"] = {"name": name, "version": version, "build": build or "0",
+                                     "package_type": "virtual_system"}  # fmt: skip
     write_atomic(folder / "noarch" / "repodata.json", json.dumps({"packages": packages}))
 
 
 def find_shim() -> str:
-    """Return the path of the program that conda-lock runs instead of conda.
-
-    It is checked here, because conda-lock silently downloads a conda, with growing delays, when it
-    is given a path that does not exist.
-    """
+    """Return the path of the program that conda-lock runs; without it, it would download one."""
     here = Path(sys.executable).parent
     if importlib.util.find_spec("conda_lock") and (path := shutil.which(SHIM, path=str(here))):
         return path

@@ -1,15 +1,11 @@
 """A package index on 127.0.0.1 that serves exactly the wheels that the catalog and the spec allow.
 
-It has PEP 691 pages and PEP 658 metadata, which is all that a resolver reads, so locking needs no
-vendor's server. The wheels themselves are redirected to the vendor.
+PEP 691 pages and PEP 658 metadata are all that a resolver reads, so locking needs no vendor's
+server. Wheels are redirected to the vendor. Each index serves only the names that the spec assigns
+to it, and comes before the default index with ``--index-strategy first-index``: an assigned name
+can come from no other index, and any other name gets 404 here and goes on to the default one.
 
-Each index serves only the names that the spec assigns to it, and is given to uv before the default
-index with ``--index-strategy first-index``: the first index that has a name is the only one that
-uv takes it from. So an assigned name can come from no other index, at any version, and every other
-name gets 404 here and goes on to the default index.
-
-It is a server because uv does not read PEP 658 metadata from ``file://`` indexes: it would open
-the wheels, which are not here. It listens on loopback only, and only while the resolver runs.
+It is a server because uv reads no PEP 658 metadata from ``file://`` indexes.
 """
 
 from __future__ import annotations

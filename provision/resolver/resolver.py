@@ -86,10 +86,8 @@ class Resolver:
     def _with_records(
         self, artifacts: Sequence[Artifact], known: dict[str, str], urls: Mapping[str, str]
     ) -> list[Artifact]:
-        """Add the digests of the RECORDs, from the cheapest source that has each.
-
-        Those of a catalog are read by ``provision update``: locking must not need vendors' servers.
-        """
+        """Add the digests of the RECORDs, from the cheapest source that has each."""
+        # `provision update` reads those of a catalog: locking must not need vendors' servers.
         unknown = [a for a in artifacts if a.sha256 not in known]
         known |= local_records(unknown, self.sources.wheelhouses)
         rest = [a for a in unknown if a.sha256 not in known and a.index == "default"]
@@ -154,11 +152,7 @@ class Resolver:
     def _sized(
         self, wheels: Sequence[Artifact], urls: Mapping[str, str], known: Mapping[str, int | None]
     ) -> list[Artifact]:
-        """Add the sizes of files.
-
-        A wheel of the catalog has the size that the catalog lists, or None: locking must not need
-        the vendor's server.
-        """
+        """Add the sizes, for a wheel of the catalog what that lists: locking needs no vendor."""
         sizes = {**{w.sha256: w.size for w in wheels}, **known}
         unknown = [urls[w.sha256] for w in wheels if w.sha256 not in known and not w.size]
         stated = network.content_lengths(unknown, self.sources.index_url)

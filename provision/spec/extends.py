@@ -65,9 +65,8 @@ def _read(path: Path, folder: Path) -> SpecFile:
     try:
         data = read_parsed(path, tomllib.loads)
     except (OSError, ValueError) as error:
-        raise SpecError(
-            f"cannot read {path}", evidence=str(error), remedy="correct the file"
-        ) from error
+        what, remedy = f"cannot read {path}", "correct the file"
+        raise SpecError(what, evidence=str(error), remedy=remedy) from error
     if "name" in data:
         cause = "a target has the name of its file"
         remedy = "remove the key, and rename the file to rename the target"
@@ -112,15 +111,12 @@ def _inherited(file: SpecFile, whole: Data) -> Data:
         left["requirements"] = _without(file, own["drop"], pip.get("requirements", []))
     if isinstance(index := own.get("index"), dict):
         moved = {name for names in index.values() for name in _names(names)}
+        indexes = pip.get("index")
         kept = {key: [name for name in names if _name(name) not in moved]
-                for key, names in _lists(pip.get("index"))}  # fmt: skip
+                for key, names in (indexes.items() if isinstance(indexes, dict) else ())
+                if isinstance(names, list)}  # fmt: skip
         left["index"] = {key: names for key, names in kept.items() if names}
     return whole | {"pip": left}
-
-
-def _lists(table: object) -> list[tuple[str, list[Any]]]:
-    pairs = table.items() if isinstance(table, dict) else ()
-    return [(key, value) for key, value in pairs if isinstance(value, list)]
 
 
 def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:

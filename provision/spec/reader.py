@@ -67,15 +67,12 @@ def _path(folder: Path, name: str) -> Path:
         import difflib  # noqa: PLC0415 - only for a wrong name
 
         close = difflib.get_close_matches(name, known, 1)
+        remedy = f"did you mean `{close[0]}`?" if close else "`provision targets` lists them"
+        if name in target_names(shipped().specs):
+            remedy = f"it is shipped with Provision: `provision init --target {name}` adds it"
         cause = f"{folder} holds: {', '.join(known) or 'no specs'}"
-        raise UsageError(f"there is no target {name!r}", cause=cause, remedy=_remedy(name, close))
+        raise UsageError(f"there is no target {name!r}", cause=cause, remedy=remedy)
     return folder / f"{name}.toml"
-
-
-def _remedy(name: str, close: list[str]) -> str:
-    if name in target_names(shipped().specs):
-        return f"it is shipped with Provision: `provision init --target {name}` adds it"
-    return f"did you mean `{close[0]}`?" if close else "`provision targets` lists them"
 
 
 def _read_part(path: Path, part_of: Callable[[dict[str, Any]], Part]) -> Part:
@@ -107,7 +104,12 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
         # default: TOML's dates become text.
         target = Target.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        faults = faults_of(error, Target, lambda place: _inherited_from(chain, data, place))
+
+        def inherited_from(place: tuple[int | str, ...]) -> str:
+            said = origin(chain, data, place)
+            return "" if said == path else f", in {said}"
+
+        faults = faults_of(error, Target, inherited_from)
         raise SpecError(
             f"{path} has {plural(len(faults), 'fault')}",
             evidence="\n".join(faults),
@@ -118,10 +120,3 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
     from provision.spec.requirement_files import with_files  # noqa: PLC0415 - few specs name files
 
     return with_files(target, path.absolute().parents[1])
-
-
-def _inherited_from(
-    chain: list[SpecFile], data: dict[str, Any], place: tuple[int | str, ...]
-) -> str:
-    path = origin(chain, data, place)
-    return "" if path == chain[0].path else f", in {path}"
