@@ -151,11 +151,9 @@ class SourceBuilder:
         if missing := fetch_all(
             [wanted], folder, self.wheelhouses, self.progress, offline=self.offline
         ):
-            raise ToolError(
-                f"the source of {name} is not available",
-                evidence=str(missing[0]),
-                remedy="put the file into a folder and name it with --wheelhouse DIR",
-            )
+            what = f"the source of {name} is not available"
+            remedy = "put the file into a folder and name it with --wheelhouse DIR"
+            raise ToolError(what, evidence=str(missing[0]), remedy=remedy)
         return folder / filename
 
     def _cache(self, key: str) -> Path:
@@ -199,12 +197,10 @@ def pack_again(wheel: Path, target: Path) -> None:
 
 
 def _build_error(name: str, source: str, done: Completed) -> ToolError:
-    return ToolError(
-        f"could not build {name} from {source}",
-        evidence=done.tail,
-        cause="its build failed in an environment of its own, without the settings of the caller",
-        remedy="install the compiler or the libraries that it names, or require another version",
-    )
+    what = f"could not build {name} from {source}"
+    cause = "its build failed in an environment of its own, without the settings of the caller"
+    remedy = "install the compiler or the libraries that it names, or require another version"
+    return ToolError(what, evidence=done.tail, cause=cause, remedy=remedy)
 
 
 def _store(wheel: Path, folder: Path) -> Path:

@@ -51,9 +51,7 @@ def require_own(paths: Iterable[Path], remedy: str) -> None:
             continue
         if owner not in trusted:
             unknown = ", which this container does not know" if owner == _UNMAPPED else ""
-            raise UsageError(
-                f"{path} belongs to another user",
-                evidence=f"its owner has the id {owner}{unknown}; yours is {me}",
-                cause="what it holds would run with your rights",
-                remedy=remedy,
-            )
+            what = f"{path} belongs to another user"
+            evidence = f"its owner has the id {owner}{unknown}; yours is {me}"
+            cause = "what it holds would run with your rights"
+            raise UsageError(what, evidence=evidence, cause=cause, remedy=remedy)

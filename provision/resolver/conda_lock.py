@@ -168,12 +168,10 @@ def find_shim() -> str:
 
 def _failure(target: Target, done: Completed) -> Exception:
     if message := _solver_message(done):
-        return SpecError(
-            f"the conda layer of {target.name} cannot be satisfied",
-            evidence=message,
-            cause="no set of packages in the catalog satisfies all of [conda]",
-            remedy=f"change [conda] in envs/{target.name}.toml, or `provision update` the channel",
-        )
+        what = f"the conda layer of {target.name} cannot be satisfied"
+        cause = "no set of packages in the catalog satisfies all of [conda]"
+        remedy = f"change [conda] in envs/{target.name}.toml, or `provision update` the channel"
+        return SpecError(what, evidence=message, cause=cause, remedy=remedy)
     return ToolError(f"conda-lock failed for {target.name}", evidence=done.tail)
 
 

@@ -92,8 +92,7 @@ def explain_conflict(
 
 def _resolve(target: Target, requirements: Sequence[str], engine: UvResolver) -> Completed | None:
     """Return the failed run on some of the requirements, None on success."""
-    part = target.pip.model_copy(update={"requirements": tuple(requirements)})
-    done = engine.pins(target.model_copy(update={"pip": part}))
+    done = engine.pins(target.with_pip(requirements=tuple(requirements)))
     return done if isinstance(done, Completed) else None
 
 

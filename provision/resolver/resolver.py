@@ -20,7 +20,7 @@ from provision.core.project import Project
 from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
 from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
-from provision.resolver.sources import BuiltWheel, with_pip
+from provision.resolver.sources import BuiltWheel
 from provision.spec.local import input_files, local_digest, local_folder
 from provision.spec.requirement_files import read_requirement_files
 
@@ -119,7 +119,7 @@ class Resolver:
         extras = [text[text.find("[") :] if "[" in text else "" for text in target.pip.local]
         # As editable ones, whose metadata uv may build although only wheels are allowed.
         local = [f"-e {folder}{extra}" for folder, extra in zip(folders, extras, strict=True)]
-        target = with_pip(target, local=tuple(local))
+        target = target.with_pip(local=tuple(local))
         wheels, built = offered(target, self.folder), list[BuiltWheel]()
         if any(Requirement(text).url for text in target.pip.requirements):
             with self._serve(target, wheels) as engine:
@@ -130,7 +130,7 @@ class Resolver:
                 self.progress.step(f"{target.name}: resolving with sdists")
                 pins, builder = self._pins(target, wheels, engine), self._builder(target, engine)
                 built += sources.build_sdists(target, pins, engine, builder)
-        target = with_pip(target, build=())
+        target = target.with_pip(build=())
         return target, _before(wheels, built), {wheel.name: wheel for wheel in built}
 
     def _builder(self, target: Target, engine: uv.UvResolver) -> SourceBuilder:
@@ -199,12 +199,11 @@ def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
 def _usable(target: Target, index: str, name: str, listed: Sequence[Wheel]) -> list[Wheel]:
     if wheels := [wheel for wheel in listed if not wheel.lacks]:
         return wheels
-    raise SpecError(
-        f"{target.name}: the catalog of {index} has no usable wheel of {name}",
-        evidence="\n".join(f"{wheel.filename}: {wheel.lacks}" for wheel in listed),
-        cause=f"[pip.index] assigns {name} to {index}, and no other index is used for it",
-        remedy="run `provision update` to refresh the catalog, or correct [pip.index]",
-    )
+    what = f"{target.name}: the catalog of {index} has no usable wheel of {name}"
+    evidence = "\n".join(f"{wheel.filename}: {wheel.lacks}" for wheel in listed)
+    cause = f"[pip.index] assigns {name} to {index}, and no other index is used for it"
+    remedy = "run `provision update` to refresh the catalog, or correct [pip.index]"
+    raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
 
 
 def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ import functools
 import re
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -61,11 +61,6 @@ class BuiltWheel:
         )
 
 
-def with_pip(target: Target, **changes: Any) -> Target:  # noqa: ANN401 - values of fields
-    """Return a target with other values in its table ``[pip]``."""
-    return target.model_copy(update={"pip": target.pip.model_copy(update=changes)})
-
-
 def build_urls(
     target: Target, engine: UvResolver, builder: SourceBuilder
 ) -> tuple[Target, list[BuiltWheel]]:
@@ -79,15 +74,13 @@ def build_urls(
         elif not wanted.marker or wanted.marker.evaluate(system):
             wheel = _build(target, wanted.name, builder.pinned(wanted.url), engine, builder)
             if wheel.name != canonicalize_name(wanted.name):
-                raise SpecError(
-                    f"{target.name}: {wanted.url} is {wheel.name}, not {wanted.name}",
-                    remedy=f"write `{wheel.name} @ {wanted.url}`",
-                )
+                what = f"{target.name}: {wanted.url} is {wheel.name}, not {wanted.name}"
+                raise SpecError(what, remedy=f"write `{wheel.name} @ {wanted.url}`")
             extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
             version = parse_wheel_filename(wheel.path.name)[1]
             requirements.append(f"{wheel.name}{extras}=={version}")
             built.append(wheel)
-    return with_pip(target, requirements=tuple(requirements)), built
+    return target.with_pip(requirements=tuple(requirements)), built
 
 
 def build_sdists(
@@ -104,15 +97,14 @@ def build_sdists(
 def _build(
     target: Target, name: str, source: str, engine: UvResolver, builder: SourceBuilder
 ) -> BuiltWheel:
-    pinned = functools.partial(engine.build_requirements, with_pip(target, build=()))
+    pinned = functools.partial(engine.build_requirements, target.with_pip(build=()))
     with _BUILDING:
         made, requires = builder.wheel(name, source, (), pinned)
     if not best_wheel([made.name], target.platform, target.python):
-        raise SpecError(
-            f"{name} is compiled: {made.name} does not serve {target.platform}",
-            cause="a wheel with compiled code is built on its own platform",
-            remedy=f"lock {target.name} on {target.platform}, or without {name}",
-        )
+        what = f"{name} is compiled: {made.name} does not serve {target.platform}"
+        cause = "a wheel with compiled code is built on its own platform"
+        remedy = f"lock {target.name} on {target.platform}, or without {name}"
+        raise SpecError(what, cause=cause, remedy=remedy)
     return BuiltWheel(made, source, requires)
 
 
@@ -126,11 +118,10 @@ def refuse_source_only(target: Target, failed: Completed, engine: UvResolver) ->
         names = sorted({*names, *new})
         # A requirement whose marker never holds is dropped; as an override, from all packages.
         never = [Override(requirement=f"{n}; python_version < '0'", reason="-") for n in names]
-        found = engine.pins(with_pip(target, overrides=(*target.pip.overrides, *never)))
+        found = engine.pins(target.with_pip(overrides=(*target.pip.overrides, *never)))
     if names:
         line = ", ".join(f'"{name}"' for name in sorted({*target.pip.build, *names}))
-        raise SpecError(
-            f"{target.name}: there is no wheel of {', '.join(names)}, only source",
-            cause="a build runs the code of a package, so only what the spec names is built",
-            remedy=f"write `build = [{line}]` into [pip] of envs/{target.name}.toml",
-        )
+        what = f"{target.name}: there is no wheel of {', '.join(names)}, only source"
+        cause = "a build runs the code of a package, so only what the spec names is built"
+        remedy = f"write `build = [{line}]` into [pip] of envs/{target.name}.toml"
+        raise SpecError(what, cause=cause, remedy=remedy)

@@ -156,10 +156,9 @@ class UvResolver:
         for package in tomllib.loads(self._pylock(target, pins))["packages"] if pins else ():
             name, sdist = str(package["name"]), package.get("sdist", {})
             if not (sha256 := sdist.get("hashes", {}).get("sha256")):
-                raise ToolError(
-                    f"the index lists no sdist with a SHA-256 of {name} {package['version']}",
-                    remedy=f"remove {name} from [pip] build of envs/{target.name}.toml",
-                )
+                what = f"the index lists no sdist with a SHA-256 of {name} {package['version']}"
+                remedy = f"remove {name} from [pip] build of envs/{target.name}.toml"
+                raise ToolError(what, remedy=remedy)
             found[name] = f"{_filename(sdist)} sha256:{sha256}"
         return found
 

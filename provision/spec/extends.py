@@ -124,12 +124,11 @@ def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
     unknown = sorted(_names(drop) - inherited)
     # What is not inherited may be in a file.
     if not isinstance(drop, list) or (unknown and "files" not in file.data["pip"]):
-        raise SpecError(
-            f"{file.path}: pip.drop: not a list of inherited requirements (is {drop!r})",
-            evidence=f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else "",
-            cause=f"{file.data['extends']} asks for {', '.join(sorted(inherited))}",
-            remedy="name some of these, or remove the key",
-        )
+        what = f"{file.path}: pip.drop: not a list of inherited requirements (is {drop!r})"
+        evidence = f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else ""
+        cause = f"{file.data['extends']} asks for {', '.join(sorted(inherited))}"
+        remedy = "name some of these, or remove the key"
+        raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
     dropped = _names(drop)
     listed = requirements if isinstance(requirements, list) else []
     return [text for text in listed if _name(text) not in dropped]

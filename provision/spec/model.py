@@ -245,6 +245,10 @@ class Target(Table):
                 del keys["pip"][later]
         return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
 
+    def with_pip(self, **values: Any) -> Target:  # noqa: ANN401 - values of fields
+        """Return the target with other values in its table ``[pip]``."""
+        return self.model_copy(update={"pip": self.pip.model_copy(update=values)})
+
     def variables(self, prefix: Path) -> dict[str, str]:
         """Return the variables that the spec sets, for an environment at ``prefix``."""
         # Not str.format(), which fails on any other brace in a value.

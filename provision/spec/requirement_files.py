@@ -99,11 +99,8 @@ def read_requirement_files(root: Path, names: Sequence[str]) -> RequirementFiles
     for name in names:
         found.add((found.root / name).resolve())
     if found.faults:
-        raise SpecError(
-            f"the requirement files have {plural(len(found.faults), 'fault')}",
-            evidence="\n".join(found.faults),
-            remedy="correct each of them",
-        )
+        what = f"the requirement files have {plural(len(found.faults), 'fault')}"
+        raise SpecError(what, evidence="\n".join(found.faults), remedy="correct each of them")
     return found
 
 
@@ -117,11 +114,10 @@ def with_files(target: Target, root: Path) -> Target:
     said = {_name(text) for text in target.pip.requirements if _pinned(text)} | {*target.pip.drop}
     found.requirements = [text for text in found.requirements if _name(text) not in said]
     found.constraints = [text for text in found.constraints if _name(text) not in said]
-    pip = target.pip.model_copy(update={
+    return target.with_pip(**{
         name: tuple(dict.fromkeys([*getattr(target.pip, name), *getattr(found, name)]))
         for name in ("requirements", "constraints", "local")
     })  # fmt: skip
-    return target.model_copy(update={"pip": pip})
 
 
 def _name(text: str) -> str:
