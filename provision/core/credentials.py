@@ -44,9 +44,8 @@ def holds_secret(url: str) -> bool:
     """Whether a URL holds a password or token itself, not the name of a ``$VARIABLE``."""
     from urllib.parse import urlsplit  # noqa: PLC0415 - not for redact()
 
-    password = urlsplit(url).password or ""
-    named = not password or password.startswith("$")
-    return not named or bool(re.search(_IN_PATH, url) or _QUERY.search(url))
+    shown = (urlsplit(url).password or "$").startswith("$")
+    return not shown or bool(re.search(_IN_PATH, url) or _QUERY.search(url))
 
 
 def login_for(url: str, mirror: str | None) -> tuple[str, str] | None:

@@ -123,12 +123,10 @@ def remove_tagged(folder: Path) -> None:
 
 def is_link(path: Path) -> bool:
     """Whether a path is a symbolic link or, on Windows, a junction."""
-    if path.is_symlink():
-        return True
     try:
         # Path.is_junction() needs Python 3.12. Any reparse point counts, so that no removal follows
         # one to a folder that is not ours.
-        return bool(getattr(os.lstat(path), "st_reparse_tag", 0))
+        return path.is_symlink() or bool(getattr(os.lstat(path), "st_reparse_tag", 0))
     except OSError:
         return False
 

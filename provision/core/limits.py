@@ -57,9 +57,8 @@ def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401
 
 def bounded(pieces: Iterable[bytes], most: int, name: str) -> Iterator[bytes]:
     """Yield pieces of bytes; OSError if they are more than ``most`` bytes together."""
-    read = 0
+    left = most
     for piece in pieces:
-        read += len(piece)
-        if read > most:
+        if (left := left - len(piece)) < 0:
             raise OSError(errno.EFBIG, f"more than {size(most)}, which is the limit", name)
         yield piece

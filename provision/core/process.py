@@ -111,9 +111,8 @@ def run(
         check_interrupted()
     except subprocess.TimeoutExpired as error:
         kill_group(process)
-        raise ToolError(
-            f"`{shlex.join(words)}` did not end within {timeout:g} s", cause="it hangs or is slow"
-        ) from error
+        what = f"`{shlex.join(words)}` did not end within {timeout:g} s"
+        raise ToolError(what, cause="it hangs or is slow") from error
     except BaseException:
         kill_group(process)
         raise
@@ -145,12 +144,9 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
 
 def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
     cause = "it is no program, or the interpreter that its first line names is not there"
-    error = UsageError(
-        f"cannot start `{program}`",
-        evidence=evidence,
-        cause="there is no such program" if code == Exit.NOT_FOUND else cause,
-        remedy="check its name, and that `provision verify` finds the environment as it was built",
-    )
+    cause = "there is no such program" if code == Exit.NOT_FOUND else cause
+    remedy = "check its name, and that `provision verify` finds the environment as it was built"
+    error = UsageError(f"cannot start `{program}`", evidence=evidence, cause=cause, remedy=remedy)
     error.exit_code = code
     return error
 
@@ -212,10 +208,9 @@ def _signal_group(process: subprocess.Popen[str]) -> None:
 def describe_exit(code: int) -> str:
     """Return an exit status in words: a code, a signal, or a Windows exception."""
     if code < 0:
-        try:
+        with contextlib.suppress(ValueError):
             return f"signal {signal.Signals(-code).name}"
-        except ValueError:
-            return f"signal {-code}"
+        return f"signal {-code}"
     if code >= 0xC0000000:  # an NTSTATUS error, such as 0xC0000005 for an access violation
         return f"Windows exception {code:#010x}"
     return f"exit code {code}"

@@ -63,13 +63,10 @@ def explain_conflict(
     out, and the others are resolved again, until they can be.
     """
     if _NO_SOLUTION not in failed.stderr:
-        return ToolError(
-            f"could not resolve {target.name}",
-            evidence=failed.tail,
-            remedy="check the network, or set pip's index-url to a mirror that answers"
-            if re.search("(?i)fetch|connect|network|dns|time", failed.stderr)
-            else f"correct what uv names, or envs/{target.name}.toml",
-        )
+        remedy = f"correct what uv names, or envs/{target.name}.toml"
+        if re.search("(?i)fetch|connect|network|dns|time", failed.stderr):
+            remedy = "check the network, or set pip's index-url to a mirror that answers"
+        return ToolError(f"could not resolve {target.name}", evidence=failed.tail, remedy=remedy)
     faults: list[tuple[Sequence[str], Sequence[str], str]] = []
     remaining = list(target.pip.requirements)
     run: Completed | None = failed
@@ -80,12 +77,11 @@ def explain_conflict(
         remaining = [text for text in remaining if text not in conflict]
         run = _resolve(target, remaining, engine) if remaining else None
     conflicts, facts, remedies = zip(*faults, strict=True)
-    error = SpecError(
-        f"{target.name}: {_subject(conflicts)}",
-        evidence="\n".join(f"envs/{target.name}.toml asks for {r}" for c in conflicts for r in c),
-        cause="\n".join(dict.fromkeys(fact for each in facts for fact in each)),
-        remedy="\n".join(dict.fromkeys(remedies)),
-    )
+    evidence = "\n".join(f"envs/{target.name}.toml asks for {r}" for c in conflicts for r in c)
+    cause = "\n".join(dict.fromkeys(fact for each in facts for fact in each))
+    remedy = "\n".join(dict.fromkeys(remedies))
+    what = f"{target.name}: {_subject(conflicts)}"
+    error = SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
     error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)  # for --debug
     return error
 
@@ -176,10 +172,9 @@ def _judged(
 
 
 def _matches(text: str, wheel: Wheel) -> bool:
-    requirement = Requirement(text)
-    return canonicalize_name(requirement.name) == wheel.name and requirement.specifier.contains(
-        wheel.version, prereleases=True
-    )
+    wanted = Requirement(text)
+    named = canonicalize_name(wanted.name) == wheel.name
+    return named and wanted.specifier.contains(wheel.version, prereleases=True)
 
 
 def _other_index(target: Target, asked: str, catalog: Mapping[str, Sequence[Wheel]]) -> str:

@@ -85,9 +85,7 @@ class RequirementFiles:
             self.constraints.append(index_requirement(text))
         elif re.match(r"[a-z+]+://", value):
             self.requirements.append(source_requirement(f"{_name_in(value)} @ {value}"))
-        elif (
-            kind or value.startswith((".", "/")) or ("/" in value and (self.root / value).is_dir())
-        ):
+        elif kind or value[0] in "./" or ("/" in value and (self.root / value).is_dir()):
             self.local.append(f"-e {value}" if kind else value)
         else:
             self.requirements.append(source_requirement(value))
