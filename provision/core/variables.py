@@ -69,10 +69,8 @@ def _folded(name: str) -> str:
 
 def _pollutes(name: str) -> bool:
     upper, tables = name.upper(), _tables()
-    prefixes = tuple(tables["dropped-prefixes"])
-    return upper not in tables["harmless"] and (
-        upper in tables["dropped"] or upper.startswith(prefixes)
-    )
+    dropped = upper in tables["dropped"] or upper.startswith(tuple(tables["dropped-prefixes"]))
+    return dropped and upper not in tables["harmless"]
 
 
 def _is_kept(name: str) -> bool:

@@ -110,11 +110,9 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
             return "" if said == path else f", in {said}"
 
         faults = faults_of(error, Target, inherited_from)
-        raise SpecError(
-            f"{path} has {plural(len(faults), 'fault')}",
-            evidence="\n".join(faults),
-            remedy="correct each of them; `provision schema` prints all that is allowed",
-        ) from error
+        what = f"{path} has {plural(len(faults), 'fault')}"
+        remedy = "correct each of them; `provision schema` prints all that is allowed"
+        raise SpecError(what, evidence="\n".join(faults), remedy=remedy) from error
     if not target.pip.files:
         return target
     from provision.spec.requirement_files import with_files  # noqa: PLC0415 - few specs name files
