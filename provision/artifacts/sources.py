@@ -148,9 +148,8 @@ class SourceBuilder:
         filename, folder = _filename(place), self._cache(sha256)
         index, project = (place, None) if "://" in place else (self.indexes.get("default"), name)
         wanted = WantedFile(filename, sha256, None, index, project)
-        if missing := fetch_all(
-            [wanted], folder, self.wheelhouses, self.progress, offline=self.offline
-        ):
+        houses, offline = self.wheelhouses, self.offline
+        if missing := fetch_all([wanted], folder, houses, self.progress, offline=offline):
             what = f"the source of {name} is not available"
             remedy = "put the file into a folder and name it with --wheelhouse DIR"
             raise ToolError(what, evidence=str(missing[0]), remedy=remedy)

@@ -40,9 +40,8 @@ def spec_chain(path: Path) -> list[SpecFile]:
         found = _find(name, last)
         if found.path in [file.path for file in chain]:
             names = " → ".join(str(file.path) for file in [*chain, found])
-            raise SpecError(
-                f"{path} extends itself", evidence=names, remedy="remove one `extends` of these"
-            )
+            remedy = "remove one `extends` of these"
+            raise SpecError(f"{path} extends itself", evidence=names, remedy=remedy)
         chain.append(found)
     return chain
 
