@@ -6,9 +6,8 @@ A source is one line of a lock, in one of three forms::
     https://host/mylib-1.0.tar.gz sha256:03c7…          an archive, or a wheel
     git+https://host/owner/name@<commit>#subdirectory=…
 
-Equal inputs give equal bytes: sources and requirements of the build have hashes, uv builds in an
-environment of its own, without the variables and the home folder of the caller, and the files of
-the wheel are packed again with fixed order, times and permissions, uncompressed.
+Equal inputs give equal bytes: sources and requirements of the build have hashes, uv builds without
+the variables and the home folder of the caller, and the wheel is packed again, uncompressed.
 """
 
 from __future__ import annotations
@@ -44,15 +43,11 @@ _LACKING = re.compile(r"No solution found when resolving: (.*)")
 
 @dataclass(frozen=True, slots=True)
 class SourceBuilder:
-    """Builds sources of one project with one minor version of Python.
-
-    Attributes:
-        indexes: URLs of the indexes that serve requirements of builds; ``default`` may be None.
-    """
+    """Builds sources of one project with one minor version of Python."""
 
     project: Project
     python: str
-    indexes: Mapping[str, str | None]
+    indexes: Mapping[str, str | None]  # of requirements of builds
     wheelhouses: tuple[Path, ...]
     run: Run
     progress: Progress
@@ -64,12 +59,7 @@ class SourceBuilder:
         return self.project.wheelhouse / sha256_bytes(inputs.encode())[:16]
 
     def pinned(self, url: str) -> str:
-        """Return the source of a direct reference: a git commit, or an archive with its hash.
-
-        Raises:
-            SpecError: The repository has no such branch or tag.
-            ToolError: It cannot be reached.
-        """
+        """Return the source of a direct reference: a git commit, or an archive with its hash."""
         if url.startswith("git+"):
             address, revision, fragment = _git_parts(url)
             return f"git+{address}@{self._commit(address, revision or 'HEAD')}{fragment}"
@@ -93,16 +83,9 @@ class SourceBuilder:
         requires: tuple[str, ...],
         complete: Callable[[list[str]], tuple[str, ...]] | None = None,
     ) -> tuple[Path, tuple[str, ...]]:
-        """Return the wheel of a source and the requirements of its build; the wheelhouse keeps it.
+        """Return the wheel of a source, which the wheelhouse keeps, and what its build required.
 
-        Args:
-            name: The distribution.
-            source: See the module.
-            requires: The requirements of the build, pinned with hashes.
-            complete: Pins what a build asks for; None if nothing may be added.
-
-        Raises:
-            ToolError: The source cannot be fetched or built, or its hash is another.
+        ``requires`` are pins with hashes; ``complete`` pins what a build asks for besides.
         """
         if kept := self._kept(source, requires):
             return kept, requires
@@ -165,14 +148,11 @@ class SourceBuilder:
         filename, folder = _filename(place), self._cache(sha256)
         index, project = (place, None) if "://" in place else (self.indexes.get("default"), name)
         wanted = WantedFile(filename, sha256, None, index, project)
-        if missing := fetch_all(
-            [wanted], folder, self.wheelhouses, self.progress, offline=self.offline
-        ):
-            raise ToolError(
-                f"the source of {name} is not available",
-                evidence=str(missing[0]),
-                remedy="put the file into a folder and name it with --wheelhouse DIR",
-            )
+        houses, offline = self.wheelhouses, self.offline
+        if missing := fetch_all([wanted], folder, houses, self.progress, offline=offline):
+            what = f"the source of {name} is not available"
+            remedy = "put the file into a folder and name it with --wheelhouse DIR"
+            raise ToolError(what, evidence=str(missing[0]), remedy=remedy)
         return folder / filename
 
     def _cache(self, key: str) -> Path:
@@ -195,10 +175,8 @@ class SourceBuilder:
         tag, branch = f"refs/tags/{revision}", f"refs/heads/{revision}"
         exact = [found[ref] for ref in (f"{tag}^{{}}", tag, branch, revision) if ref in found]
         if not exact:
-            raise SpecError(
-                f"{address} has no branch or tag {revision}",
-                remedy="name one that it has, or all 40 digits of a commit",
-            )
+            remedy = "name one that it has, or all 40 digits of a commit"
+            raise SpecError(f"{address} has no branch or tag {revision}", remedy=remedy)
         return exact[0]
 
 
@@ -218,12 +196,10 @@ def pack_again(wheel: Path, target: Path) -> None:
 
 
 def _build_error(name: str, source: str, done: Completed) -> ToolError:
-    return ToolError(
-        f"could not build {name} from {source}",
-        evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
-        cause="its build failed in an environment of its own, without the settings of the caller",
-        remedy="install the compiler or the libraries that it names, or require another version",
-    )
+    what = f"could not build {name} from {source}"
+    cause = "its build failed in an environment of its own, without the settings of the caller"
+    remedy = "install the compiler or the libraries that it names, or require another version"
+    return ToolError(what, evidence=done.tail, cause=cause, remedy=remedy)
 
 
 def _store(wheel: Path, folder: Path) -> Path:

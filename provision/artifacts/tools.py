@@ -14,7 +14,7 @@ from provision.catalog.simple_index import list_files
 from provision.core import network
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
-from provision.lockfile.tags import best_wheel
+from provision.lockfile.tags import best_wheel, markers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 # Both are needed for the set-up without a network: pip installs uv.txt, uv the rest; noxfile.py.
 LOCKS = ("uv.txt", "requirements.txt")
-_MACHINE = {
-    "linux-64": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
-                 "platform_machine": "x86_64"},
-    "win-64": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt",
-               "platform_machine": "AMD64"},
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +58,9 @@ def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
 
 def _tool(line: str, platform: str, python: str) -> Tool | None:
     requirement = Requirement(line.partition(" --hash=")[0])
-    machine = _MACHINE[platform] | {"implementation_name": "cpython", "python_version": python}
     patches = ({"python_full_version": f"{python}.{patch}"} for patch in (0, 99))
     marker = requirement.marker
-    if marker and not any(marker.evaluate(machine | patch) for patch in patches):
+    if marker and not any(marker.evaluate(markers(platform, python) | patch) for patch in patches):
         return None
     (pin,) = requirement.specifier
     hashes = frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", line))

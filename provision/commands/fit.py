@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from provision.catalog.snapshot import load_index
-from provision.lockfile.tags import best_wheel
+from provision.lockfile.tags import best_wheel, markers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,16 +76,11 @@ class Fitter:
 
     def _applies(self, asked: Requirement) -> bool:
         try:
-            return asked.marker is None or asked.marker.evaluate(self._environment())
+            return asked.marker is None or asked.marker.evaluate(
+                markers(self.target.platform, self.target.python)
+            )
         except ValueError:  # a marker that compares what cannot be; the resolver says so
             return True
-
-    def _environment(self) -> dict[str, str]:
-        python, windows = self.target.python, self.target.platform == "win-64"
-        names = ("win32", "Windows", "nt") if windows else ("linux", "Linux", "posix")
-        system = dict(zip(("sys_platform", "platform_system", "os_name"), names, strict=True))
-        return system | {"python_version": python, "python_full_version": f"{python}.0",
-                         "platform_machine": "x86_64", "extra": ""}  # fmt: skip
 
     def _fit(self, asked: Requirement, place: str, *, in_file: bool) -> None:
         name = _name(asked.name)

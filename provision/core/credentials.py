@@ -1,8 +1,7 @@
 """Passwords and tokens in URLs: find them, keep them from being shown, use them where they belong.
 
-Errors, commands, the terminal and JSON results pass through :func:`redact`, so that no caller has
-to think of it. To programs, credentials go by environment variable: any user can read a command.
-Every verb loads this module, so it imports little.
+All output passes through :func:`redact`. To programs, credentials go by environment variable: any
+user can read a command. Every verb loads this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -45,19 +44,14 @@ def holds_secret(url: str) -> bool:
     """Whether a URL holds a password or token itself, not the name of a ``$VARIABLE``."""
     from urllib.parse import urlsplit  # noqa: PLC0415 - not for redact()
 
-    password = urlsplit(url).password or ""
-    named = not password or password.startswith("$")
-    return not named or bool(re.search(_IN_PATH, url) or _QUERY.search(url))
+    shown = (urlsplit(url).password or "$").startswith("$")
+    return not shown or bool(re.search(_IN_PATH, url) or _QUERY.search(url))
 
 
 def login_for(url: str, mirror: str | None) -> tuple[str, str] | None:
     """Return the user name and password of a mirror for a file on the same host.
 
     An index may link to files on any host, and must not learn to send the login there.
-
-    Args:
-        url: Address of the file.
-        mirror: Address of the index that names it.
     """
     from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - not for redact()
 

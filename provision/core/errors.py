@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from provision.core.credentials import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Exit(IntEnum):
@@ -20,14 +25,7 @@ class Exit(IntEnum):
 
 
 class ProvisionError(Exception):
-    """Anything that stops a verb; rendered without a traceback unless ``--debug`` is given.
-
-    Args:
-        what: What failed, in one sentence, with the file or thing it failed on.
-        evidence: What was observed, for instance the last lines that a tool printed.
-        cause: Why it failed, as far as it is known.
-        remedy: What the reader can do: a command or a concrete step.
-    """
+    """Anything that stops a verb; rendered without a traceback unless ``--debug`` is given."""
 
     exit_code = Exit.TOOL
 
@@ -56,3 +54,12 @@ class ToolError(ProvisionError):
     """A tool that Provision calls, the disk or the network failed."""
 
     exit_code = Exit.TOOL
+
+
+@contextlib.contextmanager
+def os_errors(what: str, *, cause: str = "", remedy: str) -> Iterator[None]:
+    """Raise what the system refuses in the block as a ToolError."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(what, evidence=str(error), cause=cause, remedy=remedy) from error

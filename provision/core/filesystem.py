@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.core.errors import ToolError
+from provision.core.errors import ToolError, os_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,11 +21,7 @@ _TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
 
 
 def extended(path: str | Path) -> str:
-    r"""Return a path that Windows opens at any length: prefixed with ``\\?\``; else unchanged.
-
-    Without the prefix, programs that do not declare long paths stop at 259 characters (MAX_PATH),
-    and files deep in site-packages are longer.
-    """
+    r"""Return a path with ``\\?\``, which Windows opens beyond 259 characters; else unchanged."""
     if sys.platform != "win32":
         return str(path)
     full = os.path.abspath(path)  # noqa: PTH100 - pathlib leaves `..` where it is
@@ -37,16 +33,11 @@ def extended(path: str | Path) -> str:
 def write_atomic(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part.
 
-    The text goes to a temporary file in the same folder, since a rename is atomic only within one
-    file system, and is flushed to the disk before the rename: otherwise a power loss can leave the
-    new name with no content.
-
-    Raises:
-        ToolError: The folder cannot be written or the disk is full; the old file is untouched.
+    It is flushed to the disk before it is renamed: else a power loss can leave it empty.
     """
     import tempfile  # noqa: PLC0415 - slow to import, and most verbs write nothing
 
-    try:
+    with os_errors(f"cannot write {path}", remedy="check its folder and the free space"):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -61,21 +52,10 @@ def write_atomic(path: Path, text: str) -> None:
         except BaseException:  # Ctrl-C, too, must leave no temporary file
             Path(name).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise ToolError(
-            f"cannot write {path}",
-            evidence=str(error),
-            remedy="check its folder and the free space",
-        ) from error
 
 
 def sync_folder(folder: Path, *, with_files: bool = False) -> None:
-    """Flush the names in a folder to the disk, so that a rename survives a power loss.
-
-    Args:
-        folder: The folder.
-        with_files: Flush all files of its file system, where that is one call.
-    """
+    """Flush the names in a folder to the disk, so that a rename survives a power loss."""
     if sys.platform == "win32":  # it opens no folder, and would have to open each file
         return
     sync: Callable[[int], object] = os.fsync
@@ -91,31 +71,17 @@ def sync_folder(folder: Path, *, with_files: bool = False) -> None:
 
 
 def make_tagged(folder: Path) -> None:
-    """Make a new folder that carries our tag, so that :func:`remove_tagged` may remove it.
-
-    It gets the tag under a temporary name: killed at any moment, this leaves no untagged folder
-    under the final name, which nothing could remove later.
-
-    Raises:
-        ToolError: It exists, or its parent cannot be written.
-    """
+    """Make a new folder that carries our tag, so that :func:`remove_tagged` may remove it."""
+    # Tagged under another name: killed, this leaves nothing that could not be removed later.
     fresh = folder.with_name(f"{_MAKING}{os.getpid()}-{folder.name}")
-    try:
+    with os_errors(f"cannot make {folder}", remedy="check the folder above it"):
         fresh.mkdir(parents=True)
         tag(fresh)
         fresh.rename(folder)
-    except OSError as error:
-        raise ToolError(
-            f"cannot make {folder}", evidence=str(error), remedy="check the folder above it"
-        ) from error
 
 
 def tag(folder: Path) -> None:
-    """Mark a folder as ours; its own files are then ours to remove.
-
-    Raises:
-        ToolError: It cannot be written.
-    """
+    """Mark a folder as ours; its own files are then ours to remove."""
     write_atomic(folder / TAG, _TAG_TEXT)  # replaced, since it may be a link into a cache
 
 
@@ -132,12 +98,8 @@ def is_tagged(folder: Path) -> bool:
 def remove_tagged(folder: Path) -> None:
     """Remove a folder that :func:`make_tagged` made; anything else is refused.
 
-    The folder is renamed first, so that a removal that is interrupted never leaves part of an
-    environment under its name. The tag is removed last, so that the rest can be recognised and
-    removed later.
-
-    Raises:
-        ToolError: The folder does not carry our tag, or the system refuses.
+    It is renamed first, so that an interrupted removal leaves no part of an environment under its
+    name, and the tag goes last, so that the rest can be recognised and removed later.
     """
     import shutil  # noqa: PLC0415 - slow to import, and most verbs remove nothing
 
@@ -148,7 +110,8 @@ def remove_tagged(folder: Path) -> None:
             remedy="remove it by hand if it is not needed",
         )
     doomed = folder.with_name(f".removing-{os.getpid()}-{folder.name.removeprefix('.removing-')}")
-    try:
+    cause, remedy = "a program may be running from it", "end that program and try again"
+    with os_errors(f"cannot remove {folder}", cause=cause, remedy=remedy):
         folder.rename(doomed)
         for entry in doomed.iterdir():
             if entry.name != TAG:
@@ -156,23 +119,14 @@ def remove_tagged(folder: Path) -> None:
                 is_folder = entry.is_dir() and not is_link(entry)
                 shutil.rmtree(extended(entry)) if is_folder else entry.unlink()
         shutil.rmtree(doomed)
-    except OSError as error:
-        raise ToolError(
-            f"cannot remove {folder}",
-            evidence=str(error),
-            cause="a program may be running from it",
-            remedy="end that program and try again",
-        ) from error
 
 
 def is_link(path: Path) -> bool:
     """Whether a path is a symbolic link or, on Windows, a junction."""
-    if path.is_symlink():
-        return True
     try:
         # Path.is_junction() needs Python 3.12. Any reparse point counts, so that no removal follows
         # one to a folder that is not ours.
-        return bool(getattr(os.lstat(path), "st_reparse_tag", 0))
+        return path.is_symlink() or bool(getattr(os.lstat(path), "st_reparse_tag", 0))
     except OSError:
         return False
 
@@ -183,16 +137,13 @@ def read_link(link: Path) -> Path | None:
     Anything else was put there by another program, and may lie outside of the project.
     """
     try:
-        if sys.platform == "win32":
-            name = _pointer(link).read_text(encoding="utf-8").strip()
-        else:
-            name = str(link.readlink())
+        windows = sys.platform == "win32"
+        name = _pointer(link).read_text("utf-8").strip() if windows else str(link.readlink())
     except (OSError, UnicodeDecodeError):
         return None
     folder = link.parent / name
-    return (
-        None if folder.parent != link.parent or folder.name != name or is_link(folder) else folder
-    )
+    sibling = folder.parent == link.parent and folder.name == name and not is_link(folder)
+    return folder if sibling else None
 
 
 def remove_link(link: Path) -> None:
@@ -207,24 +158,15 @@ def remove_link(link: Path) -> None:
 def swap_link(link: Path, folder: Path) -> None:
     """Make ``link`` point at ``folder``, its sibling, in one step.
 
-    A symbolic link needs a privilege on Windows, a junction does not. But a junction cannot be
-    replaced in one step, and FAT, exFAT and network drives support none. So on Windows a small
-    file beside the link, written atomically, decides. The junction is for people only: it is
-    absent for a moment during the swap, and always on those drives.
-
-    Raises:
-        ToolError: The folder of the link cannot be written.
+    On Windows a symbolic link needs a privilege, and a junction cannot be replaced in one step or
+    made on FAT, exFAT and network drives. So a small file beside the link, written atomically,
+    decides there; the junction is for people only.
     """
     if sys.platform == "win32":
         write_atomic(_pointer(link), f"{folder.name}\n")
-    try:
+    remedy = "check the folder's owner and rights, and end programs that use the link"
+    with os_errors(f"cannot make {link} point at {folder.name}", remedy=remedy):
         _swap_junction(link, folder) if sys.platform == "win32" else _swap_symlink(link, folder)
-    except OSError as error:
-        raise ToolError(
-            f"cannot make {link} point at {folder.name}",
-            evidence=str(error),
-            remedy="check the folder's owner and rights, and end programs that use the link",
-        ) from error
 
 
 def _pointer(link: Path) -> Path:

@@ -16,16 +16,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault or fact worth knowing, and what to do about it.
-
-    Attributes:
-        code: Stable identifier in kebab-case, for instance ``ipex-in-cuda-env``.
-        level: How bad it is. Anything but a note makes the verb exit with 1.
-        symptom: What a user sees.
-        cause: Why.
-        remedy: A command or a concrete step that mends it.
-        evidence: The facts or lines this was concluded from, at least one.
-    """
+    """One fault or fact worth knowing, and what to do about it."""
 
     code: str
     level: Level
@@ -42,13 +33,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The findings about an environment, a log or a machine; worst first.
-
-    Attributes:
-        patient: What was examined.
-        findings: Empty where no known fault was found.
-        facts: What was read before any rule ran; empty for a log.
-    """
+    """The findings about an environment, a log or a machine; worst first."""
 
     patient: str
     findings: tuple[Finding, ...]

@@ -32,13 +32,8 @@ def sha256_file(path: Path) -> str:
 def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     """Return the SHA-256 of many files below a folder, hashed on all cores.
 
-    It uses processes instead of threads, and strings instead of paths: a PyTorch environment has
-    some 20,000 small files, for which the interpreter takes longer than the hashing (measured:
-    threads gain nothing, two processes halve the time).
-
-    Args:
-        folder: The folder that contains them.
-        sizes: Bytes of each, by its path below the folder.
+    By processes, with strings for paths: for the 20,000 small files of a PyTorch environment the
+    interpreter takes longer than the hashing (measured: threads gain nothing).
     """
     names = sorted(sizes, key=sizes.__getitem__, reverse=True)
     workers = os.cpu_count() or 1
@@ -66,22 +61,16 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
 
 
 def _end_with_parent() -> None:
-    """Make a worker exit when its parent is killed.
-
-    It would wait for work forever otherwise, and it inherited the folder's lock, so every later
-    build would wait for it.
-    """
+    """Make a worker exit when its parent is killed: it inherited the lock of the folder."""
     threading.Thread(target=_wait_for_parent, daemon=True).start()
 
 
 def _wait_for_parent() -> None:
     from multiprocessing import connection, parent_process  # noqa: PLC0415 - slow to import
 
-    parent = parent_process()
-    if parent is not None:
+    if parent := parent_process():
         connection.wait([parent.sentinel])
-        # sys.exit() would end this thread only.
-        os._exit(1)
+        os._exit(1)  # sys.exit() would end this thread only
 
 
 def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:
@@ -89,11 +78,7 @@ def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:
 
 
 def _sha256_by_reads(path: str) -> str:
-    """Return the SHA-256 of a file, without a file object.
-
-    file_digest() and file objects allocate a buffer per file, which for thousands of small files
-    takes a quarter of the time.
-    """
+    # A file object allocates a buffer, a quarter of the time for thousands of small files.
     digest = hashlib.sha256()
     descriptor = os.open(path, _READ)
     try:

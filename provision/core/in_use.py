@@ -42,15 +42,7 @@ def hold(folder: Path) -> int | None:
 
 
 def remove_unused(folder: Path, link: Path | None = None) -> str:
-    """Remove a tagged folder, unless a program uses it: then return which one.
-
-    Args:
-        folder: The folder.
-        link: A link to it, which is removed first: it must not lead nowhere.
-
-    Raises:
-        ToolError: It is not ours, or the system refuses to remove it.
-    """
+    """Remove a tagged folder, unless a program uses it: then return which one."""
     with contextlib.ExitStack() as stack:
         if sys.platform != "win32":
             held = False
@@ -80,13 +72,11 @@ def _users(folder: Path) -> str:
 
 
 def _paths(process: Path) -> Iterator[str]:
-    """Yield a process's working folder, its program by the path it was found by, its mapped files.
-
-    Not `exe`: the Python of a virtual environment is a link to one outside.
-    """
+    """Yield a process's working folder, its program as it was found, its mapped files."""
     with contextlib.suppress(OSError):
         where, program = str((process / "cwd").readlink()), _program(process)
         yield where + os.sep
+        # Not `exe`: the Python of a virtual environment is a link to one outside.
         folders = [os.path.dirname(program)]  # noqa: PTH120 - "./x" would lose its folder
         if folders == [""]:
             variables = os.fsdecode((process / "environ").read_bytes()).split("\0")

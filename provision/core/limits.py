@@ -1,9 +1,7 @@
 """How much is read of what others wrote: files, pages of an index, downloads, pipes.
 
-Without a limit a hostile or broken file fills the memory or never ends. Each limit is several times
-the largest that was seen in use. The functions raise :class:`OSError` for what exceeds a limit and
-:class:`ValueError` for what cannot be parsed, which every reader turns into an error that names the
-file.
+Each limit is several times the largest that was seen in use. What exceeds one raises OSError, and
+what cannot be parsed ValueError; readers turn them into an error that names the file.
 """
 
 from __future__ import annotations
@@ -28,11 +26,7 @@ STREAM = 2_000_000_000  # bytes of a log from a pipe or device, which may never 
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a file for reading; a pipe or a device, which might never end, is refused.
-
-    Raises:
-        OSError: It cannot be opened, or is no regular file.
-    """
+    """Open a file for reading; a pipe or a device, which might never end, is refused."""
     # O_NONBLOCK: opening a pipe would wait for a writer. It has no effect on regular files.
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     stream = os.fdopen(os.open(path, flags), "rb")
@@ -54,11 +48,7 @@ def read_text(path: Path) -> str:
 
 
 def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401 - not validated
-    """Return what a parser makes of a file.
-
-    Raises:
-        ValueError: It is not valid, or nested more deeply than the parser can follow.
-    """
+    """Return what a parser makes of a file."""
     try:
         return parse(read_text(path))
     except RecursionError as error:
@@ -66,14 +56,9 @@ def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401
 
 
 def bounded(pieces: Iterable[bytes], most: int, name: str) -> Iterator[bytes]:
-    """Yield pieces of bytes.
-
-    Raises:
-        OSError: They are more than ``most`` bytes together.
-    """
-    read = 0
+    """Yield pieces of bytes; OSError if they are more than ``most`` bytes together."""
+    left = most
     for piece in pieces:
-        read += len(piece)
-        if read > most:
+        if (left := left - len(piece)) < 0:
             raise OSError(errno.EFBIG, f"more than {size(most)}, which is the limit", name)
         yield piece

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from provision.core.errors import ToolError
+from provision.core.errors import os_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,47 +23,28 @@ _POLL = 0.1  # seconds between two attempts to take the lock
 def folder_lock(folder: Path, on_wait: Callable[[], None], name: str = ".lock") -> Iterator[int]:
     """Hold a lock in a folder; the system releases it when its holders end, however they end.
 
-    It is a lock on an open file instead of a file that exists, which would survive ``kill -9``.
-
-    Yields the lock's file descriptor. A child that inherits it (``pass_fds`` of
-    :func:`provision.core.process.run`) holds the lock too: if this process is
-    killed, no other process gets the lock before the child, which may still be writing, has ended.
-    (Not on Windows.)
-
-    Args:
-        folder: The folder to work in; made if it is absent.
-        on_wait: Called once if another process holds the lock.
-        name: The lock's file, for a folder in which several things are made independently.
-
-    Raises:
-        ToolError: The folder cannot be written, or its file system has no locks.
+    It is a lock on an open file: a file that exists would survive ``kill -9``. Yields its
+    descriptor. A child that inherits it (``pass_fds`` of :func:`provision.core.process.run`) holds
+    the lock too, and may go on writing when this process is killed (not on Windows).
     """
-    try:
+    with _refused(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise _unusable(folder, error) from error
     try:
-        _wait_for(handle, folder, on_wait)
+        with _refused(folder):
+            if not try_lock(handle):
+                on_wait()
+                while not try_lock(handle):
+                    time.sleep(_POLL)
         yield handle
     finally:
         # No LOCK_UN first: it would also end the lock of a child that inherited it (flock(2)).
         os.close(handle)
 
 
-def _wait_for(handle: int, folder: Path, on_wait: Callable[[], None]) -> None:
-    try:
-        if not try_lock(handle):
-            on_wait()
-            while not try_lock(handle):
-                time.sleep(_POLL)
-    except OSError as error:
-        raise _unusable(folder, error) from error
-
-
-def _unusable(folder: Path, error: OSError) -> ToolError:
+def _refused(folder: Path) -> contextlib.AbstractContextManager[None]:
     remedy = "check its owner and its rights, and that its file system has locks"
-    return ToolError(f"cannot work in {folder}", evidence=str(error), remedy=remedy)
+    return os_errors(f"cannot work in {folder}", remedy=remedy)
 
 
 def waiting(what: str | Path) -> str:
@@ -72,11 +53,7 @@ def waiting(what: str | Path) -> str:
 
 
 def try_lock(handle: int) -> bool:
-    """Take the lock of an open file, and return whether nobody else holds it.
-
-    Raises:
-        OSError: The file system has no locks.
-    """
+    """Take the lock of an open file, and return whether nobody else holds it."""
     try:
         if sys.platform == "win32":
             import msvcrt  # noqa: PLC0415 - Windows only

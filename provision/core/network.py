@@ -62,16 +62,7 @@ def _limit(reply: Response, *_: object, **options: object) -> None:
 
 
 def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str, int]:
-    """Return the size in bytes of each file, from HEAD requests.
-
-    Args:
-        urls: Addresses of files.
-        mirror: Address of the index that they come from; a user name and password in it are used
-            for files on the same host, and for no other.
-
-    Raises:
-        ToolError: A server does not state a size.
-    """
+    """Return the bytes of each URL, from HEAD requests; a mirror's login is for its host alone."""
     wanted = list(urls)
     if not wanted:
         return {}
@@ -89,7 +80,6 @@ def stated_length(reply: Response) -> int | None:
 def _size(shared: Session, url: str, auth: tuple[str, str] | None) -> int:
     import requests  # noqa: PLC0415
 
-    filename = url.rpartition("/")[2]
     try:
         # Without this header a server may compress, and state the compressed size.
         plain = {"Accept-Encoding": "identity"}
@@ -99,9 +89,7 @@ def _size(shared: Session, url: str, auth: tuple[str, str] | None) -> int:
             return length
         raise KeyError("Content-Length")  # noqa: TRY301 - as if it were absent
     except (requests.RequestException, KeyError) as error:
-        raise ToolError(
-            f"no size known for {filename}",
-            evidence=str(error),
-            cause="neither the index nor the file's server states it",
-            remedy="try again, or set pip's index-url to a mirror that states sizes",
-        ) from error
+        what = f"no size known for {url.rpartition('/')[2]}"
+        cause = "neither the index nor the file's server states it"
+        remedy = "try again, or set pip's index-url to a mirror that states sizes"
+        raise ToolError(what, evidence=str(error), cause=cause, remedy=remedy) from error

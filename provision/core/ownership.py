@@ -25,9 +25,6 @@ def require_own_project(project: Project, target: str | None) -> None:
 
     Every part counts, because in a folder such as ``/tmp`` anybody can add one. Permissions do not:
     an owner who lets a group write trusts it, and some file systems show all files as writable.
-
-    Raises:
-        UsageError: There is such a part.
     """
     root, home = project.root, project.environments(target or "")
     parts = [root, project.specs, project.catalog, project.smoke, root / "lockfiles",
@@ -40,9 +37,6 @@ def require_own(paths: Iterable[Path], remedy: str) -> None:
     """Stop at the first path whose owner is not trusted; of a link, also what it points to.
 
     Trusted are this process's user, root, the user who called sudo, and the toolkit's own owner.
-
-    Raises:
-        UsageError: There is such a path.
     """
     if sys.platform == "win32":
         return
@@ -57,9 +51,7 @@ def require_own(paths: Iterable[Path], remedy: str) -> None:
             continue
         if owner not in trusted:
             unknown = ", which this container does not know" if owner == _UNMAPPED else ""
-            raise UsageError(
-                f"{path} belongs to another user",
-                evidence=f"its owner has the id {owner}{unknown}; yours is {me}",
-                cause="what it holds would run with your rights",
-                remedy=remedy,
-            )
+            what = f"{path} belongs to another user"
+            evidence = f"its owner has the id {owner}{unknown}; yours is {me}"
+            cause = "what it holds would run with your rights"
+            raise UsageError(what, evidence=evidence, cause=cause, remedy=remedy)

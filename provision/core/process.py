@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from provision.core.credentials import redact
-from provision.core.errors import Exit, ToolError, UsageError
+from provision.core.errors import Exit, ToolError, UsageError, os_errors
 from provision.core.prefix import environment_python
 from provision.core.variables import clean_environment
 
@@ -39,17 +39,17 @@ class Completed:
     stderr: str
     seconds: float
 
-    def require(self, what: str, *, remedy: str = "") -> Completed:
-        """Return self if the process succeeded.
+    @property
+    def tail(self) -> str:
+        """The last lines that it printed, as evidence."""
+        return "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-12:])
 
-        Raises:
-            ToolError: It did not; the last lines of its output are the evidence.
-        """
+    def require(self, what: str, *, remedy: str = "") -> Completed:
+        """Return self if the process succeeded."""
         if self.returncode == 0:
             return self
-        tail = "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-12:])
         cause = f"`{shlex.join(self.argv)}` ended with {describe_exit(self.returncode)}"
-        raise ToolError(what, evidence=tail, cause=cause, remedy=remedy)
+        raise ToolError(what, evidence=self.tail, cause=cause, remedy=remedy)
 
 
 class Run(Protocol):
@@ -80,28 +80,15 @@ def run(
 ) -> Completed:
     """Run a command to its end and return what it printed.
 
-    The command runs in its own process group, and on a time-out, on Ctrl-C and on any other
-    exception the whole group is killed: uv and pytest start children, which would go on writing
-    into a folder that the caller is about to remove.
-
-    Args:
-        argv: Program and arguments; never a shell line.
-        env: The whole environment of the process; by default :func:`clean_environment`.
-        cwd: Working directory.
-        timeout: Seconds until the process group is killed.
-        stdin: Text for standard input, which is empty otherwise.
-        to_terminal: Let standard error through where it is a terminal, so that the command's own
-            progress shows; it is not captured then.
-        pass_fds: File descriptors that the process inherits (not on Windows).
-
-    Raises:
-        ToolError: The program does not exist or the time-out passed.
+    Its process group is killed on a time-out and any exception: children of uv and pytest would go
+    on writing into a folder that the caller is about to remove. ``env`` is the whole environment,
+    by default :func:`clean_environment`; ``to_terminal`` lets standard error through to a terminal.
     """
     words = tuple(str(word) for word in argv)
     log.info("+ %s", redact(shlex.join(words)))
     check_interrupted()
     started = time.monotonic()
-    try:
+    with os_errors(f"could not start `{words[0]}`", remedy="check that it is installed"):
         process = subprocess.Popen(
             words,
             env=dict(clean_environment() if env is None else env),
@@ -117,12 +104,6 @@ def run(
             pass_fds=pass_fds if os.name == "posix" else (),
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
-    except OSError as error:
-        raise ToolError(
-            f"could not start `{words[0]}`",
-            evidence=str(error),
-            remedy="check that it is installed",
-        ) from error
     _running.add(process)
     try:
         check_interrupted()  # now that interrupt() would find it
@@ -130,9 +111,8 @@ def run(
         check_interrupted()
     except subprocess.TimeoutExpired as error:
         kill_group(process)
-        raise ToolError(
-            f"`{shlex.join(words)}` did not end within {timeout:g} s", cause="it hangs or is slow"
-        ) from error
+        what = f"`{shlex.join(words)}` did not end within {timeout:g} s"
+        raise ToolError(what, cause="it hangs or is slow") from error
     except BaseException:
         kill_group(process)
         raise
@@ -145,13 +125,9 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     """Become a program: it keeps the process id, the terminal and the inherited descriptors.
 
     Windows has no such call: there the program is waited for, and its exit code returned.
-
-    Raises:
-        UsageError: It cannot be started; the exit code is that of a shell, 127 or 126.
     """
     log.info("+ %s", redact(shlex.join(argv)))
-    program = _found(argv[0], env)
-    if program is None:
+    if (program := _found(argv[0], env)) is None:
         raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
     try:
         if sys.platform == "win32":
@@ -168,12 +144,9 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
 
 def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
     cause = "it is no program, or the interpreter that its first line names is not there"
-    error = UsageError(
-        f"cannot start `{program}`",
-        evidence=evidence,
-        cause="there is no such program" if code == Exit.NOT_FOUND else cause,
-        remedy="check its name, and that `provision verify` finds the environment as it was built",
-    )
+    cause = "there is no such program" if code == Exit.NOT_FOUND else cause
+    remedy = "check its name, and that `provision verify` finds the environment as it was built"
+    error = UsageError(f"cannot start `{program}`", evidence=evidence, cause=cause, remedy=remedy)
     error.exit_code = code
     return error
 
@@ -190,11 +163,7 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def _found(program: str, env: Mapping[str, str]) -> str | None:
-    """Return a program as the PATH of the environment that it will run in finds it.
-
-    CreateProcess searches the folder of this process's own program first, so on Windows `python`
-    would be the toolkit's.
-    """
+    """Return a program as PATH finds it; CreateProcess would take the toolkit's own `python`."""
     if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
         return program if os.path.lexists(program) else None
     folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder]
@@ -207,8 +176,7 @@ def _found(program: str, env: Mapping[str, str]) -> str | None:
 def interrupt() -> None:
     """End everything that :func:`run` started in any thread, and start nothing more.
 
-    Ctrl-C reaches the main thread alone, which then waits for its threads, which wait for their
-    processes: these are in sessions of their own, and would go on for minutes.
+    Ctrl-C reaches the main thread alone, and not the processes, which have sessions of their own.
     """
     global _interrupted  # noqa: PLW0603 - one for the process, as Ctrl-C is
     _interrupted = True
@@ -230,11 +198,8 @@ def kill_group(process: subprocess.Popen[str]) -> None:
 
 def _signal_group(process: subprocess.Popen[str]) -> None:
     if sys.platform == "win32":
-        subprocess.run(  # taskkill is part of every Windows
-            ["taskkill", "/F", "/T", "/PID", str(process.pid)],  # noqa: S607
-            capture_output=True,
-            check=False,
-        )
+        argv = ["taskkill", "/F", "/T", "/PID", str(process.pid)]  # part of every Windows
+        subprocess.run(argv, capture_output=True, check=False)
     else:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -243,10 +208,9 @@ def _signal_group(process: subprocess.Popen[str]) -> None:
 def describe_exit(code: int) -> str:
     """Return an exit status in words: a code, a signal, or a Windows exception."""
     if code < 0:
-        try:
+        with contextlib.suppress(ValueError):
             return f"signal {signal.Signals(-code).name}"
-        except ValueError:
-            return f"signal {-code}"
+        return f"signal {-code}"
     if code >= 0xC0000000:  # an NTSTATUS error, such as 0xC0000005 for an access violation
         return f"Windows exception {code:#010x}"
     return f"exit code {code}"

@@ -74,11 +74,7 @@ def fact(catalog: Path, name: str) -> Path:
 
 
 def find_project(start: Path) -> Project:
-    """Return the project that contains a folder.
-
-    Raises:
-        UsageError: None does.
-    """
+    """Return the project that contains a folder, or raise UsageError."""
     # Programs that get its paths run in other folders, and find it only while each folder on its
     # path exists: `..` would add one that has nothing to do with it.
     start = start.resolve() if ".." in start.parts else start.absolute()
@@ -87,8 +83,6 @@ def find_project(start: Path) -> Project:
         # conda has folders of this name too, without files.
         if (specs / "catalog").is_dir() or any(specs.glob("*.toml")):
             return Project(folder)
-    raise UsageError(
-        f"no project in {start} or above",
-        cause="a project has a folder envs/ with specs",
-        remedy=f"`{program_name()} init` makes one of this folder; --project names another",
-    )
+    cause = "a project has a folder envs/ with specs"
+    remedy = f"`{program_name()} init` makes one of this folder; --project names another"
+    raise UsageError(f"no project in {start} or above", cause=cause, remedy=remedy)

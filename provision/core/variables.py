@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
@@ -15,63 +18,15 @@ from provision.core.prefix import scripts_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
-# What a process needs to find its home, its temporary folder and its language. Every other variable
-# is dropped: a deny-list would miss the next one that changes what a tool installs.
-_KEPT = frozenset({
-    "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "TMP", "TEMP",
-    "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "COLUMNS", "NO_COLOR", "CI",
-    "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "USERNAME",
-    "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "NUMBER_OF_PROCESSORS",
-    "PROCESSOR_ARCHITECTURE", "WINEPREFIX", "WINEDEBUG", "WINEDLLOVERRIDES",
-    # Inductor's search for Visual Studio starts in the 32-bit folder (_inductor/cpp_builder.py).
-    "PROGRAMFILES(X86)", "PROGRAMW6432",
-})  # fmt: skip
-# Read on purpose: how this machine reaches a network, which of its devices it was given, and where
-# uv keeps its cache (hashes make its content irrelevant).
-_NETWORK = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
-                      "NO_PROXY", "UV_PYTHON_INSTALL_MIRROR"})  # fmt: skip
-# A selector names devices by their number, so what decides the numbering is kept with it: without
-# CUDA_DEVICE_ORDER=PCI_BUS_ID, CUDA_VISIBLE_DEVICES=1 can be another card than the caller meant.
-_MACHINE = frozenset({
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
-    "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY",
-    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
-    # The daemon that shares a card in exclusive compute mode; without it the card refuses work.
-    "CUDA_MPS_PIPE_DIRECTORY",
-    "UV_CACHE_DIR",
-})  # fmt: skip
-# Where the compiler of this machine is. torch.compile and Triton need one; an installation does
-# not, as only wheels are installed. cl.exe finds its headers and libraries in no other way.
-_COMPILER = frozenset({
-    "CC", "CXX", "INCLUDE", "LIB", "LIBPATH", "VSINSTALLDIR", "VCINSTALLDIR", "VCTOOLSINSTALLDIR",
-    "WINDOWSSDKDIR", "WINDOWSSDKVERSION", "UNIVERSALCRTSDKDIR", "UCRTVERSION",
-    "VSCMD_ARG_TGT_ARCH",
-    # Triton looks for the headers of Level Zero there (triton/backends/intel/driver.py).
-    "LEVEL_ZERO_V1_SDK_PATH", "ZE_PATH",
-})  # fmt: skip
-# What `run` drops, because it replaces what a program loads or where it comes from. docs/running.md
-# gives the reason for each.
-_POLLUTANTS = ("PYTHON", "PIP_", "UV_", "CONDA", "_CONDA", "_CE_", "VIRTUAL_ENV", "__PYVENV_",
-               "LD_", "DYLD_", "SETVARS_", "OCL_ICD_")  # fmt: skip
-_ALSO_DROPPED = frozenset({
-    # What oneAPI's setvars sets to lead programs and compilers to its own libraries.
-    "ONEAPI_ROOT", "CMPLR_ROOT", "MKLROOT", "TBBROOT", "DPL_ROOT", "DNNLROOT", "DALROOT",
-    "DAALROOT", "IPPROOT", "CCL_ROOT", "CCL_CONFIGURATION", "CCL_CONFIGURATION_PATH",
-    "I_MPI_ROOT", "FI_PROVIDER_PATH", "UMF_ROOT", "TCM_ROOT", "PTI_ROOT", "INTEL_PYTHONHOME",
-    # Read by the compilers that torch.compile and Triton start.
-    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH",
-    # Extensions that were compiled for another torch; and which device backends torch loads.
-    "TORCH_EXTENSIONS_DIR", "TORCH_DEVICE_BACKEND_AUTOLOAD", "TORCH_USE_RTLD_GLOBAL",
-})  # fmt: skip
-# These change output, encoding, hashing and where uv and pip keep downloads, not what is loaded.
-_HARMLESS = frozenset({
-    "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONFAULTHANDLER", "PYTHONIOENCODING", "PYTHONUTF8",
-    "PYTHONDONTWRITEBYTECODE", "UV_CACHE_DIR", "PIP_CACHE_DIR",
-})  # fmt: skip
 # The root of what is active: a virtual environment, a conda prefix, oneAPI after setvars.
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX", "ONEAPI_ROOT")
+
+
+@cache
+def _tables() -> dict[str, frozenset[str]]:
+    text = Path(__file__).with_name("variables.toml").read_text(encoding="utf-8")
+    return {table: frozenset(names) for table, names in tomllib.loads(text).items()}
 
 
 def clean_environment(
@@ -80,16 +35,10 @@ def clean_environment(
     prefix: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return an environment that takes from its caller only what is allowed by name.
-
-    Args:
-        base: The caller's environment; by default this process's.
-        prefix: An environment whose programs come first on PATH.
-        extra: Variables to set on top, for instance a spec's ``[environment]``.
-    """
+    """Return ``extra`` and what is allowed by name of ``base``, by default this process's own."""
     base = os.environ if base is None else base
     kept = {name: value for name, value in base.items() if _is_kept(name)}
-    for name in [name for name in kept if name.upper() in _COMPILER]:
+    for name in [name for name in kept if name.upper() in _tables()["compiler"]]:
         kept[name] = os.pathsep.join(_outside_active(base, kept[name]))
     kept["PATH"] = _search_path(base, prefix)
     if "SSL_CERT_FILE" not in kept and (bundle := base.get("PIP_CERT")):
@@ -102,14 +51,7 @@ def program_environment(
 ) -> tuple[dict[str, str], list[str]]:
     """Return the environment of a user's program, and the names of the variables that it lacks.
 
-    Args:
-        base: The caller's environment.
-        prefix: The environment whose programs come first on PATH.
-        set_by_spec: Variables of the spec's ``[environment]``, which win over the caller's.
-        keep: Names of the caller's variables that pass in any case, and win over the spec's.
-
-    Raises:
-        UsageError: The path of the environment cannot be on PATH.
+    The variables of the spec win over the caller's, but not over those named in ``keep``.
     """
     wanted = set(map(_folded, keep))
     passed = {n: v for n, v in base.items() if _folded(n) in wanted or not _pollutes(n)}
@@ -126,13 +68,14 @@ def _folded(name: str) -> str:
 
 
 def _pollutes(name: str) -> bool:
-    upper = name.upper()
-    return upper not in _HARMLESS and (upper in _ALSO_DROPPED or upper.startswith(_POLLUTANTS))
+    upper, tables = name.upper(), _tables()
+    dropped = upper in tables["dropped"] or upper.startswith(tuple(tables["dropped-prefixes"]))
+    return dropped and upper not in tables["harmless"]
 
 
 def _is_kept(name: str) -> bool:
     upper = name.upper()
-    return upper in _KEPT | _NETWORK | _MACHINE | _COMPILER or upper.startswith("LC_")
+    return upper in _tables()["kept"] | _tables()["compiler"] or upper.startswith("LC_")
 
 
 def _search_path(base: Mapping[str, str], prefix: Path | None) -> str:
@@ -144,17 +87,11 @@ def _search_path(base: Mapping[str, str], prefix: Path | None) -> str:
 
 
 def refuse_separator(prefix: Path) -> None:
-    """Refuse a folder whose programs PATH cannot name; others of the same name would run instead.
-
-    Raises:
-        UsageError: Its path contains the character that separates folders in PATH.
-    """
+    """Refuse a folder whose programs PATH cannot name; others of those names would run."""
     if os.pathsep in str(prefix):
-        raise UsageError(
-            f"no program can be run from {prefix}",
-            cause=f"PATH separates folders by {os.pathsep!r}, which is in this path",
-            remedy="move the project to a folder without it in its path",
-        )
+        cause = f"PATH separates folders by {os.pathsep!r}, which is in this path"
+        remedy = "move the project to a folder without it in its path"
+        raise UsageError(f"no program can be run from {prefix}", cause=cause, remedy=remedy)
 
 
 def _outside_active(base: Mapping[str, str], paths: str) -> list[str]:

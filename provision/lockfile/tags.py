@@ -15,6 +15,18 @@ _GLIBC = 28
 _ALIASES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}  # PEP 600
 
 UV_NAMES = {"linux-64": f"x86_64-manylinux_2_{_GLIBC}", "win-64": "x86_64-pc-windows-msvc"}
+_MARKERS = {
+    "linux-64": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
+                 "platform_machine": "x86_64"},
+    "win-64": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt",
+               "platform_machine": "AMD64"},
+}  # fmt: skip
+
+
+def markers(platform: str, python: str) -> dict[str, str]:
+    """Return the environment markers (PEP 508) of a CPython minor version on a platform."""
+    return _MARKERS[platform] | {"implementation_name": "cpython", "python_version": python,
+                                 "python_full_version": f"{python}.0"}  # fmt: skip
 
 
 def wheel_platforms(platform: str) -> list[str]:

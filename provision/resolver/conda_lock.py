@@ -1,8 +1,7 @@
 """Lock the conda layer with conda-lock, solved from the catalog: no conda and no network.
 
-conda-lock has no solver: it runs a conda and reads the JSON of ``create --dry-run``. Here that
-conda is :mod:`provision.resolver.conda_shim`, and the channels are ``repodata.json`` files written
-from the catalog.
+It runs a conda, here :mod:`provision.resolver.conda_shim`, on ``repodata.json`` files that are
+written from the catalog.
 """
 
 from __future__ import annotations
@@ -69,13 +68,6 @@ def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
     }
 
 
-def lock_argv(shim: str, platform: str) -> list[str]:
-    """Return the conda-lock command for the files that :func:`write_inputs` wrote."""
-    return [sys.executable, "-m", "conda_lock", "lock", "--conda", shim,
-            "--file", "environment.yml", "--virtual-package-spec", "virtual-packages.yml",
-            "--platform", platform, "--lockfile", _LOCK]  # fmt: skip
-
-
 def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> None:
     """Write the input files of conda-lock; JSON is YAML too, so no YAML writer is needed."""
     if not target.conda:
@@ -96,17 +88,14 @@ def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> 
 
 
 def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
-    """Return the text of a target's ``conda-lock.yml``.
-
-    Raises:
-        SpecError: The packages of the catalog cannot satisfy the spec.
-        ToolError: conda-lock is not installed, or failed in another way.
-    """
-    shim = find_shim()
+    """Return the text of a target's ``conda-lock.yml``."""
+    argv = [sys.executable, "-m", "conda_lock", "lock", "--conda", find_shim(),
+            "--file", "environment.yml", "--virtual-package-spec", "virtual-packages.yml",
+            "--platform", target.platform, "--lockfile", _LOCK]  # fmt: skip
     with scratch() as folder:
         write_inputs(target, channels, folder)
         env = clean_environment(extra={CHANNELS: str(folder / "channels")})
-        done = run(lock_argv(shim, target.platform), env=env, cwd=folder)
+        done = run(argv, env=env, cwd=folder)
         if done.returncode:
             raise _failure(target, done)
         text = (folder / _LOCK).read_text(encoding="utf-8")
@@ -131,35 +120,26 @@ def _with_own_header(target: Target, text: str) -> str:
 
 
 def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelPackage]:
-    """Return the packages to which a channel on the network resolves a target now.
-
-    Raises:
-        ToolError: py-rattler is not installed, the channel does not answer, its packages cannot
-            satisfy the spec, or its records are not valid.
-    """
+    """Return the packages to which a channel on the network resolves a target now."""
     if not target.conda:
         return []
-    env = {"CONDA_SUBDIR": target.platform}
+    env = clean_environment(extra={"CONDA_SUBDIR": target.platform})
     # The shim recognises the channel of virtual packages by its folder's name.
     with scratch() as temporary:
         folder = temporary / f"{VIRTUAL}0"
         _write_virtual(folder, target.platform)
         channels = ["--channel", channel_url, "--channel", folder.as_uri()]
         argv = [find_shim(), "create", *channels, *target.conda.dependencies]
-        done = run(argv, env=clean_environment(extra=env))
+        done = run(argv, env=env)
     if done.returncode:
-        raise ToolError(
-            f"{channel_url} gives no packages for {target.name}",
-            evidence=_solver_message(done) or done.stderr.strip(),
-            remedy="try again later; the catalog is unchanged",
-        )
+        evidence, remedy = _solver_message(done) or done.tail, "try again later"
+        what = f"{channel_url} gives no packages for {target.name}"
+        raise ToolError(what, evidence=evidence, remedy=f"{remedy}; the catalog is unchanged")
     try:
         return [_package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]]
     except ValidationError as error:
-        raise ToolError(
-            f"{channel_url} has records that are not valid in a catalog",
-            evidence="\n".join(faults_of(error, ChannelPackage)),
-        ) from error
+        what = f"{channel_url} has records that are not valid in a catalog"
+        raise ToolError(what, evidence="\n".join(faults_of(error, ChannelPackage))) from error
 
 
 def _package(entry: dict[str, Any]) -> ChannelPackage:
@@ -168,49 +148,31 @@ def _package(entry: dict[str, Any]) -> ChannelPackage:
 
 
 def _write_virtual(folder: Path, platform: str) -> None:
-    packages = {
-        f"{name}.conda": {
-            "name": name,
-            "version": version.partition(" ")[0],
-            "build": version.partition(" ")[2] or "0",
-            "package_type": "virtual_system",
-        }
-        for name, version in _VIRTUAL[platform].items()
-    }
+    packages = {}
+    for name, text in _VIRTUAL[platform].items():
+        version, _, build = text.partition(" ")
+        packages[f"{name}.conda"] = {"name": name, "version": version, "build": build or "0",
+                                     "package_type": "virtual_system"}  # fmt: skip
     write_atomic(folder / "noarch" / "repodata.json", json.dumps({"packages": packages}))
 
 
 def find_shim() -> str:
-    """Return the path of the program that conda-lock runs instead of conda.
-
-    It is checked here, because conda-lock silently downloads a conda, with growing delays, when it
-    is given a path that does not exist.
-
-    Raises:
-        ToolError: The shim or conda-lock is not installed.
-    """
+    """Return the path of the program that conda-lock runs; without it, it would download one."""
     here = Path(sys.executable).parent
     if importlib.util.find_spec("conda_lock") and (path := shutil.which(SHIM, path=str(here))):
         return path
-    raise ToolError(
-        "cannot lock the conda layer",
-        cause=f"conda-lock or {SHIM} is not installed beside {sys.executable}",
-        remedy="`uv pip install --group conda` in the clone, or lock through nox",
-    )
+    cause = f"conda-lock or {SHIM} is not installed beside {sys.executable}"
+    remedy = "`uv pip install --group conda` in the clone, or lock through nox"
+    raise ToolError("cannot lock the conda layer", cause=cause, remedy=remedy)
 
 
 def _failure(target: Target, done: Completed) -> Exception:
     if message := _solver_message(done):
-        return SpecError(
-            f"the conda layer of {target.name} cannot be satisfied",
-            evidence=message,
-            cause="no set of packages in the catalog satisfies all of [conda]",
-            remedy=f"change [conda] in envs/{target.name}.toml, or `provision update` the channel",
-        )
-    return ToolError(
-        f"conda-lock failed for {target.name}",
-        evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
-    )
+        what = f"the conda layer of {target.name} cannot be satisfied"
+        cause = "no set of packages in the catalog satisfies all of [conda]"
+        remedy = f"change [conda] in envs/{target.name}.toml, or `provision update` the channel"
+        return SpecError(what, evidence=message, cause=cause, remedy=remedy)
+    return ToolError(f"conda-lock failed for {target.name}", evidence=done.tail)
 
 
 def _solver_message(done: Completed) -> str:

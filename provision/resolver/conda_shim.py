@@ -1,8 +1,6 @@
 """A stand-in for the conda program that answers ``create --dry-run --json`` with py-rattler.
 
-conda-lock solves by running a conda. A real one would have to be installed, and would read its
-channels from the network, where the result changes from day to day. This program reads them from
-a folder that is written from the catalog, so the same catalog gives the same lock.
+A real conda would have to be installed, and would read channels that change from day to day.
 
 The protocol, for each platform, as of conda-lock 4.0:
 
@@ -13,8 +11,8 @@ The protocol, for each platform, as of conda-lock 4.0:
 3. Standard output is one JSON document: ``{"actions": {"FETCH": [records], "LINK": []}}``, or
    ``{"error": …, "message": …}`` with an exit code other than 0.
 
-A channel given by name is read from the folder ``PROVISION_CHANNELS``; one given by URL, as
-``provision update`` does, is read from the network.
+A channel given by name is read from the folder ``PROVISION_CHANNELS``, which is written from the
+catalog; one given by URL, as ``provision update`` does, from the network.
 """
 
 from __future__ import annotations
@@ -38,11 +36,7 @@ VIRTUAL = "conda-lock-fake-repodata-"
 
 
 def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the channels and the match specs of a ``create`` command line.
-
-    Raises:
-        ValueError: An option is unknown; ignoring it could change what it asks for.
-    """
+    """Return the channels and the match specs of a ``create`` command line."""
     channels: list[str] = []
     specs: list[str] = []
     words = iter(argv)
@@ -60,44 +54,26 @@ def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def virtual_packages(channel: str, subdir: str) -> list[GenericVirtualPackage]:
     """Return the virtual packages in the folder that conda-lock wrote for them."""
-    from rattler import (  # noqa: PLC0415 - an optional dependency
-        BuildString,
-        GenericVirtualPackage,
-        PackageName,
-        Version,
-    )
+    import rattler as conda  # noqa: PLC0415 - an optional dependency
 
     root = Path(unquote(urlsplit(channel).path))
     files = [root / folder / "repodata.json" for folder in (subdir, "noarch")]
-    records = [
-        record
+    return [
+        # py-rattler raises TypeError for plain strings.
+        conda.GenericVirtualPackage(
+            conda.PackageName(r["name"]), conda.Version(r["version"]), conda.BuildString(r["build"])
+        )
         for file in files
         if file.is_file()
-        for record in json.loads(file.read_text(encoding="utf-8"))["packages"].values()
-        if record.get("package_type") == "virtual_system"
-    ]
-    return [
-        GenericVirtualPackage(
-            # py-rattler raises TypeError for a plain string as the build.
-            PackageName(record["name"]),
-            Version(record["version"]),
-            BuildString(record["build"]),
-        )
-        for record in records
+        for r in json.loads(file.read_text(encoding="utf-8"))["packages"].values()
+        if r.get("package_type") == "virtual_system"
     ]
 
 
 async def solve(
     channels: Sequence[str], specs: Sequence[str], subdir: str, folder: Path
 ) -> list[RepoDataRecord]:
-    """Return the packages that satisfy the specs on a platform, sorted by name.
-
-    Args:
-        channels: Names or URLs of channels, and the URL of the folder of virtual packages.
-        specs: conda match specs.
-        subdir: The platform.
-        folder: Contains each channel that is given by name.
-    """
+    """Return the packages that satisfy the specs on a platform, sorted by name."""
     from rattler import Channel, Gateway, MatchSpec, Subdir, solve  # noqa: PLC0415
 
     virtual = [channel for channel in channels if VIRTUAL in channel]

@@ -61,22 +61,12 @@ def explain_conflict(
 
     What uv says first is shown at once. Then the requirements that are part of a fault are left
     out, and the others are resolved again, until they can be.
-
-    Args:
-        target: The spec.
-        failed: The failed run of the resolver.
-        engine: Resolves parts of the requirements.
-        catalog: The wheels of every index of the catalog, those included that lack a hash.
-        progress: Receives each fault when it is found.
     """
     if _NO_SOLUTION not in failed.stderr:
-        return ToolError(
-            f"could not resolve {target.name}",
-            evidence="\n".join(failed.stderr.strip().splitlines()[-12:]),
-            remedy="check the network, or set pip's index-url to a mirror that answers"
-            if re.search("(?i)fetch|connect|network|dns|time", failed.stderr)
-            else f"correct what uv names, or envs/{target.name}.toml",
-        )
+        remedy = f"correct what uv names, or envs/{target.name}.toml"
+        if re.search("(?i)fetch|connect|network|dns|time", failed.stderr):
+            remedy = "check the network, or set pip's index-url to a mirror that answers"
+        return ToolError(f"could not resolve {target.name}", evidence=failed.tail, remedy=remedy)
     faults: list[tuple[Sequence[str], Sequence[str], str]] = []
     remaining = list(target.pip.requirements)
     run: Completed | None = failed
@@ -87,20 +77,18 @@ def explain_conflict(
         remaining = [text for text in remaining if text not in conflict]
         run = _resolve(target, remaining, engine) if remaining else None
     conflicts, facts, remedies = zip(*faults, strict=True)
-    error = SpecError(
-        f"{target.name}: {_subject(conflicts)}",
-        evidence="\n".join(f"envs/{target.name}.toml asks for {r}" for c in conflicts for r in c),
-        cause="\n".join(dict.fromkeys(fact for each in facts for fact in each)),
-        remedy="\n".join(dict.fromkeys(remedies)),
-    )
+    evidence = "\n".join(f"envs/{target.name}.toml asks for {r}" for c in conflicts for r in c)
+    cause = "\n".join(dict.fromkeys(fact for each in facts for fact in each))
+    remedy = "\n".join(dict.fromkeys(remedies))
+    what = f"{target.name}: {_subject(conflicts)}"
+    error = SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
     error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)  # for --debug
     return error
 
 
 def _resolve(target: Target, requirements: Sequence[str], engine: UvResolver) -> Completed | None:
     """Return the failed run on some of the requirements, None on success."""
-    part = target.pip.model_copy(update={"requirements": tuple(requirements)})
-    done = engine.pins(target.model_copy(update={"pip": part}))
+    done = engine.pins(target.with_pip(requirements=tuple(requirements)))
     return done if isinstance(done, Completed) else None
 
 
@@ -184,10 +172,9 @@ def _judged(
 
 
 def _matches(text: str, wheel: Wheel) -> bool:
-    requirement = Requirement(text)
-    return canonicalize_name(requirement.name) == wheel.name and requirement.specifier.contains(
-        wheel.version, prereleases=True
-    )
+    wanted = Requirement(text)
+    named = canonicalize_name(wanted.name) == wheel.name
+    return named and wanted.specifier.contains(wheel.version, prereleases=True)
 
 
 def _other_index(target: Target, asked: str, catalog: Mapping[str, Sequence[Wheel]]) -> str:

@@ -1,15 +1,11 @@
 """A package index on 127.0.0.1 that serves exactly the wheels that the catalog and the spec allow.
 
-It has PEP 691 pages and PEP 658 metadata, which is all that a resolver reads, so locking needs no
-vendor's server. The wheels themselves are redirected to the vendor.
+PEP 691 pages and PEP 658 metadata are all that a resolver reads, so locking needs no vendor's
+server. Wheels are redirected to the vendor. Each index serves only the names that the spec assigns
+to it, and comes before the default index with ``--index-strategy first-index``: an assigned name
+can come from no other index, and any other name gets 404 here and goes on to the default one.
 
-Each index serves only the names that the spec assigns to it, and is given to uv before the default
-index with ``--index-strategy first-index``: the first index that has a name is the only one that
-uv takes it from. So an assigned name can come from no other index, at any version, and every other
-name gets 404 here and goes on to the default index.
-
-It is a server because uv does not read PEP 658 metadata from ``file://`` indexes: it would open
-the wheels, which are not here. It listens on loopback only, and only while the resolver runs.
+It is a server because uv reads no PEP 658 metadata from ``file://`` indexes.
 """
 
 from __future__ import annotations
@@ -75,13 +71,7 @@ def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
 def respond(
     indexes: Mapping[str, Sequence[Wheel]], path: str, fallback: str | None = None
 ) -> Response:
-    """Return the response to ``/…/<index>/<name>/`` or ``/…/<index>/files/<file>``.
-
-    Args:
-        indexes: Index -> the wheels that it serves.
-        path: Path of the request.
-        fallback: URL of an index to redirect to for names that no wheel has.
-    """
+    """Respond to ``/…/<index>/<name>/``, or the fallback's page, or ``/…/<index>/files/<file>``."""
     # A path has two or three parts, by kind: (index, "files", file) or (…, index, name).
     *_, index, place, leaf = ["", "", *unquote(path).strip("/").split("/")]
     if place == "files":
@@ -113,14 +103,8 @@ def serve(
 ) -> Iterator[dict[str, str]]:
     """Serve indexes while the context lasts, and yield the URL of each.
 
-    Args:
-        indexes: Index -> the wheels that it serves.
-        digest: Of the content; part of every URL, because resolvers cache pages and metadata by
-            URL, and a later server with other content may get the same port. Requests without it
-            get 404: any user of this machine could send them, and the address of the fallback may
-            contain a password.
-        fallback: URL of an index for all other names, for resolvers that have no order of
-            indexes.
+    The digest is part of every URL: resolvers cache pages by URL, and a later server may get the
+    same port; and other users of this machine could ask for the fallback, which may have a login.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):

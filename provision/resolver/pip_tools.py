@@ -10,11 +10,17 @@ import sys
 from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError, ToolError, UsageError
-from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
 from provision.core.temporary import scratch
 from provision.resolver import local_index
-from provision.resolver.uv import PINS, REQUIREMENTS, loopback_environment, midnight, parse_pins
+from provision.resolver.uv import (
+    PINS,
+    REQUIREMENTS,
+    loopback_environment,
+    midnight,
+    parse_pins,
+    write_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,26 +39,6 @@ def version() -> str:
     return f"pip-tools {importlib.metadata.version('pip-tools')}"
 
 
-def compile_argv(target: Target, *, constrained: bool) -> list[str]:
-    """Return the pip-compile command.
-
-    Args:
-        target: Gives the cut-off.
-        constrained: Whether ``pins.txt`` gives the versions, instead of the cut-off.
-    """
-    # pip can apply a cut-off only where the index lists upload times; given versions need none.
-    limit = (
-        ["--constraint", PINS]
-        if constrained
-        else ["--uploaded-prior-to", midnight(target.pip.cutoff)]
-    )
-    # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
-    # pins. --annotation-style line: the form that parse_pins() reads.
-    return [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
-            "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
-            "--no-emit-options", *limit, "--output-file", "out.txt", REQUIREMENTS]  # fmt: skip
-
-
 def pins(
     target: Target,
     wheels: Mapping[str, Sequence[Wheel]],
@@ -61,46 +47,30 @@ def pins(
     *,
     given: Mapping[str, str] | None = None,
 ) -> Pins:
-    """Resolve a target's requirements.
+    """Resolve a target's requirements: at the given versions, or else by the cut-off.
 
     pip merges all indexes that it is given, so it gets a single one: that serves the names of the
     catalog itself, and redirects every other name to the default index.
-
-    Args:
-        target: The spec.
-        wheels: The wheels of each catalog index.
-        default_index: A mirror of the default index; None for the default itself.
-        run: Runs processes.
-        given: Required version by name; without them the cut-off decides.
-
-    Raises:
-        UsageError: pip-tools cannot resolve this target on this machine.
-        SpecError: There is no solution.
-        ToolError: pip-tools is not installed.
     """
     _require_support(target)
     from pypi_simple import PYPI_SIMPLE_ENDPOINT  # noqa: PLC0415 - the default index's URL
 
     served = {_MERGED: [wheel for files in wheels.values() for wheel in files]}
     fallback = default_index or PYPI_SIMPLE_ENDPOINT
-    with (
-        local_index.serve(served, secrets.token_hex(), fallback) as urls,
-        scratch() as folder,
-    ):
-        write_atomic(
-            folder / REQUIREMENTS, "".join(f"{line}\n" for line in target.pip.requirements)
-        )
-        constraints = (given or {}).items()
-        write_atomic(
-            folder / PINS, "".join(f"{name}=={version}\n" for name, version in constraints)
-        )
-        argv = compile_argv(target, constrained=given is not None)
+    # pip can apply a cut-off only where the index lists upload times; given versions need none.
+    cutoff = ["--uploaded-prior-to", midnight(target.pip.cutoff)]
+    # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
+    # pins. --annotation-style line: the form that parse_pins() reads.
+    argv = [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
+            "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
+            "--no-emit-options", *(cutoff if given is None else ["--constraint", PINS]),
+            "--output-file", "out.txt", REQUIREMENTS]  # fmt: skip
+    with local_index.serve(served, secrets.token_hex(), fallback) as urls, scratch() as folder:
+        constraints = [f"{name}=={version}" for name, version in (given or {}).items()]
+        write_lines(folder, {REQUIREMENTS: target.pip.requirements, PINS: constraints})
         done = run(argv, env=_environment(urls[_MERGED]), cwd=folder)
     if done.returncode:
-        raise SpecError(
-            f"pip-tools finds no solution for {target.name}",
-            evidence="\n".join(done.stderr.strip().splitlines()[-12:]),
-        )
+        raise SpecError(f"pip-tools finds no solution for {target.name}", evidence=done.tail)
     # pip-compile writes the pins of a dry run to its log, on standard error.
     return parse_pins(done.stdout + done.stderr)
 
@@ -117,20 +87,13 @@ def _environment(index_url: str) -> dict[str, str]:
 
 def _require_support(target: Target) -> None:
     if not importlib.util.find_spec("piptools"):
-        raise ToolError(
-            "pip-tools is not installed",
-            remedy="`uv pip install --group pip-tools` in the clone, or lock through nox",
-        )
+        remedy = "`uv pip install --group pip-tools` in the clone, or lock through nox"
+        raise ToolError("pip-tools is not installed", remedy=remedy)
     here = (_HOST.get(sys.platform), f"{sys.version_info.major}.{sys.version_info.minor}")
     if here != (target.platform, target.python):
-        raise UsageError(
-            f"pip-tools cannot resolve {target.name} here",
-            cause=f"it resolves for its own Python and platform, {here[1]} on {here[0]}",
-            remedy="use uv, or run this on that platform",
-        )
+        cause = f"it resolves for its own Python and platform, {here[1]} on {here[0]}"
+        remedy = "use uv, or run this on that platform"
+        raise UsageError(f"pip-tools cannot resolve {target.name} here", cause=cause, remedy=remedy)
     if target.pip.overrides or target.pip.cutoffs or target.pip.local or target.pip.constraints:
-        raise UsageError(
-            f"pip-tools cannot resolve {target.name}",
-            cause="overrides, constraints, local packages and cut-offs of single packages need uv",
-            remedy="use uv",
-        )
+        cause = "overrides, constraints, local packages and cut-offs of single packages need uv"
+        raise UsageError(f"pip-tools cannot resolve {target.name}", cause=cause, remedy="use uv")

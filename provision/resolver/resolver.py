@@ -20,7 +20,7 @@ from provision.core.project import Project
 from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
 from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
-from provision.resolver.sources import BuiltWheel, with_pip
+from provision.resolver.sources import BuiltWheel
 from provision.spec.local import input_files, local_digest, local_folder
 from provision.spec.requirement_files import read_requirement_files
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from provision.catalog.snapshot import Wheel
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.resolver.uv import Pins, ResolvedWheel
+    from provision.resolver.uv import Pins
     from provision.spec.model import Target
 
     Served = dict[str, tuple[Wheel, ...]]  # by index
@@ -43,15 +43,7 @@ _COMPANIONS = ("torchvision", "torchaudio", "pytorch-triton-xpu", "triton-xpu")
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """Resolves targets.
-
-    Attributes:
-        folder: The catalog.
-        sources: pip's configuration, which may name a mirror of the default index.
-        run: Runs processes.
-        progress: Receives the steps.
-        engine: ``uv`` or ``pip-tools``.
-    """
+    """Resolves targets."""
 
     folder: Path
     sources: PipConfig
@@ -60,16 +52,7 @@ class Resolver:
     engine: str = "uv"
 
     def resolve(self, target: Target, known: Iterable[Artifact]) -> tuple[str, str | None]:
-        """Return the text of the pip layer, and of the conda layer where the spec has one.
-
-        Args:
-            target: The spec.
-            known: Artifacts of the previous lock, with sizes and RECORDs to carry over.
-
-        Raises:
-            SpecError: The spec cannot be satisfied.
-            ToolError: A resolver or the network failed.
-        """
+        """Return the text of the pip layer, and of the conda layer where the spec has one."""
         conda = self._conda(target)  # first: the header of the pip layer has its digest
         return self._pip(target, tuple(known), conda), conda
 
@@ -89,24 +72,22 @@ class Resolver:
         self._warn(target, pins)
         self.progress.step(f"{target.name}: sizes of files")
         listed = {str(wheel.sha256): wheel.size for files in wheels.values() for wheel in files}
-        sizes = self._sizes(resolved, {a.sha256: a.size for a in known if a.size} | listed)
+        urls = {wheel.sha256: url for wheel, url in resolved}
+        known_sizes = {a.sha256: a.size for a in known if a.size} | listed
         artifacts = [
-            _artifact(target, wheel, sizes[wheel.sha256], built.get(wheel.name))
-            for wheel in resolved
+            _as_built(replace(wheel, index=target.pip.index_of(wheel.name)), built.get(wheel.name))
+            for wheel in self._sized([wheel for wheel, _ in resolved], urls, known_sizes)
         ]
         self.progress.step(f"{target.name}: RECORDs of wheels")
         records = {a.sha256: a.record for a in known if a.record}
         records |= {str(w.sha256): w.record for ws in wheels.values() for w in ws if w.record}
-        urls = {wheel.sha256: wheel.url for wheel in resolved}
         return render_requirements(top, self._with_records(artifacts, records, urls))
 
     def _with_records(
         self, artifacts: Sequence[Artifact], known: dict[str, str], urls: Mapping[str, str]
     ) -> list[Artifact]:
-        """Add the digests of the RECORDs, from the cheapest source that has each.
-
-        Those of a catalog are read by ``provision update``: locking must not need vendors' servers.
-        """
+        """Add the digests of the RECORDs, from the cheapest source that has each."""
+        # `provision update` reads those of a catalog: locking must not need vendors' servers.
         unknown = [a for a in artifacts if a.sha256 not in known]
         known |= local_records(unknown, self.sources.wheelhouses)
         rest = [a for a in unknown if a.sha256 not in known and a.index == "default"]
@@ -127,11 +108,7 @@ class Resolver:
             yield uv.UvResolver(indexes, self.sources.index_url, self.run)
 
     def _with_sources(self, target: Target) -> tuple[Target, Served, dict[str, BuiltWheel]]:
-        """Build what a spec names by URL or in ``[pip] build``.
-
-        Returns:
-            The spec with pins in their place, the wheels of each index, and the built ones by name.
-        """
+        """Build what a spec names by URL or in ``[pip] build``."""
         files = read_requirement_files(self._root, target.pip.files)
         for line in files.ignored:
             self.progress.note(f"{line}: ignored, as [pip.index] of the spec decides that")
@@ -142,7 +119,7 @@ class Resolver:
         extras = [text[text.find("[") :] if "[" in text else "" for text in target.pip.local]
         # As editable ones, whose metadata uv may build although only wheels are allowed.
         local = [f"-e {folder}{extra}" for folder, extra in zip(folders, extras, strict=True)]
-        target = with_pip(target, local=tuple(local))
+        target = target.with_pip(local=tuple(local))
         wheels, built = offered(target, self.folder), list[BuiltWheel]()
         if any(Requirement(text).url for text in target.pip.requirements):
             with self._serve(target, wheels) as engine:
@@ -153,7 +130,7 @@ class Resolver:
                 self.progress.step(f"{target.name}: resolving with sdists")
                 pins, builder = self._pins(target, wheels, engine), self._builder(target, engine)
                 built += sources.build_sdists(target, pins, engine, builder)
-        target = with_pip(target, build=())
+        target = target.with_pip(build=())
         return target, _before(wheels, built), {wheel.name: wheel for wheel in built}
 
     def _builder(self, target: Target, engine: uv.UvResolver) -> SourceBuilder:
@@ -172,18 +149,14 @@ class Resolver:
             self.progress.note(f"{target.name}: the cut-off {max(days)} is in the future: until "
                                "then, what is uploaded can change the lock")  # fmt: skip
 
-    def _sizes(
-        self, resolved: Sequence[ResolvedWheel], known: Mapping[str, int | None]
-    ) -> dict[str, int | None]:
-        """Return the size of each file by its SHA-256.
-
-        A wheel of the catalog has the size that the catalog lists, or None: locking must not need
-        the vendor's server.
-        """
-        sizes = {p.sha256: known.get(p.sha256, p.size) for p in resolved}
-        unknown = {p.sha256: p.url for p in resolved if p.sha256 not in known and not p.size}
-        requested = network.content_lengths(unknown.values(), self.sources.index_url)
-        return sizes | {sha256: requested[url] for sha256, url in unknown.items()}
+    def _sized(
+        self, wheels: Sequence[Artifact], urls: Mapping[str, str], known: Mapping[str, int | None]
+    ) -> list[Artifact]:
+        """Add the sizes, for a wheel of the catalog what that lists: locking needs no vendor."""
+        sizes = {**{w.sha256: w.size for w in wheels}, **known}
+        unknown = [urls[w.sha256] for w in wheels if w.sha256 not in known and not w.size]
+        stated = network.content_lengths(unknown, self.sources.index_url)
+        return [replace(w, size=stated.get(urls[w.sha256], sizes[w.sha256])) for w in wheels]
 
     def _pins(self, target: Target, wheels: Served, engine: uv.UvResolver) -> Pins:
         if self.engine == "pip-tools" and not target.pip.build:
@@ -212,10 +185,8 @@ class Resolver:
 def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
     """Return the wheels that each catalog index serves for a target.
 
-    Raises:
-        SpecError: A name is assigned to an index that has no usable wheel of it. Without this
-            check the resolver would go on to the default index, and take a package of the same
-            name there that anybody may have uploaded.
+    SpecError if one has no usable wheel of an assigned name: the resolver would go on to the
+    default index, and take what anybody may have uploaded there under that name.
     """
     found = {}
     for index, names in target.pip.index.items():
@@ -228,23 +199,15 @@ def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
 def _usable(target: Target, index: str, name: str, listed: Sequence[Wheel]) -> list[Wheel]:
     if wheels := [wheel for wheel in listed if not wheel.lacks]:
         return wheels
-    raise SpecError(
-        f"{target.name}: the catalog of {index} has no usable wheel of {name}",
-        evidence="\n".join(f"{wheel.filename}: {wheel.lacks}" for wheel in listed),
-        cause=f"[pip.index] assigns {name} to {index}, and no other index is used for it",
-        remedy="run `provision update` to refresh the catalog, or correct [pip.index]",
-    )
+    what = f"{target.name}: the catalog of {index} has no usable wheel of {name}"
+    evidence = "\n".join(f"{wheel.filename}: {wheel.lacks}" for wheel in listed)
+    cause = f"[pip.index] assigns {name} to {index}, and no other index is used for it"
+    remedy = "run `provision update` to refresh the catalog, or correct [pip.index]"
+    raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
 
 
 def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[str, str]:
-    """Return the header of the pip layer.
-
-    Args:
-        target: The spec.
-        digest: Of the part of the catalog that the target uses.
-        conda: Text of the conda layer.
-        engine: The resolver of the pip layer.
-    """
+    """Return the header of the pip layer."""
     layer = {"conda": sha256_bytes(conda.encode())} if conda else {}
     return {
         "spec": target.digest(),
@@ -264,17 +227,7 @@ def _before(wheels: Served, built: Sequence[BuiltWheel]) -> Served:
     return first | {index: found for index, found in wheels.items() if index != WHEELHOUSE}
 
 
-def _artifact(
-    target: Target, wheel: ResolvedWheel, size: int | None, built: BuiltWheel | None
-) -> Artifact:
-    return Artifact(
-        name=wheel.name,
-        version=wheel.version,
-        filename=wheel.filename,
-        sha256=wheel.sha256,
-        size=size,
-        index=WHEELHOUSE if built else target.pip.index_of(wheel.name),
-        via=wheel.via,
-        source=built.source if built else "",
-        build=built.requires if built else (),
-    )
+def _as_built(wheel: Artifact, built: BuiltWheel | None) -> Artifact:
+    if not built:
+        return wheel
+    return replace(wheel, index=WHEELHOUSE, source=built.source, build=built.requires)

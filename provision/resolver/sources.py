@@ -10,7 +10,7 @@ import functools
 import re
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -20,7 +20,7 @@ from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_file
 from provision.lockfile.pip import WHEELHOUSE
-from provision.lockfile.tags import best_wheel
+from provision.lockfile.tags import best_wheel, markers
 from provision.spec.model import Override
 
 if TYPE_CHECKING:
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
 
 _SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")
 _BUILDING = threading.Lock()  # targets are locked in parallel, and mostly need the same wheels
-_SYSTEMS = {
-    "linux-64": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix",
-                 "platform_machine": "x86_64"},
-    "win-64": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt",
-               "platform_machine": "AMD64"},
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +61,12 @@ class BuiltWheel:
         )
 
 
-def with_pip(target: Target, **changes: Any) -> Target:  # noqa: ANN401 - values of fields
-    """Return a target with other values in its table ``[pip]``."""
-    return target.model_copy(update={"pip": target.pip.model_copy(update=changes)})
-
-
 def build_urls(
     target: Target, engine: UvResolver, builder: SourceBuilder
 ) -> tuple[Target, list[BuiltWheel]]:
-    """Build what a spec requires by URL; return the spec with pins in place of the URLs.
-
-    Raises:
-        SpecError: A source is of another distribution, or is compiled for another platform.
-        ToolError: It cannot be fetched or built.
-    """
+    """Build what a spec requires by URL; return the spec with pins in place of the URLs."""
     requirements, built = [], []
-    system = _SYSTEMS[target.platform] | {"python_version": target.python}
+    system = markers(target.platform, target.python)
     for text in target.pip.requirements:
         wanted = Requirement(text)
         if not wanted.url:
@@ -90,26 +74,19 @@ def build_urls(
         elif not wanted.marker or wanted.marker.evaluate(system):
             wheel = _build(target, wanted.name, builder.pinned(wanted.url), engine, builder)
             if wheel.name != canonicalize_name(wanted.name):
-                raise SpecError(
-                    f"{target.name}: {wanted.url} is {wheel.name}, not {wanted.name}",
-                    remedy=f"write `{wheel.name} @ {wanted.url}`",
-                )
+                what = f"{target.name}: {wanted.url} is {wheel.name}, not {wanted.name}"
+                raise SpecError(what, remedy=f"write `{wheel.name} @ {wanted.url}`")
             extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
             version = parse_wheel_filename(wheel.path.name)[1]
             requirements.append(f"{wheel.name}{extras}=={version}")
             built.append(wheel)
-    return with_pip(target, requirements=tuple(requirements)), built
+    return target.with_pip(requirements=tuple(requirements)), built
 
 
 def build_sdists(
     target: Target, pins: Pins, engine: UvResolver, builder: SourceBuilder
 ) -> list[BuiltWheel]:
-    """Build the distributions of ``[pip] build`` at the versions that were resolved.
-
-    Raises:
-        SpecError: One is compiled for another platform.
-        ToolError: One has no sdist, cannot be fetched or cannot be built.
-    """
+    """Build the distributions of ``[pip] build`` at the versions that were resolved."""
     for name in sorted(set(target.pip.build) - pins.keys()):
         builder.progress.note(f"{target.name}: nothing requires {name} of [pip] build")
     wanted = {name: pins[name] for name in target.pip.build if name in pins}
@@ -120,29 +97,19 @@ def build_sdists(
 def _build(
     target: Target, name: str, source: str, engine: UvResolver, builder: SourceBuilder
 ) -> BuiltWheel:
-    pinned = functools.partial(engine.build_requirements, with_pip(target, build=()))
+    pinned = functools.partial(engine.build_requirements, target.with_pip(build=()))
     with _BUILDING:
         made, requires = builder.wheel(name, source, (), pinned)
     if not best_wheel([made.name], target.platform, target.python):
-        raise SpecError(
-            f"{name} is compiled: {made.name} does not serve {target.platform}",
-            cause="a wheel with compiled code is built on its own platform",
-            remedy=f"lock {target.name} on {target.platform}, or without {name}",
-        )
+        what = f"{name} is compiled: {made.name} does not serve {target.platform}"
+        cause = "a wheel with compiled code is built on its own platform"
+        remedy = f"lock {target.name} on {target.platform}, or without {name}"
+        raise SpecError(what, cause=cause, remedy=remedy)
     return BuiltWheel(made, source, requires)
 
 
 def refuse_source_only(target: Target, failed: Completed, engine: UvResolver) -> None:
-    """Refuse a spec that needs distributions without wheels, and name all of them.
-
-    Args:
-        target: The spec.
-        failed: The failed run of the resolver.
-        engine: Resolves again without those that it named.
-
-    Raises:
-        SpecError: It has the line to add to the spec.
-    """
+    """Refuse a spec that needs distributions without wheels, and name all of them."""
     names: list[str] = []
     found: Pins | Completed = failed
     while not isinstance(found, dict) and (
@@ -151,11 +118,10 @@ def refuse_source_only(target: Target, failed: Completed, engine: UvResolver) ->
         names = sorted({*names, *new})
         # A requirement whose marker never holds is dropped; as an override, from all packages.
         never = [Override(requirement=f"{n}; python_version < '0'", reason="-") for n in names]
-        found = engine.pins(with_pip(target, overrides=(*target.pip.overrides, *never)))
+        found = engine.pins(target.with_pip(overrides=(*target.pip.overrides, *never)))
     if names:
         line = ", ".join(f'"{name}"' for name in sorted({*target.pip.build, *names}))
-        raise SpecError(
-            f"{target.name}: there is no wheel of {', '.join(names)}, only source",
-            cause="a build runs the code of a package, so only what the spec names is built",
-            remedy=f"write `build = [{line}]` into [pip] of envs/{target.name}.toml",
-        )
+        what = f"{target.name}: there is no wheel of {', '.join(names)}, only source"
+        cause = "a build runs the code of a package, so only what the spec names is built"
+        remedy = f"write `build = [{line}]` into [pip] of envs/{target.name}.toml"
+        raise SpecError(what, cause=cause, remedy=remedy)

@@ -14,14 +14,15 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import canonicalize_name
 
 from provision.core.errors import ToolError
-from provision.core.filesystem import write_atomic
 from provision.core.process import clean_environment
 from provision.core.temporary import scratch
+from provision.lockfile.pip import Artifact
 from provision.lockfile.tags import UV_NAMES, best_wheel
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from packaging.version import Version
 
@@ -35,43 +36,13 @@ REQUIREMENTS, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
 CONSTRAINTS = "constraints.txt"
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedWheel:
-    """One resolved distribution, with the best wheel for the platform.
-
-    Attributes:
-        name: Distribution, normalised.
-        version: Version with its local part.
-        via: What requires it: distributions, or ``the spec``.
-        filename: Name of the wheel.
-        sha256: Of the wheel.
-        size: Bytes; None where the index does not list it.
-        url: URL of the wheel.
-    """
-
-    name: str
-    version: str
-    via: tuple[str, ...]
-    filename: str
-    sha256: str
-    size: int | None
-    url: str
-
-
 def version() -> str:
     """Return name and version of the engine."""
     return f"uv {importlib.metadata.version('uv')}"
 
 
 def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[str]:
-    """Return the part of the command that all uses share.
-
-    Args:
-        uv: Path of uv.
-        target: Gives platform, Python and cut-off dates.
-        indexes: URL of each catalog index, in order before the default index; see
-            :mod:`provision.resolver.local_index`.
-    """
+    """Return the part of the command that all uses share."""
     # --python: platform and version are given below, so any interpreter serves, and uv need not
     # search for one. --only-binary: what an sdist becomes depends on the machine that builds it.
     # --no-sources: [tool.uv.sources] of an own package names folders and branches, not releases.
@@ -111,12 +82,8 @@ def _requirer(text: str) -> str:
     return "the spec" if REQUIREMENTS in text or OVERRIDES in text else text
 
 
-def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[ResolvedWheel]:
-    """Return the best wheel of each distribution in a PEP 751 lock file.
-
-    Raises:
-        ToolError: A distribution has no wheel for the platform, or its wheel has no SHA-256.
-    """
+def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[tuple[Artifact, str]]:
+    """Return the best wheel of each distribution in a PEP 751 lock file, and its URL."""
     return [
         _best(package, pins[package["name"]][1], platform, python)
         for package in tomllib.loads(text)["packages"]
@@ -125,7 +92,7 @@ def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[Reso
 
 def _best(
     package: dict[str, object], via: tuple[str, ...], platform: str, python: str
-) -> ResolvedWheel:
+) -> tuple[Artifact, str]:
     name, release = str(package["name"]), str(package["version"])
     wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}  # type: ignore[attr-defined]
     if not (filename := best_wheel(wheels, platform, python)):
@@ -136,11 +103,10 @@ def _best(
         )
     wheel = wheels[filename]
     if not (sha256 := wheel["hashes"].get("sha256")):
-        raise ToolError(
-            f"the index gives no SHA-256 for {filename}",
-            remedy="use an index that does, or add the file to a catalog",
-        )
-    return ResolvedWheel(name, release, via, filename, sha256, wheel.get("size"), wheel["url"])
+        remedy = "use an index that does, or add the file to a catalog"
+        raise ToolError(f"the index gives no SHA-256 for {filename}", remedy=remedy)
+    size = wheel.get("size")
+    return Artifact(name, release, filename, sha256, size, "default", via), wheel["url"]
 
 
 def _filename(wheel: dict[str, str]) -> str:
@@ -150,13 +116,7 @@ def _filename(wheel: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UvResolver:
-    """uv with the indexes of one target.
-
-    Attributes:
-        indexes: URL of each catalog index.
-        default_index: A mirror of the default index; None for uv's own default.
-        run: Runs processes.
-    """
+    """uv with the indexes of one target."""
 
     indexes: Mapping[str, str]
     default_index: str | None
@@ -186,48 +146,31 @@ class UvResolver:
         older = pick(f"<{below[0].partition('+')[0]}") if below and not above else []
         return [*above, *below, *older]
 
-    def files(self, target: Target, pins: Pins) -> list[ResolvedWheel]:
-        """Look up the wheels of resolved versions.
-
-        Raises:
-            ToolError: A distribution has no wheel that can be locked, or the index does not answer.
-        """
+    def files(self, target: Target, pins: Pins) -> list[tuple[Artifact, str]]:
+        """Look up the wheels of resolved versions, and their URLs."""
         return parse_pylock(self._pylock(target, pins), pins, target.platform, target.python)
 
     def sdists(self, target: Target, pins: Pins) -> dict[str, str]:
-        """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``.
-
-        Raises:
-            ToolError: The index lists none, or none with a SHA-256.
-        """
+        """Return file name and SHA-256 of the sdists of pins, as sources; see ``[pip] build``."""
         found = {}
         for package in tomllib.loads(self._pylock(target, pins))["packages"] if pins else ():
             name, sdist = str(package["name"]), package.get("sdist", {})
             if not (sha256 := sdist.get("hashes", {}).get("sha256")):
-                raise ToolError(
-                    f"the index lists no sdist with a SHA-256 of {name} {package['version']}",
-                    remedy=f"remove {name} from [pip] build of envs/{target.name}.toml",
-                )
+                what = f"the index lists no sdist with a SHA-256 of {name} {package['version']}"
+                remedy = f"remove {name} from [pip] build of envs/{target.name}.toml"
+                raise ToolError(what, remedy=remedy)
             found[name] = f"{_filename(sdist)} sha256:{sha256}"
         return found
 
     def local_names(self, target: Target) -> list[str]:
-        """Return the names of the own packages.
-
-        Raises:
-            ToolError: A folder has no package, or its metadata cannot be read.
-        """
+        """Return the names of the own packages."""
         options = ["--no-deps", "--format", "pylock.toml", PINS]
         done = self._compile(target, {PINS: target.pip.local}, options)
         done.require(f"cannot read the own packages of {target.name}")
         return sorted(str(package["name"]) for package in tomllib.loads(done.stdout)["packages"])
 
     def build_requirements(self, target: Target, names: Sequence[str]) -> tuple[str, ...]:
-        """Resolve the requirements of a build; each pin has the hashes of all its files.
-
-        Raises:
-            ToolError: They cannot be resolved.
-        """
+        """Resolve the requirements of a build; each pin has the hashes of all its files."""
         options = ["--generate-hashes", "--no-annotate", REQUIREMENTS]
         done = self._compile(target, {REQUIREMENTS: names}, options)
         done.require(f"could not resolve the build requirements {', '.join(names)}")
@@ -254,10 +197,15 @@ class UvResolver:
         mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
         env = clean_environment(extra=mirror | loopback_environment(os.environ))
         with scratch() as folder:
-            for name, lines in files.items():
-                write_atomic(folder / name, "".join(f"{line}\n" for line in lines))
+            write_lines(folder, files)
             argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *options]
             return self.run(argv, env=env, cwd=folder)
+
+
+def write_lines(folder: Path, files: Mapping[str, Iterable[str]]) -> None:
+    """Write the input files of a resolver into a temporary folder."""
+    for name, lines in files.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def loopback_environment(env: Mapping[str, str]) -> dict[str, str]:

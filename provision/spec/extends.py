@@ -25,13 +25,7 @@ Data = dict[str, Any]
 
 
 class SpecFile(NamedTuple):
-    """One file of a chain: a spec, what it extends, what that extends ….
-
-    Attributes:
-        path: The file.
-        folder: The folder of specs that it belongs to.
-        data: What it says itself.
-    """
+    """One file of a chain: a spec, what it extends, what that extends …."""
 
     path: Path
     folder: Path
@@ -39,20 +33,15 @@ class SpecFile(NamedTuple):
 
 
 def spec_chain(path: Path) -> list[SpecFile]:
-    """Read a spec and all that it extends, the spec itself first.
-
-    Raises:
-        SpecError: A file cannot be read, extends what does not exist, or extends itself.
-    """
+    """Read a spec and all that it extends, the spec itself first."""
     chain = [_read(path, path.parent)]
     while (name := chain[-1].data.get("extends")) is not None:
         last = chain[-1]
         found = _find(name, last)
         if found.path in [file.path for file in chain]:
             names = " → ".join(str(file.path) for file in [*chain, found])
-            raise SpecError(
-                f"{path} extends itself", evidence=names, remedy="remove one `extends` of these"
-            )
+            remedy = "remove one `extends` of these"
+            raise SpecError(f"{path} extends itself", evidence=names, remedy=remedy)
         chain.append(found)
     return chain
 
@@ -66,26 +55,21 @@ def _find(name: object, user: SpecFile) -> SpecFile:
             if not own and (folder / f"{name}.toml").is_file():
                 return _read(folder / f"{name}.toml", folder)
     known = sorted({p.stem for folder in folders for p in folder.glob("*.toml")})
-    raise SpecError(
-        f"{user.path} extends {name!r}, which is no spec",
-        cause=f"there are {', '.join(known)}",
-        remedy='name one of these, such as `extends = "cpu-linux"`',
-    )
+    cause = f"there are {', '.join(known)}"
+    remedy = 'name one of these, such as `extends = "cpu-linux"`'
+    raise SpecError(f"{user.path} extends {name!r}, which is no spec", cause=cause, remedy=remedy)
 
 
 def _read(path: Path, folder: Path) -> SpecFile:
     try:
         data = read_parsed(path, tomllib.loads)
     except (OSError, ValueError) as error:
-        raise SpecError(
-            f"cannot read {path}", evidence=str(error), remedy="correct the file"
-        ) from error
+        what, remedy = f"cannot read {path}", "correct the file"
+        raise SpecError(what, evidence=str(error), remedy=remedy) from error
     if "name" in data:
-        raise SpecError(
-            f"{path}: name: unknown key",
-            cause="a target has the name of its file",
-            remedy="remove the key, and rename the file to rename the target",
-        )
+        cause = "a target has the name of its file"
+        remedy = "remove the key, and rename the file to rename the target"
+        raise SpecError(f"{path}: name: unknown key", cause=cause, remedy=remedy)
     return SpecFile(path, folder, data)
 
 
@@ -104,9 +88,6 @@ def resolved(chain: Sequence[SpecFile]) -> Data:
 
     Tables merge. Requirements and the other lists of ``pip`` and ``conda`` add; an entry replaces
     the inherited one of its distribution. Any other value replaces the inherited one.
-
-    Raises:
-        SpecError: ``drop`` of a file is no list of names that it inherits.
     """
     whole = chain[-1].data
     for file in reversed(chain[:-1]):
@@ -129,15 +110,12 @@ def _inherited(file: SpecFile, whole: Data) -> Data:
         left["requirements"] = _without(file, own["drop"], pip.get("requirements", []))
     if isinstance(index := own.get("index"), dict):
         moved = {name for names in index.values() for name in _names(names)}
+        indexes = pip.get("index")
         kept = {key: [name for name in names if _name(name) not in moved]
-                for key, names in _lists(pip.get("index"))}  # fmt: skip
+                for key, names in (indexes.items() if isinstance(indexes, dict) else ())
+                if isinstance(names, list)}  # fmt: skip
         left["index"] = {key: names for key, names in kept.items() if names}
     return whole | {"pip": left}
-
-
-def _lists(table: object) -> list[tuple[str, list[Any]]]:
-    pairs = table.items() if isinstance(table, dict) else ()
-    return [(key, value) for key, value in pairs if isinstance(value, list)]
 
 
 def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
@@ -145,12 +123,11 @@ def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
     unknown = sorted(_names(drop) - inherited)
     # What is not inherited may be in a file.
     if not isinstance(drop, list) or (unknown and "files" not in file.data["pip"]):
-        raise SpecError(
-            f"{file.path}: pip.drop: not a list of inherited requirements (is {drop!r})",
-            evidence=f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else "",
-            cause=f"{file.data['extends']} asks for {', '.join(sorted(inherited))}",
-            remedy="name some of these, or remove the key",
-        )
+        what = f"{file.path}: pip.drop: not a list of inherited requirements (is {drop!r})"
+        evidence = f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else ""
+        cause = f"{file.data['extends']} asks for {', '.join(sorted(inherited))}"
+        remedy = "name some of these, or remove the key"
+        raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
     dropped = _names(drop)
     listed = requirements if isinstance(requirements, list) else []
     return [text for text in listed if _name(text) not in dropped]

@@ -30,13 +30,7 @@ def local_digest(target: Target, root: Path) -> str:
 
 
 def input_files(target: Target, root: Path, *, own: bool = False) -> list[str]:
-    """Return the requirement files of a spec, relative to the project's folder.
-
-    Args:
-        target: The spec.
-        root: The project's folder.
-        own: Add the metadata of the own packages.
-    """
+    """Return the requirement files of a spec, and with ``own`` the metadata of its own packages."""
     read = read_requirement_files(root, target.pip.files).read
     read += _metadata(target, root) if own else []
     return [Path(os.path.relpath(path, root.resolve())).as_posix() for path in read]

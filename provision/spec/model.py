@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def parse_requirement(text: str) -> Requirement:
-    """Parse a requirement.
-
-    Raises:
-        ValueError: The text is not a requirement; the message is for the author of the file.
-    """
+    """Parse a requirement."""
     try:
         return Requirement(text)
     except InvalidRequirement as error:
@@ -66,93 +62,79 @@ def _specifier(text: str) -> str:
 
 def _channel(text: str) -> str:
     if holds_secret(text):
-        raise ValueError(
-            "contains a password, which would end up in the lock; use a $VARIABLE instead"
-        )
+        raise ValueError("contains a password, which the lock would hold; use a $VARIABLE instead")
     return text
 
 
 _SOURCES = ("git+https://", "git+ssh://", "git+http://", "git+file://", "https://", "http://")
 # Validated, but kept as text: it reaches the resolvers and the digest as the author wrote it.
-Requirements = tuple[Annotated[str, AfterValidator(source_requirement)], ...]
+IndexRequirement = Annotated[str, AfterValidator(index_requirement)]
 Specifier = Annotated[str, AfterValidator(_specifier)]
 # Of the catalog: these become parts of paths.
 FILE_STEM = r"^[a-z0-9][a-z0-9._-]*$"
+FileStem = Annotated[str, Field(pattern=FILE_STEM)]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(text)))]
 
 
 class Hardware(Table):
     """The devices and drivers that the target is for."""
 
-    families: Annotated[
-        tuple[str, ...], Field(description="Device families of envs/catalog/devices.toml.")
-    ] = ()
-    driver: Annotated[
-        Specifier | None, Field(description="Supported versions of the GPU driver.")
-    ] = None
-    compute_capability: Annotated[
-        Specifier | None,
-        Field(description="CUDA compute capabilities that the wheels are compiled for."),
-    ] = None
+    families: tuple[str, ...] = Field(
+        (), description="Device families of envs/catalog/devices.toml."
+    )
+    driver: Specifier | None = Field(None, description="Supported versions of the GPU driver.")
+    compute_capability: Specifier | None = Field(
+        None, description="CUDA compute capabilities that the wheels are compiled for."
+    )
 
 
 class Conda(Table):
     """The optional conda layer below pip: the interpreter and native libraries."""
 
-    channels: Annotated[tuple[Annotated[str, AfterValidator(_channel)], ...], Field(min_length=1)]
-    dependencies: Annotated[tuple[str, ...], Field(min_length=1)]
+    channels: tuple[Annotated[str, AfterValidator(_channel)], ...] = Field(min_length=1)
+    dependencies: tuple[str, ...] = Field(min_length=1)
 
 
 class Override(Table):
     """A requirement that replaces those of all packages for its distribution, and why."""
 
-    requirement: Annotated[str, AfterValidator(index_requirement)]
-    reason: Annotated[str, Field(min_length=1)]
+    requirement: IndexRequirement
+    reason: str = Field(min_length=1)
 
 
 class Pip(Table):
     """The Python packages."""
 
-    cutoff: Annotated[
-        dt.date, Field(description="Packages uploaded on this day or later do not exist.")
-    ]
-    cutoffs: Annotated[
-        dict[Distribution, dt.date],
-        Field(description="Distributions with a cut-off of their own, as `lock --upgrade` sets."),
-    ] = {}
-    requirements: Annotated[
-        Requirements,
-        Field(description="PEP 508; `name @ git+https://…@tag` and `name @ https://…` are built."),
-    ] = ()
-    files: Annotated[
-        tuple[str, ...],
-        Field(description="Requirement files of pip, relative to the project's folder."),
-    ] = ()
-    drop: Annotated[
-        tuple[Distribution, ...],
-        Field(description="Distributions of what is inherited and of the files to leave out."),
-    ] = ()
-    constraints: Annotated[
-        tuple[Annotated[str, AfterValidator(index_requirement)], ...],
-        Field(description="Limits on the versions of what others require."),
-    ] = ()
-    local: Annotated[
-        tuple[Annotated[str, AfterValidator(_local)], ...],
-        Field(description="Folders of own packages, such as '-e .'; installed last, not locked."),
-    ] = ()
-    build: Annotated[
-        tuple[Distribution, ...],
-        Field(description="Distributions that are built from their sdist: this runs their code."),
-    ] = ()
+    cutoff: dt.date = Field(description="Packages uploaded on this day or later do not exist.")
+    cutoffs: dict[Distribution, dt.date] = Field(
+        {}, description="Distributions with a cut-off of their own, as `lock --upgrade` sets."
+    )
+    requirements: tuple[Annotated[str, AfterValidator(source_requirement)], ...] = Field(
+        (), description="PEP 508; `name @ git+https://…@tag` and `name @ https://…` are built."
+    )
+    files: tuple[str, ...] = Field(
+        (), description="Requirement files of pip, relative to the project's folder."
+    )
+    drop: tuple[Distribution, ...] = Field(
+        (), description="Distributions of what is inherited and of the files to leave out."
+    )
+    constraints: tuple[IndexRequirement, ...] = Field(
+        (), description="Limits on the versions of what others require."
+    )
+    local: tuple[Annotated[str, AfterValidator(_local)], ...] = Field(
+        (), description="Folders of own packages, such as '-e .'; installed last, not locked."
+    )
+    build: tuple[Distribution, ...] = Field(
+        (), description="Distributions that are built from their sdist: this runs their code."
+    )
     overrides: tuple[Override, ...] = ()
-    forbid: Annotated[
-        tuple[ForbiddenDistribution, ...],
-        Field(description="Distributions that must not be installed."),
-    ] = ()
-    index: Annotated[
-        dict[Annotated[str, Field(pattern=FILE_STEM)], tuple[Distribution, ...]],
-        Field(description="Catalog index -> the distributions that come from it and nowhere else."),
-    ] = {}
+    forbid: tuple[ForbiddenDistribution, ...] = Field(
+        (), description="Distributions that must not be installed."
+    )
+    index: dict[FileStem, tuple[Distribution, ...]] = Field(
+        {}, description="Catalog index -> the distributions that come from it and nowhere else."
+    )
 
     @model_validator(mode="after")
     def _not_empty(self) -> Pip:
@@ -181,35 +163,29 @@ class Smoke(Table):
 
     fused_ops: tuple[str, ...] = ()
     rotary: tuple[Literal["half", "interleaved", "ipex-llm"], ...] = ("half", "interleaved")
-    speedup_over_cpu: Annotated[
-        float | None, Field(gt=0, description="Least ratio of training throughput, device to CPU.")
-    ] = None
+    speedup_over_cpu: float | None = Field(
+        None, gt=0, description="Least ratio of training throughput, device to CPU."
+    )
 
 
 class Run(Table):
     """How `run` starts the user's programs."""
 
-    keep: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...],
-        Field(description="Variables of the caller that pass although `run` drops them."),
-    ] = ()
+    keep: tuple[Variable, ...] = Field(
+        (), description="Variables of the caller that pass although `run` drops them."
+    )
 
 
 class Docker(Table):
     """What the container image needs besides the environment."""
 
     # Names alone: apt would take `-o…` for an option, and `name-` for a removal.
-    apt: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*[a-z0-9+]$")], ...],
-        Field(description="Packages of the image's Linux distribution."),
-    ] = ()
-    drivers: Annotated[
-        str | None,
-        Field(
-            pattern=FILE_STEM,
-            description="Driver set of the catalog to install, such as 'intel-gpu-25-13'.",
-        ),
-    ] = None
+    apt: tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*[a-z0-9+]$")], ...] = Field(
+        (), description="Packages of the image's Linux distribution."
+    )
+    drivers: FileStem | None = Field(
+        None, description="Driver set of the catalog to install, such as 'intel-gpu-25-13'."
+    )
 
 
 class Target(Table):
@@ -218,32 +194,23 @@ class Target(Table):
     model_config = ConfigDict(serialize_by_alias=True)
 
     name: str
-    summary: Annotated[str, Field(min_length=1)]
+    summary: str = Field(min_length=1)
     accelerator: Accelerator
-    platform: Annotated[Platform, Field(description="conda's platform name.")]
-    python_version: Annotated[
-        str,
-        Field(
-            alias="python",
-            pattern=r"^3\.\d+(\.\d+)?$",
-            description="Minor version, such as '3.11', or an exact one, such as '3.11.9'.",
-        ),
-    ]
+    platform: Platform = Field(description="conda's platform name.")
+    python_version: str = Field(
+        alias="python",
+        pattern=r"^3\.\d+(\.\d+)?$",
+        description="Minor version, such as '3.11', or an exact one, such as '3.11.9'.",
+    )
     status: Status = "supported"
-    reason: Annotated[
-        str | None, Field(description="Why the target is legacy; printed at each build.")
-    ] = None
+    reason: str | None = Field(None, description="Why the target is legacy; printed at each build.")
     hardware: Hardware = Hardware()
     conda: Conda | None = None
     pip: Pip
     smoke: Smoke = Smoke()
-    environment: Annotated[
-        dict[
-            Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
-            Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")],
-        ],
-        Field(description="Set by run, smoke and the image; {prefix} is filled in."),
-    ] = {}
+    environment: dict[Variable, Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]] = Field(
+        {}, description="Set by run, smoke and the image; {prefix} is filled in."
+    )
     run: Run = Run()
     docker: Docker | None = None
 
@@ -277,6 +244,10 @@ class Target(Table):
             if not keys["pip"][later]:
                 del keys["pip"][later]
         return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
+
+    def with_pip(self, **values: Any) -> Target:  # noqa: ANN401 - values of fields
+        """Return the target with other values in its table ``[pip]``."""
+        return self.model_copy(update={"pip": self.pip.model_copy(update=values)})
 
     def variables(self, prefix: Path) -> dict[str, str]:
         """Return the variables that the spec sets, for an environment at ``prefix``."""

@@ -63,12 +63,8 @@ def forbidden_of(spec: Mapping[str, Any]) -> tuple[ForbiddenDistribution, ...]:
 def hardware_of(spec: Mapping[str, Any]) -> TargetHardware:
     """Return the hardware of a parsed spec."""
     table = spec.get("hardware", {})
-    identity = [
-        spec["name"],
-        spec["accelerator"],
-        spec["platform"],
-        spec.get("status", "supported"),
-    ]
+    status = spec.get("status", "supported")
+    identity = [spec["name"], spec["accelerator"], spec["platform"], status]
     for value, allowed in zip(identity[1:], (Accelerator, Platform, Status), strict=True):
         if value not in get_args(allowed):
             raise ValueError(value)

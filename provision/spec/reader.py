@@ -26,21 +26,12 @@ Part = TypeVar("Part")
 
 
 def load_spec(path: Path) -> Target:
-    """Read and validate one spec.
-
-    Raises:
-        SpecError: All faults of the file at once, each with its key and what is allowed.
-    """
+    """Read and validate one spec; SpecError names all faults at once."""
     return _validate(*_parse(path))
 
 
 def load_target(folder: Path, name: str) -> Target:
-    """Read and validate the spec of one target.
-
-    Raises:
-        UsageError: There is no such target; the nearest names are suggested.
-        SpecError: The file has faults.
-    """
+    """Read and validate the spec of one target."""
     return load_spec(_path(folder, name))
 
 
@@ -57,21 +48,12 @@ def load_targets(folder: Path, names: Sequence[str]) -> tuple[list[Target], dict
 
 
 def read_hardware(folder: Path) -> list[TargetHardware]:
-    """Read the hardware of all targets, sorted by name; faults in other parts are ignored.
-
-    Raises:
-        SpecError: The hardware of a spec is not valid; all faults of the file are listed.
-    """
+    """Read the hardware of all targets, sorted by name; faults in other parts are ignored."""
     return [_read_part(path, hardware_of) for path in sorted(folder.glob("*.toml"))]
 
 
 def read_forbidden(folder: Path, target: str) -> tuple[ForbiddenDistribution, ...]:
-    """Read the forbidden distributions of one target; faults in other parts are ignored.
-
-    Raises:
-        UsageError: There is no such target.
-        SpecError: An entry is not valid; all faults of the file are listed.
-    """
+    """Read the forbidden distributions of one target; faults in other parts are ignored."""
     return _read_part(_path(folder, target), forbidden_of)
 
 
@@ -85,18 +67,12 @@ def _path(folder: Path, name: str) -> Path:
         import difflib  # noqa: PLC0415 - only for a wrong name
 
         close = difflib.get_close_matches(name, known, 1)
-        raise UsageError(
-            f"there is no target {name!r}",
-            cause=f"{folder} holds: {', '.join(known) or 'no specs'}",
-            remedy=_remedy(name, close),
-        )
+        remedy = f"did you mean `{close[0]}`?" if close else "`provision targets` lists them"
+        if name in target_names(shipped().specs):
+            remedy = f"it is shipped with Provision: `provision init --target {name}` adds it"
+        cause = f"{folder} holds: {', '.join(known) or 'no specs'}"
+        raise UsageError(f"there is no target {name!r}", cause=cause, remedy=remedy)
     return folder / f"{name}.toml"
-
-
-def _remedy(name: str, close: list[str]) -> str:
-    if name in target_names(shipped().specs):
-        return f"it is shipped with Provision: `provision init --target {name}` adds it"
-    return f"did you mean `{close[0]}`?" if close else "`provision targets` lists them"
 
 
 def _read_part(path: Path, part_of: Callable[[dict[str, Any]], Part]) -> Part:
@@ -121,30 +97,24 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
 
     path = chain[0].path
     if not _NAME.fullmatch(path.stem):
-        raise SpecError(
-            f"{path}: the file's name becomes the target's name",
-            remedy="use lower-case words joined by '-', such as cuda-linux.toml",
-        )
+        remedy = "use lower-case words joined by '-', such as cuda-linux.toml"
+        raise SpecError(f"{path}: the file's name becomes the target's name", remedy=remedy)
     try:
         # Strict mode accepts an array for a tuple, and a date as text, only when they come as JSON.
         # default: TOML's dates become text.
         target = Target.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        faults = faults_of(error, Target, lambda place: _inherited_from(chain, data, place))
-        raise SpecError(
-            f"{path} has {plural(len(faults), 'fault')}",
-            evidence="\n".join(faults),
-            remedy="correct each of them; `provision schema` prints all that is allowed",
-        ) from error
+
+        def inherited_from(place: tuple[int | str, ...]) -> str:
+            said = origin(chain, data, place)
+            return "" if said == path else f", in {said}"
+
+        faults = faults_of(error, Target, inherited_from)
+        what = f"{path} has {plural(len(faults), 'fault')}"
+        remedy = "correct each of them; `provision schema` prints all that is allowed"
+        raise SpecError(what, evidence="\n".join(faults), remedy=remedy) from error
     if not target.pip.files:
         return target
     from provision.spec.requirement_files import with_files  # noqa: PLC0415 - few specs name files
 
     return with_files(target, path.absolute().parents[1])
-
-
-def _inherited_from(
-    chain: list[SpecFile], data: dict[str, Any], place: tuple[int | str, ...]
-) -> str:
-    path = origin(chain, data, place)
-    return "" if path == chain[0].path else f", in {path}"

@@ -34,17 +34,7 @@ _PER_REQUIREMENT = re.compile(r"\s+--(?:hash|config-settings?|global-option)\b.*
 
 @dataclass
 class RequirementFiles:
-    """The contents of requirement files and of those that they include.
-
-    Attributes:
-        requirements: PEP 508 requirements, direct references included.
-        constraints: Limits on versions of what is required.
-        local: Folders of own packages, as in ``[pip] local`` of a spec.
-        ignored: Options that have no effect here, each with its place.
-        read: Every file that was read.
-        places: File and line of each requirement.
-        faults: What is wrong in them, each with its place.
-    """
+    """The contents of requirement files and of those that they include."""
 
     root: Path
     requirements: list[str] = field(default_factory=list)
@@ -95,33 +85,20 @@ class RequirementFiles:
             self.constraints.append(index_requirement(text))
         elif re.match(r"[a-z+]+://", value):
             self.requirements.append(source_requirement(f"{_name_in(value)} @ {value}"))
-        elif (
-            kind or value.startswith((".", "/")) or ("/" in value and (self.root / value).is_dir())
-        ):
+        elif kind or value[0] in "./" or ("/" in value and (self.root / value).is_dir()):
             self.local.append(f"-e {value}" if kind else value)
         else:
             self.requirements.append(source_requirement(value))
 
 
 def read_requirement_files(root: Path, names: Sequence[str]) -> RequirementFiles:
-    """Read requirement files, with those that they include.
-
-    Args:
-        root: The project's folder; local packages in the files are relative to it, as for pip.
-        names: Paths of the files, relative to ``root``.
-
-    Raises:
-        SpecError: All faults of all files at once, each with its place.
-    """
+    """Read requirement files, with those that they include."""
     found = RequirementFiles(root.resolve())
     for name in names:
         found.add((found.root / name).resolve())
     if found.faults:
-        raise SpecError(
-            f"the requirement files have {plural(len(found.faults), 'fault')}",
-            evidence="\n".join(found.faults),
-            remedy="correct each of them",
-        )
+        what = f"the requirement files have {plural(len(found.faults), 'fault')}"
+        raise SpecError(what, evidence="\n".join(found.faults), remedy="correct each of them")
     return found
 
 
@@ -129,20 +106,16 @@ def with_files(target: Target, root: Path) -> Target:
     """Return a target whose requirements include those of its requirement files.
 
     A line of a file gives way where the spec pins the same distribution exactly, or drops it.
-
-    Raises:
-        SpecError: A file has faults.
     """
     found = read_requirement_files(root, target.pip.files)
     # The files are for every target; what a target pins itself fits its accelerator.
     said = {_name(text) for text in target.pip.requirements if _pinned(text)} | {*target.pip.drop}
     found.requirements = [text for text in found.requirements if _name(text) not in said]
     found.constraints = [text for text in found.constraints if _name(text) not in said]
-    pip = target.pip.model_copy(update={
+    return target.with_pip(**{
         name: tuple(dict.fromkeys([*getattr(target.pip, name), *getattr(found, name)]))
         for name in ("requirements", "constraints", "local")
     })  # fmt: skip
-    return target.model_copy(update={"pip": pip})
 
 
 def _name(text: str) -> str:

@@ -27,23 +27,14 @@ def faults_of(
     model: type[BaseModel],
     origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
 ) -> list[str]:
-    """Return one line per fault: its place, what is wrong and what is allowed.
-
-    Args:
-        error: The validation error of a whole file.
-        model: The model of that file.
-        origin: Tells where the value at a place comes from, if from another file.
-    """
+    """Return one line per fault: place, what is wrong, what is allowed, and the file of origin."""
     entries = error.errors(include_url=False)
-    places = [entry["loc"] for entry in entries]
     # pydantic also reports a container with invalid items as too short, which is a consequence.
+    containers = {entry["loc"][:end] for entry in entries for end in range(len(entry["loc"]))}
     return [
         _fault(entry, model) + origin(entry["loc"])
         for entry in entries
-        if not any(
-            len(p) > len(entry["loc"]) and p[: len(entry["loc"])] == entry["loc"] for p in places
-        )
-        or entry["type"] != "too_short"
+        if entry["type"] != "too_short" or entry["loc"] not in containers
     ]
 
 

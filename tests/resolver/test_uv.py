@@ -48,9 +48,10 @@ setuptools==70.0          # via --override overrides.txt, torch
 
 def test_the_platforms_wheel_is_picked() -> None:
     pins = {"numpy": ("2.0", ("the spec",))}
-    (pick,) = uv.parse_pylock(PYLOCK % ' sha256 = "a" ', pins, "linux-64", "3.11")
+    ((pick, url),) = uv.parse_pylock(PYLOCK % ' sha256 = "a" ', pins, "linux-64", "3.11")
     assert pick.filename == "numpy-2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     assert (pick.sha256, pick.size) == ("a", 3)
+    assert url == f"https://x/{pick.filename}"
 
 
 def test_no_wheel_and_no_hash_are_reported_by_name() -> None:
