@@ -1,27 +1,83 @@
-"""Courses of numbers over time: which are drawn, and each with its caption."""
+"""Courses of numbers over time: which are drawn, and where; ``report.html.j2`` draws them."""
 
 from __future__ import annotations
 
+import datetime as dt
+import math
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from provision.report.trend import upper_quartile
-from provision.ui.html_style import escape
-from provision.ui.plot import Dot, plot, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from provision.report.model import Measurement, Report
 
+_DECADES = 4  # of an error below its limit that a bar shows
 
-class Course(NamedTuple):
-    """One number of one check over the runs of one suite."""
+
+class Dot(NamedTuple):
+    """One run: when, in seconds since 1970, what was measured, and whether its check failed."""
+
+    at: float
+    value: float
+    failed: bool
+
+
+@dataclass
+class Course:
+    """One number of one check over the runs of one suite, oldest first."""
 
     check: str
     name: str
     number: Measurement  # the newest
     dots: list[Dot]
+
+    @property
+    def best(self) -> float | None:
+        """The best quarter of a rate; None of other numbers."""
+        if not self.number.unit.endswith("/s"):
+            return None
+        return upper_quartile(sorted(dot.value for dot in self.dots)) or 1.0
+
+    def axes(self) -> Axes:
+        """Return where its points are drawn."""
+        return Axes(self.dots, self.number.limit)
+
+
+class Axes:
+    """Time, and values linear from 0 or logarithmic up to the limit of an error, in a drawing.
+
+    The page scales the drawing, which is 320 wide and 130 high.
+    """
+
+    left, right, top, base = 46, 310, 12, 108  # margins, for the labels
+
+    def __init__(self, dots: Sequence[Dot], limit: float | None) -> None:
+        values = [dot.value for dot in dots]
+        self.first, self.last, self.limit = dots[0].at, dots[-1].at, limit
+        self.low, self.high = min(0.0, *values), max(*values, 0.0) or 1.0
+        if limit:
+            # An error of 0 has no logarithm: the axis ends six decades below the limit at least.
+            smallest = min((value for value in values if value > 0), default=limit)
+            self.low = max(min(smallest, limit / 10) / 2, limit * 1e-6)
+            self.high = max(*values, limit) * 2
+
+    def x(self, at: float) -> int:
+        """Return where a time lies."""
+        past = self.last - self.first
+        share = (at - self.first) / past if past > 0 else 0.5
+        return round(self.left + share * (self.right - self.left))
+
+    def y(self, value: float) -> int:
+        """Return where a value lies."""
+        if self.limit:
+            share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return round(self.base - share * (self.base - self.top))
 
 
 def courses_of(runs: Sequence[Report]) -> list[Course]:
@@ -37,7 +93,7 @@ def courses_of(runs: Sequence[Report]) -> list[Course]:
                         (check.id, name, number.unit), Course(check.id, name, number, [])
                     )
                     course.dots.append(Dot(at, number.value, check.outcome == "failed"))
-                    found[check.id, name, number.unit] = course._replace(number=number)
+                    course.number = number
     return list(found.values())
 
 
@@ -47,26 +103,30 @@ def layer_changes(runs: Sequence[Report]) -> list[float]:
     return [new[0] for old, new in pairwise(layers) if old[1:] != new[1:]]
 
 
-def figures(courses: Iterable[Course], changes: Sequence[float], kind: str = "plots") -> str:
-    """Return the drawings of some courses; ``kind`` is the class of their grid."""
-    return f"<div class='{kind}'>{''.join(_figure(course, changes) for course in courses)}</div>"
+def seconds(moment: str) -> float:
+    """Return an ISO 8601 time of a report as seconds since 1970."""
+    return dt.datetime.fromisoformat(moment).timestamp()
 
 
-def _figure(course: Course, changes: Sequence[float]) -> str:
-    value = amount(course.number)
-    words = ""
-    if course.number.unit.endswith("/s"):
-        best = upper_quartile(sorted(dot.value for dot in course.dots)) or 1.0
-        words = f"{course.dots[-1].value / best:.0%} of the best quarter of {len(course.dots)} runs"
-    label = f"{course.check} {course.name}: {value}"
-    drawn = plot(course.dots, changes, label, course.number.limit)
-    return (
-        f"<figure><figcaption><code>{escape(course.check)}</code> {escape(course.name)}<br>"
-        f"<b>{value}</b> <span class=soft>{words}</span></figcaption>"
-        f"{drawn}</figure>"
-    )
+def day(at: float) -> str:
+    """Return the date, UTC."""
+    return f"{dt.datetime.fromtimestamp(at, dt.UTC):%Y-%m-%d}"
 
 
 def amount(number: Measurement) -> str:
     """Return a value with its unit; ratios and errors have none."""
-    return f"{number.value:.4g} {'' if number.unit == '1' else escape(number.unit)}".rstrip()
+    return f"{number.value:.4g} {'' if number.unit == '1' else number.unit}".rstrip()
+
+
+def short(value: float) -> str:
+    """Return a number short enough for the margin."""
+    return f"{value:.0e}" if 0 < value < 0.01 else f"{value:.3g}"
+
+
+def bar_width(number: Measurement) -> int:
+    """Return how near an error is to its limit, in percent; 0 is four decades below it."""
+    limit = number.limit
+    # No number is a failure.
+    ratio = number.value / limit if limit and math.isfinite(number.value) else 1.0
+    share = 1 + math.log10(max(ratio, 10**-_DECADES)) / _DECADES
+    return round(100 * min(max(share, 0.0), 1.0))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from html.parser import HTMLParser
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provision.report.model import NotRun
+from provision.ui import html_report
 from provision.ui.html_report import render_page
-from provision.ui.html_style import STYLE
 from tests.calls import count_calls
 from tests.core.test_text import NASTY
 from tests.report.test_regressions import IDS, STACK, report
 
+STYLE = Path(html_report.__file__).with_name("report.css").read_text(encoding="utf-8")
 _VOID = {"meta", "br", "rect", "circle", "path"}
 _IMPLIED = {"td", "th", "tr"}  # HTML closes them by itself
 
