@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from provision.core.errors import ToolError
 from provision.core.filesystem import tag, write_atomic
 from provision.core.findings import Finding, Level
-from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.hashing import sha256_file
+from provision.core.limits import read_parsed
 from provision.core.project import RECORD
 from provision.core.text import plural
 
@@ -49,23 +50,17 @@ class Seal:
 def generated_files(prefix: Path) -> dict[str, str]:
     """Return the digests of the files in the folders that a build writes to itself."""
     found = {}
-    for place in _PLACES:
-        folder = prefix / place
-        for name in sorted(os.listdir(folder)) if folder.is_dir() else ():  # noqa: PTH208
-            path = folder / name
+    for folder in filter(Path.is_dir, map(prefix.joinpath, _PLACES)):
+        for path in sorted(folder.iterdir()):
             if path.is_symlink():
-                found[f"{place}/{name}".lstrip("/")] = f"-> {path.readlink()}"
-            elif path.is_file() and (place or name not in _LATER):
-                found[f"{place}/{name}".lstrip("/")] = sha256_file(path)
+                found[path.relative_to(prefix).as_posix()] = f"-> {path.readlink()}"
+            elif path.is_file() and (folder != prefix or path.name not in _LATER):
+                found[path.relative_to(prefix).as_posix()] = sha256_file(path)
     return found
 
 
 def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
-    """Stop if the files of a wheel replaced files that were there before it was installed.
-
-    Args:
-        prefix: The environment.
-        before: From :func:`generated_files`, before any wheel was installed.
+    """Stop if files of a wheel replaced those that :func:`generated_files` found before it.
 
     Raises:
         ToolError: Such a wheel could choose another interpreter or claim to be verified.
@@ -85,26 +80,29 @@ def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
 def read_seal(folder: Path) -> Seal | None:
     """Return the seal of a generation, or None where there is none that can be read."""
     try:
-        found = json.loads(beside(folder).read_bytes())
+        found = read_parsed(beside(folder), json.loads)
         files, records, manifests = found["files"], found["records"], found["manifests"]
         return Seal(dict(files), dict(records), tuple(manifests))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
-    """Write the seal of a generation whose manifest is about to be written.
+    """Write the seal of a generation whose manifest, of this digest, is about to be written.
 
     A manifest that was edited since is not sealed again: the seal keeps telling.
     """
+    now = _manifest(folder)
+    if not now or now in seal.manifests:
+        seal = replace(seal, manifests=tuple(filter(None, (now, manifest))))
+        write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
+
+
+def _manifest(folder: Path) -> str:
     try:
-        now = sha256_bytes((folder / RECORD).read_bytes())
+        return sha256_file(folder / RECORD)
     except OSError:
-        now = ""
-    if now and now not in seal.manifests:
-        return
-    seal = replace(seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode())))))
-    write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
+        return ""
 
 
 def drop_seals(home: Path) -> None:
@@ -126,26 +124,6 @@ def seal_findings(prefix: Path, seal: Seal | None) -> Iterator[Finding]:
             (str(beside(prefix)),),
         )
         return
-    now = generated_files(prefix)
-    try:
-        manifest = sha256_bytes((prefix / RECORD).read_bytes())
-    except OSError:
-        manifest = ""
-    changed = dict(now.items() ^ seal.files.items())
-    changed |= {} if manifest in seal.manifests else {RECORD: ""}
-    if changed:
-        yield Finding(
-            "changed-prefix",
-            Level.ERROR,
-            f"{plural(len(changed), 'file')} of the environment itself added, changed or removed",
-            "pyvenv.cfg decides which packages are seen, and what lies in bin is run by its name; "
-            "they were changed after the build",
-            "`provision verify --repair` builds it again",
-            tuple(sorted(changed)[:5]),
-        )
-
-
-def beside(folder: Path, suffix: str = ".json") -> Path:
-    """Return the file that is kept about a generation, outside of it."""
-    folder = folder.resolve()  # the generation in use is also known as `current`
-    return folder.parent / _FOLDER / f"{folder.name}{suffix}"
+    changed = dict(generated_files(prefix).items() ^ seal.files.items())
+    if changed or _manifest(prefix) not in seal.manifests:
+        pass
