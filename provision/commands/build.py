@@ -318,13 +318,13 @@ def _proof(request: BuildRequest) -> Proof:
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
     from provision.core.errors import ToolError
-    from provision.environment.interpreter import read_interpreter
-    from provision.installer import conda, uv
+    from provision.environment.interpreter import python_version, read_interpreter
+    from provision.installer import uv
 
     site = site_packages(folder)
     if site is None:
         raise ToolError(f"{folder} cannot be read any more", remedy="check it, and build again")
-    python = conda.python_version(folder) or uv.python_version(folder)
+    python = python_version(folder)
     return Record(
         target=request.target.name,
         lock=request.lock.digest,

@@ -11,6 +11,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
+from provision.core.limits import read_bytes
 from provision.environment.reading import read_text
 from provision.lockfile.wheel_record import common_path, encoded, record_digest
 
@@ -30,24 +31,29 @@ _PLACEHOLDERS = (b"#!python", b"#!pythonw")  # PEP 427; pythonw is for programs 
 def record_digests(
     dist: InstalledDistribution, record: list[RecordEntry], prefix: Path, site: Path
 ) -> tuple[str, ...]:
-    """Return the digests that the RECORD of its wheel may have had; the first is the likely one.
+    """Return the digests that the RECORD of its wheel may have had; the first is the likely one."""
+    inside, own = site.relative_to(prefix).as_posix(), first_line(prefix)
+    places = {(common_path(line.path, inside), line) for line in record}
+    scripts = {(place, line) for place, line in places if place.startswith("../bin/")}
+    lines = [(place, line.hash) for place, line in places - scripts]
+    made = _launchers(dist)
+    # Without those that the installer made for entry points, and as they were before it wrote the
+    # interpreter into their first line.
+    shipped = [
+        (p, line.hash, read_script(site / line.path)) for p, line in scripts if p not in made
+    ]
+    found: dict[str, None] = {}
+    for start in _PLACEHOLDERS:
+        before = [(p, _hash(own.match(text), start) or hash_) for p, hash_, text in shipped]
+        found[record_digest([*lines, *before])] = None
+    return tuple(found)
 
-    Args:
-        dist: The distribution.
-        record: Its RECORD.
-        prefix: The environment.
-        site: The site-packages folder.
-    """
-    launchers, own = _launchers(dist), first_line(prefix)
-    inside = site.relative_to(prefix).as_posix()
-    places = [(common_path(line.path, inside), line) for line in record]
-    lines = [(place, line.hash) for place, line in places if not place.startswith("../bin/")]
-    scripts = [p for p in places if p[0].startswith("../bin/") and p[0] not in launchers]
-    found = (
-        record_digest([*lines, *((p, _in_wheel(line, own, site, first)) for p, line in scripts)])
-        for first in _PLACEHOLDERS
-    )
-    return tuple(dict.fromkeys(found))
+
+def _hash(match: re.Match[bytes] | None, start: bytes) -> str:
+    """Return the hash of a script with another first line; "" of one for another interpreter."""
+    if match is None:
+        return ""
+    return encoded(hashlib.sha256(start + match.string[match.end() :]).digest())
 
 
 def _launchers(dist: InstalledDistribution) -> set[str]:
@@ -65,15 +71,6 @@ def _launchers(dist: InstalledDistribution) -> set[str]:
     return {f"../bin/{name}{suffix}" for name in names for suffix in ("", ".exe")}
 
 
-def _in_wheel(script: RecordEntry, own: re.Pattern[bytes], site: Path, placeholder: bytes) -> str:
-    """Return the hash of a script before an installer wrote the interpreter into its first line."""
-    content = read_script(site / script.path)
-    match = own.match(content)
-    if match is None:  # a program, or a script for another interpreter: installed as it is
-        return script.hash
-    return encoded(hashlib.sha256(placeholder + content[match.end() :]).digest())
-
-
 def first_line(prefix: Path) -> re.Pattern[bytes]:
     """Return what the first line of a script is that runs in an environment."""
     # Both, since the caller may know the environment by a link to it.
@@ -83,8 +80,8 @@ def first_line(prefix: Path) -> re.Pattern[bytes]:
 
 
 def read_script(path: Path) -> bytes:
-    """Return the content of a script; nothing where it cannot be read."""
+    """Return the content of a script; nothing where it is too long for one or cannot be read."""
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError:
         return b""

@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Finding, Level
+from provision.core.limits import read_parsed
 from provision.core.prefix import misplaced
 from provision.core.project import RECORD
 from provision.environment.installed import name_of
@@ -31,9 +32,8 @@ def distribution_findings(installed: list[InstalledDistribution], lock: Lock) ->
     for name, version in lock.versions.items():
         found = by_name.get(name)
         if found is None:
-            cause = "it was uninstalled after the build"
-            evidence = f"the lock has {name} {version}"
-            yield _drift(lock, "missing-package", f"{name} is not installed", cause, evidence)
+            why = "it was uninstalled after the build", f"the lock has {name} {version}"
+            yield _drift(lock, "missing-package", f"{name} is not installed", *why)
         elif found.version != version:
             symptom = f"{name} {version} was replaced by {found.version}"
             yield _drift(lock, "version-drift", symptom, *_replaced_by(found, version, unlocked))
@@ -65,12 +65,8 @@ def _added(lock: Lock, unlocked: list[InstalledDistribution]) -> Finding:
 def _asked(unlocked: list[InstalledDistribution]) -> str:
     """Return those that somebody named: none of the others requires them, but for its extras."""
     # REQUESTED (PEP 376) would say it, but uv writes it for every package of a set.
-    brought = {
-        name_of(requirement)
-        for dist in unlocked
-        for requirement in dist.requires
-        if "extra" not in requirement.partition(";")[2]
-    }
+    required = (requirement for dist in unlocked for requirement in dist.requires)
+    brought = {name_of(r) for r in required if "extra" not in r.partition(";")[2]}
     return " ".join(dist.name for dist in unlocked if dist.name not in brought)
 
 
@@ -92,12 +88,8 @@ def _allows(requirement: str, version: str) -> bool:
 def _replaced_by(
     found: InstalledDistribution, locked: str, unlocked: list[InstalledDistribution]
 ) -> tuple[str, str]:
-    """Return the likely cause of a replaced version, and the evidence for it.
-
-    Usually somebody installed another package into the environment, and the resolver replaced the
-    requirements that did not suit it. That package, or one that it brought, is not in the lock, and
-    its Requires-Dist excludes the locked version.
-    """
+    """Return the likely cause of a replaced version, and the evidence for it."""
+    # Usually somebody installed another package, and its Requires-Dist excludes the locked version.
     for dist in unlocked:
         for requirement in dist.requires:
             if name_of(requirement) == found.name and not _allows(requirement, locked):
@@ -109,7 +101,7 @@ def _replaced_by(
 def moved_findings(prefix: Path, lock: Lock) -> Iterator[Finding]:
     """Yield whether an environment lies elsewhere than it was built; an unfinished one does not."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        record = json.loads((prefix / RECORD).read_bytes())
+        record = read_parsed(prefix / RECORD, json.loads)
         if why := misplaced(prefix, str(record.get("path", ""))):
             symptom = f"{prefix} {why}"
             cause = "the project was moved, copied or restored from a backup"
@@ -121,7 +113,6 @@ def conda_findings(installed: list[InstalledCondaPackage], lock: Lock) -> Iterat
 
     Archives are compared by hash: two builds of one version differ, and a channel may rebuild.
     """
-    # With no layer on either side there is nothing to compare, and pydantic need not be loaded.
     if lock.conda is None and not installed:
         return
     from provision.lockfile.conda import conda_packages  # noqa: PLC0415 - slow, and most locks have no conda layer
@@ -143,16 +134,15 @@ def forbidden_findings(
     installed: list[InstalledDistribution], forbid: Iterable[ForbiddenDistribution]
 ) -> Iterator[Finding]:
     """Yield the installed distributions that the spec forbids, whether or not they are locked."""
-    by_name = {dist.name: dist for dist in installed}
-    for entry in forbid:
-        if entry.name in by_name:
+    for entry, dist in itertools.product(forbid, installed):
+        if entry.name == dist.name:
             yield Finding(
                 "forbidden-package",
                 Level.ERROR,
-                f"{entry.name} {by_name[entry.name].version} must not be in this environment",
+                f"{dist.name} {dist.version} must not be in this environment",
                 entry.reason,
-                f"uninstall it, or build the target that is made for {entry.name}",
-                (str(by_name[entry.name].folder),),
+                f"uninstall it, or build the target that is made for {dist.name}",
+                (str(dist.folder),),
             )
 
 

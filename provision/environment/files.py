@@ -6,9 +6,9 @@ All paths are relative to site-packages with forward slashes, as RECORD writes t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-import stat
 from typing import TYPE_CHECKING
 
 from provision.core.filesystem import extended
@@ -26,17 +26,10 @@ if TYPE_CHECKING:
     from provision.environment.installed import InstalledDistribution
 from provision.lockfile.wheel_record import RecordEntry
 
-_SHOWN = 5
-
 
 def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
-    """Return every file and its size; bytecode folders are left out.
-
-    Args:
-        site: The site-packages folder.
-        with_stdlib: Also list the folder above. In a conda prefix the standard library lies there
-            and belongs to the lock; that of a virtual environment belongs to the system.
-    """
+    """Return every file and its size; bytecode folders are left out."""
+    # The standard library is in the folder above. A conda prefix has its own, which is locked.
     if not with_stdlib:
         return dict(_walk(site))
     inside = f"{site.name}/"
@@ -58,32 +51,29 @@ def _walk(top: Path) -> Iterator[tuple[str, int]]:
                     if entry.name != "__pycache__":
                         folders.append((entry.path, f"{base}{entry.name}/"))
                 else:
-                    yield base + entry.name, _size(entry)
-
-
-def _size(entry: os.DirEntry[str]) -> int:
-    """Return the bytes of a file; -1 of what none can be: a pipe, a device, a link to nothing."""
-    try:
-        found = entry.stat()
-    except OSError:  # a link that leads nowhere, or in a circle
-        return -1
-    return found.st_size if stat.S_ISREG(found.st_mode) else -1
+                    size = -1  # of what is no file: a pipe, a device, a link to nothing
+                    with contextlib.suppress(OSError):  # a link in a circle
+                        size = entry.stat().st_size if entry.is_file() else -1
+                    yield base + entry.name, size
 
 
 def hash_files(
     site: Path, records: Iterable[list[RecordEntry]], on_disk: dict[str, int]
 ) -> dict[str, str]:
     """Return the SHA-256 of every recorded file that exists, each read once."""
-    sizes: dict[str, int] = {}
-    for record in records:
-        for line in record:
-            if line.path in on_disk:
-                if on_disk[line.path] >= 0:
-                    sizes[line.path] = on_disk[line.path]
-            # Scripts, headers and shared data are outside the listed folders.
-            elif line.path.startswith("../") and (site / line.path).is_file():
-                sizes[line.path] = (site / line.path).stat().st_size
-    return sha256_below(site, sizes)
+    names = {line.path for record in records for line in record}
+    # Scripts, headers and shared data are outside the listed folders.
+    wanted = (name for name in names if name in on_disk or name.startswith("../"))
+    sizes = {name: _size(name, site, on_disk) for name in wanted}
+    return sha256_below(site, {name: size for name, size in sizes.items() if size >= 0})
+
+
+def _size(name: str, site: Path, on_disk: dict[str, int]) -> int:
+    """Return the bytes of a file, or -1 where there is none."""
+    if name in on_disk:
+        return on_disk[name]
+    path = site / name
+    return path.stat().st_size if path.is_file() else -1
 
 
 def unrecorded_findings(
@@ -110,15 +100,7 @@ def damage_findings(
     on_disk: dict[str, int],
     hashes: dict[str, str],
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the files of one distribution.
-
-    Args:
-        dist: The distribution or conda package.
-        site: The site-packages folder.
-        record: Its files, as its RECORD or its file in conda-meta lists them.
-        on_disk: From :func:`list_files`.
-        hashes: From :func:`hash_files`; a file that is not in it is compared by its size.
-    """
+    """Yield what is wrong with the files of one distribution; those without a hash go by size."""
     if not record and dist.folder.suffix == ".dist-info":  # a conda package may hold no file
         yield Finding(
             "half-installed-package",
@@ -152,16 +134,13 @@ def _has_changed(
         return not os.path.lexists(site / line.path)
     if line.path in hashes and (recorded := line.sha256):
         return hashes[line.path] != recorded
-    size = on_disk.get(line.path)
-    if size is None:
-        path = site / line.path  # a script, which lies outside site-packages
-        size = path.stat().st_size if path.is_file() else None
-    return size is None or (line.size is not None and size != line.size)
+    size = _size(line.path, site, on_disk)
+    return size < 0 or line.size not in {None, size}
 
 
 def _shortened(paths: list[str]) -> tuple[str, ...]:
-    rest = len(paths) - _SHOWN
-    return (*paths[:_SHOWN], *([f"… and {rest} more"] if rest > 0 else []))
+    rest = [f"… and {len(paths) - 5} more"] if paths[5:] else []
+    return (*paths[:5], *rest)
 
 
 def tree_digest(
@@ -174,11 +153,11 @@ def tree_digest(
     for path, digest in sorted((hashes | shipped).items()):
         if path.endswith(".pyc") or path.rpartition("/")[2] in INSTALLER_FILES:
             continue
-        if path.startswith("../") and path not in shipped:
+        outside = path.startswith("../") and path not in shipped
+        if outside and (content := read_script(site / path)):
             # The installer writes the interpreter's path into the first line of a script, in a
             # form that depends on the path's length; on Windows it is inside of the program.
-            content = own.sub(b"", read_script(site / path), count=1)
-            content = content.replace(str(prefix).encode(), b"{prefix}")
-            digest = sha256_bytes(content)  # noqa: PLW2901
+            content = own.sub(b"", content, count=1)
+            digest = sha256_bytes(content.replace(str(prefix).encode(), b"{prefix}"))  # noqa: PLW2901
         total.update(f"{path} {digest}\n".encode())
     return total.hexdigest()

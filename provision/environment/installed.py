@@ -36,14 +36,10 @@ _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 class InstalledDistribution:
     """One distribution and its ``.dist-info`` folder.
 
-    Attributes:
-        name: Normalised; empty where the metadata cannot be read.
-        version: As written in the metadata, with the local part.
-        folder: The ``.dist-info`` folder.
-        index: Catalog index that it comes from; "" if unknown, since installers do not record it.
+    ``index`` is the catalog's index that it comes from; installers do not record it.
     """
 
-    name: str
+    name: str  # normalised; empty where the metadata cannot be read
     version: str
     folder: Path
     index: str = ""
@@ -137,19 +133,8 @@ class EggInfo(InstalledDistribution):
     There is no RECORD, and its requirements are in another file and syntax: neither is read.
     """
 
-    def files(self) -> list[RecordEntry] | None:
-        """Return None: the format has no RECORD."""
-        return None
-
-    @cached_property
-    def requires(self) -> tuple[str, ...]:
-        """Nothing: the format keeps them elsewhere."""
-        return ()
-
-    @cached_property
-    def missing_modules(self) -> tuple[str, ...] | None:
-        """Nothing: without a RECORD it is unknown."""
-        return ()
+    requires = ()
+    missing_modules = ()
 
     @cached_property
     def compiled_for(self) -> frozenset[str]:
@@ -165,24 +150,17 @@ class EggInfo(InstalledDistribution):
 
 def installed_distributions(site: Path) -> list[InstalledDistribution]:
     """Return every distribution that has a ``.dist-info`` folder, sorted by name."""
-    found = (
-        InstalledDistribution(*_name_and_version(folder / "METADATA"), folder)
-        for folder in site.glob("*.dist-info")
-    )
+    folders = site.glob("*.dist-info")
+    found = [InstalledDistribution(*_name_and_version(f / "METADATA"), f) for f in folders]
     return sorted(found, key=lambda dist: (dist.name, dist.folder.name))
 
 
-def distributions_by_name(
-    sites: Sequence[Path],
-) -> dict[str, tuple[InstalledDistribution, ...]]:
+def distributions_by_name(sites: Sequence[Path]) -> dict[str, tuple[InstalledDistribution, ...]]:
     """Return what is installed by normalised name, ``.egg-info`` included.
 
     Leftovers of an installation make more than one of a name. Where the metadata cannot be read,
-    name and version are taken from the name of the folder.
-
-    Args:
-        sites: Folders of packages; one that comes earlier hides the same name in a later one, as
-            on ``sys.path``.
+    name and version are taken from the name of the folder. As on ``sys.path``, an earlier folder
+    hides the same name in a later one.
     """
     found: dict[str, tuple[InstalledDistribution, ...]] = {}
     for site in reversed(sites):
@@ -192,12 +170,8 @@ def distributions_by_name(
 
 def distributions_in(folders: Iterable[str]) -> dict[str, str]:
     """Return the names of the distributions in some folders, each with its folder."""
-    return {
-        distribution_name(name): folder
-        for folder in folders
-        for name in list_names(Path(folder))
-        if name.endswith(".dist-info")
-    }
+    names = ((name, folder) for folder in folders for name in list_names(Path(folder)))
+    return {distribution_name(n): folder for n, folder in names if n.endswith(".dist-info")}
 
 
 def distribution_name(folder: str) -> str:

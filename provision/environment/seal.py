@@ -33,25 +33,19 @@ _LATER = {RECORD, "up-to-date", ".lock", "left-out.txt"}
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a build vouches for.
+    """What a build vouches for."""
 
-    Attributes:
-        files: SHA-256 of each file that it made, or where a link points, by path in the prefix.
-        records: Digests of RECORDs that the lock does not have, by the SHA-256 of the wheel.
-        manifests: SHA-256 of the manifest, and of the one before: the two files cannot be replaced
-            in one step.
-    """
-
-    files: dict[str, str]
-    records: dict[str, str]
+    files: dict[str, str]  # SHA-256 of what it made, or where a link points, by path in the prefix
+    records: dict[str, str]  # digests that the lock does not have, by the SHA-256 of the wheel
+    # SHA-256 of the manifest, and of the one before: two files cannot be replaced in one step.
     manifests: tuple[str, ...] = ()
 
 
 def generated_files(prefix: Path) -> dict[str, str]:
     """Return the digests of the files in the folders that a build writes to itself."""
     found = {}
-    for folder in filter(Path.is_dir, map(prefix.joinpath, _PLACES)):
-        for path in sorted(folder.iterdir()):
+    for folder in map(prefix.joinpath, _PLACES):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.is_symlink():
                 found[path.relative_to(prefix).as_posix()] = f"-> {path.readlink()}"
             elif path.is_file() and (folder != prefix or path.name not in _LATER):
@@ -81,14 +75,14 @@ def read_seal(folder: Path) -> Seal | None:
     """Return the seal of a generation, or None where there is none that can be read."""
     try:
         found = read_parsed(beside(folder), json.loads)
-        files, records, manifests = found["files"], found["records"], found["manifests"]
-        return Seal(dict(files), dict(records), tuple(manifests))
-    except (OSError, ValueError, KeyError, TypeError):
+        files, records = ({k: str(v) for k, v in found[n].items()} for n in ("files", "records"))
+        return Seal(files, records, tuple(map(str, found["manifests"])))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
-    """Write the seal of a generation whose manifest, of this digest, is about to be written.
+    """Write the seal of a generation whose manifest, of this SHA-256, is about to be written.
 
     A manifest that was edited since is not sealed again: the seal keeps telling.
     """
@@ -125,5 +119,20 @@ def seal_findings(prefix: Path, seal: Seal | None) -> Iterator[Finding]:
         )
         return
     changed = dict(generated_files(prefix).items() ^ seal.files.items())
-    if changed or _manifest(prefix) not in seal.manifests:
-        pass
+    changed |= {} if _manifest(prefix) in seal.manifests else {RECORD: ""}
+    if changed:
+        yield Finding(
+            "changed-prefix",
+            Level.ERROR,
+            f"{plural(len(changed), 'file')} of the environment itself added, changed or removed",
+            "pyvenv.cfg decides which packages are seen, and what lies in bin is run by its name; "
+            "they were changed after the build",
+            "`provision verify --repair` builds it again",
+            tuple(sorted(changed)[:5]),
+        )
+
+
+def beside(folder: Path, suffix: str = ".json") -> Path:
+    """Return the file that is kept about a generation, outside of it."""
+    folder = folder.resolve()  # the generation in use is also known as `current`
+    return folder.parent / _FOLDER / f"{folder.name}{suffix}"

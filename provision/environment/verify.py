@@ -14,21 +14,9 @@ from typing import TYPE_CHECKING
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
 from provision.core.prefix import site_packages
+from provision.environment import drift, files
 from provision.environment.chain import record_digests
 from provision.environment.conda_meta import conda_dist_infos, installed_conda_packages
-from provision.environment.drift import (
-    conda_findings,
-    distribution_findings,
-    forbidden_findings,
-    moved_findings,
-)
-from provision.environment.files import (
-    damage_findings,
-    hash_files,
-    list_files,
-    tree_digest,
-    unrecorded_findings,
-)
 from provision.environment.installed import InstalledDistribution, installed_distributions
 
 if TYPE_CHECKING:
@@ -42,25 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of comparing an environment with its lock.
+    """The result of comparing an environment with its lock."""
 
-    Attributes:
-        findings: None if the two are equal.
-        distributions: How many are installed.
-        files: How many files their RECORDs list.
-        size: Of the files on disk, in bytes.
-        drifted: Distributions that are missing, replaced or damaged.
-        unvouched: Digest of the installed RECORD of each wheel for which the lock has none, by the
-            SHA-256 of the wheel; empty unless every file was hashed.
-        tree: SHA-256 over the paths and hashes of all files, equal on every machine that built
-            the same lock; None unless every file was hashed.
-    """
-
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  # none if the two are equal
     distributions: int
-    files: int
-    size: int
-    drifted: tuple[str, ...]
+    files: int  # how many the RECORDs list
+    size: int  # of the files on disk, in bytes
+    drifted: tuple[str, ...]  # distributions that are missing, replaced or damaged
+    # The next two need every file hashed: digest of the installed RECORD of each wheel for which
+    # the lock has none, by the SHA-256 of the wheel; and one over the paths and hashes of all
+    # files, equal on every machine that built the same lock.
     unvouched: dict[str, str]
     tree: str | None
 
@@ -68,47 +47,43 @@ class Verification:
 def verify(
     prefix: Path, lock: Lock, forbid: Iterable[ForbiddenDistribution], *, deep: bool
 ) -> Verification:
-    """Compare an environment with its lock.
+    """Compare an environment with its lock, and hash every file if it is to go deep.
 
-    Args:
-        prefix: The environment.
-        lock: What should be in it.
-        forbid: Distributions that must not be in it, even as a requirement of a locked one.
-        deep: Hash every file instead of comparing sizes.
+    What is forbidden must not be in it, even as a requirement of a locked distribution.
 
     Raises:
         ToolError: There is no environment at ``prefix``.
     """
     site = site_packages(prefix)
     if site is None:
-        raise ToolError(
-            f"{prefix} is not a Python environment", remedy=f"build {lock.folder.name} again"
-        )
+        remedy = f"build {lock.folder.name} again"
+        raise ToolError(f"{prefix} is not a Python environment", remedy=remedy)
     conda = installed_conda_packages(prefix, site)
     # A conda package of a Python library has a .dist-info as well; conda-meta answers for it.
     of_conda = conda_dist_infos(conda)
     found = installed_distributions(site)
     installed = [dist for dist in found if dist.folder.name not in of_conda]
     every: list[InstalledDistribution | InstalledCondaPackage] = [*installed, *conda]
-    records = {dist.folder: dist.files() or [] for dist in every}
+    records = {dist.folder: dist.files() or [] for dist in installed}
+    records |= {package.folder: package.entries for package in conda}
     # The files of own packages are known, and are not compared.
     every = [dist for dist in every if dist.name not in lock.local]
     compared = [records[dist.folder] for dist in every]
-    on_disk = list_files(site, with_stdlib=bool(conda))
+    on_disk = files.list_files(site, with_stdlib=bool(conda))
     findings = [
-        *moved_findings(prefix, lock),
-        *conda_findings(conda, lock),
-        *distribution_findings(installed, lock),
-        *forbidden_findings(installed, forbid),
-        *unrecorded_findings(on_disk, records.values()),
+        *drift.moved_findings(prefix, lock),
+        *drift.conda_findings(conda, lock),
+        *drift.distribution_findings(installed, lock),
+        *drift.forbidden_findings(installed, forbid),
+        *files.unrecorded_findings(on_disk, records.values()),
     ]
-    hashes = hash_files(site, compared, on_disk) if deep else {}
+    hashes = files.hash_files(site, compared, on_disk) if deep else {}
     damaged: set[str] = set()
     locked = {(artifact.name, artifact.version): artifact for artifact in lock.artifacts}
     unvouched: dict[str, str] = {}
     for dist in every:
         record = records[dist.folder]
-        faults = list(damage_findings(dist, site, record, on_disk, hashes))
+        faults = list(files.damage_findings(dist, site, record, on_disk, hashes))
         artifact = locked.get((dist.name, dist.version))
         if deep and artifact and isinstance(dist, InstalledDistribution):
             digests = record_digests(dist, record, prefix, site)
@@ -128,7 +103,7 @@ def verify(
         size=sum(on_disk.values()),
         drifted=tuple(sorted(damaged | replaced)),
         unvouched=unvouched,
-        tree=tree_digest(prefix, site, hashes, conda) if deep else None,
+        tree=files.tree_digest(prefix, site, hashes, conda) if deep else None,
     )
 
 

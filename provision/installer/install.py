@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import WantedFile, wanted_archive
@@ -30,36 +31,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactSources:
-    """Where artifacts may come from; the lock's hashes decide what is installed.
+    """Where artifacts may come from; the lock's hashes decide what is installed."""
 
-    Attributes:
-        wheelhouses: Folders that are searched before any index.
-        indexes: URL by index name, ``default`` being the user's mirror; None is uv's own default.
-        offline: Use no network.
-    """
-
-    wheelhouses: tuple[Path, ...]
-    indexes: dict[str, str | None]
+    wheelhouses: tuple[Path, ...]  # searched before any index
+    indexes: dict[str, str | None]  # URL by name; "default" is the user's mirror, None uv's own
     offline: bool
 
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """What an installation is about to download and write.
-
-    Attributes:
-        packages: How many distributions.
-        local: How many of them are in a wheelhouse.
-        fetch: Bytes of the others, as far as the lock has sizes; uv's cache may hold some.
-        unsized: How many of the others have no size in the lock.
-        disk: Approximate size of the environment in bytes.
-    """
+    """What an installation is about to download and write."""
 
     packages: int
-    local: int
-    fetch: int
-    unsized: int
-    disk: int
+    local: int  # how many of them are in a wheelhouse
+    fetch: int  # bytes of the others, as far as the lock has sizes; uv's cache may hold some
+    unsized: int  # how many of the others have no size in the lock
+    disk: int  # bytes of the environment, approximately
 
     def __str__(self) -> str:
         unsized = f" and {plural(self.unsized, 'file')} of unknown size" if self.unsized else ""
@@ -85,11 +72,7 @@ def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:
 
 
 def check_space(folder: Path, needed: int) -> None:
-    """Stop before anything is written if the disk is clearly too small.
-
-    Raises:
-        ToolError: Fewer than ``needed`` bytes are free below ``folder``.
-    """
+    """Stop before anything is written if fewer bytes than needed are free below a folder."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ToolError(
@@ -98,20 +81,23 @@ def check_space(folder: Path, needed: int) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Group:
-    """The locked artifacts of one index, and which of them are in a wheelhouse."""
+    """The locked artifacts of one index."""
 
     index: str
     artifacts: tuple[Artifact, ...]
-    found: dict[Artifact, Path]
     supply: ArtifactSources
 
-    @classmethod
-    def of(cls, index: str, artifacts: Sequence[Artifact], supply: ArtifactSources) -> _Group:
-        """Search the wheelhouses for some artifacts of an index."""
-        found = find_artifacts(artifacts, supply.wheelhouses)
-        return cls(index, tuple(artifacts), found, supply)
+    @cached_property
+    def found(self) -> dict[Artifact, Path]:
+        """Those that are in a wheelhouse."""
+        return find_artifacts(self.artifacts, self.supply.wheelhouses)
+
+    @property
+    def name(self) -> str:
+        """What people call the index."""
+        return "the default index" if self.index == "default" else f"index {self.index}"
 
     def damaged(self) -> list[Path]:
         """Return the files in the used wheelhouses that have a locked name and another hash."""
@@ -127,7 +113,7 @@ class _Group:
         """
         bad = {path.parent for path in damaged}
         good = tuple(folder for folder in self.supply.wheelhouses if folder not in bad)
-        return _Group.of(self.index, self.artifacts, replace(self.supply, wheelhouses=good))
+        return replace(self, supply=replace(self.supply, wheelhouses=good))
 
 
 def install_pip_layer(
@@ -139,12 +125,12 @@ def install_pip_layer(
         ToolError: An artifact cannot be obtained, or its SHA-256 is not the lock's.
     """
     for index in sorted({artifact.index for artifact in lock.artifacts}):
-        artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
-        progress.step(f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}")
-        _install_group(python, _Group.of(index, artifacts, supply), run, progress)
+        artifacts = tuple(artifact for artifact in lock.artifacts if artifact.index == index)
+        _install_group(python, _Group(index, artifacts, supply), run, progress)
 
 
 def _install_group(python: Path, group: _Group, run: Run, progress: Progress) -> None:
+    progress.step(f"installing {plural(len(group.artifacts), 'package')} of {group.name}")
     # From uv's cache first: with the network allowed uv asks the index again for every page that is
     # older than ten minutes, even if it has all the wheels. The hashes decide in both cases.
     while damaged := group.damaged():
@@ -180,20 +166,18 @@ def _install_error(group: _Group, finished: Completed) -> ToolError:
     shown = [f"{a.filename}  sha256 {a.sha256}" for a in missing[:8]]
     if len(missing) > 8:
         shown.append(f"… and {len(missing) - 8} more")
-    name = _index_name(group.index)
     if group.supply.offline:
         cause, reach = "--offline was given", "drop --offline"
     else:
         url = group.supply.indexes.get(group.index)
-        cause, reach = f"{name} did not provide them", f"check that {url or name} answers"
+        cause, reach = (
+            f"{group.name} did not provide them",
+            f"check that {url or group.name} answers",
+        )
     return ToolError(
-        f"could not install from {name}; these files are in no wheelhouse",
+        f"could not install from {group.name}; these files are in no wheelhouse",
         evidence="\n".join([*shown, *finished.stderr.strip().splitlines()[-8:]]),
         cause=cause,
         remedy=f"{reach}, or put the files into a folder and name it with --wheelhouse DIR "
         "(pip's find-links is read too)",
     )
-
-
-def _index_name(index: str) -> str:
-    return "the default index" if index == "default" else f"index {index}"

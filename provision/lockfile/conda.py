@@ -28,9 +28,7 @@ SIZE = "{line}  # size: {size}"
 _SIZE = re.compile(r"^ +sha256: '?(?P<sha256>[0-9a-f]{64})'?  # size: (?P<size>\d+)$", re.MULTILINE)
 
 
-class Hashes(Table):
-    """Hashes of an archive, hexadecimal."""
-
+class _Hashes(Table):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     md5: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
 
@@ -49,7 +47,7 @@ class CondaPackage(Table):
     url: Annotated[
         str, Field(pattern=r"/[a-z0-9-]+/\w[\w.+!-]*-[\w.+!]+-[\w.+!]+\.(conda|tar\.bz2)$")
     ]
-    hash: Hashes
+    hash: _Hashes
     category: str
     optional: bool
     size: Annotated[int | None, Field(description="Bytes; None where the lock has none.")] = None

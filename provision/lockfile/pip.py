@@ -60,33 +60,18 @@ _INDEX = re.compile(r"[A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One locked wheel.
+    """One locked wheel."""
 
-    Attributes:
-        name: Distribution, normalised.
-        version: Version with its local part, such as ``2.13.0+cpu``.
-        filename: File name of the wheel.
-        sha256: Its SHA-256, hexadecimal.
-        size: Its size in bytes; None where the index does not list it.
-        index: Catalog index that it comes from, or ``default``.
-        via: What requires it: distributions, or ``the spec``.
-        source: What it was built from; "" for a wheel of an index. See
-            :mod:`provision.artifacts.sources`.
-        build: The requirements of its build, each with hashes.
-        record: Digest of its RECORD, see :func:`provision.lockfile.wheel_record.record_digest`;
-            None where it could not be read when the lock was made.
-    """
-
-    name: str
-    version: str
+    name: str  # of the distribution, normalised
+    version: str  # with its local part, such as 2.13.0+cpu
     filename: str
     sha256: str
-    size: int | None
-    index: str
-    via: tuple[str, ...]
-    source: str = ""
-    build: tuple[str, ...] = ()
-    record: str | None = None
+    size: int | None  # bytes; None where the index does not list it
+    index: str  # of the catalog, or "default"
+    via: tuple[str, ...]  # what requires it: distributions, or "the spec"
+    source: str = ""  # what it was built from, see provision.artifacts.sources
+    build: tuple[str, ...] = ()  # the requirements of its build, each with hashes
+    record: str | None = None  # digest of its RECORD; None where that could not be read
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,7 @@ def _component(artifact: Artifact) -> Component:
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=artifact.sha256)],
         properties=[
             Property(name="provision:index", value=artifact.index),
-            *(
-                [Property(name="provision:source", value=artifact.source)]
-                if artifact.source
-                else []
-            ),
+            *([Property(name="provision:source", value=artifact.source)] * bool(artifact.source)),
         ],
     )
 
