@@ -244,7 +244,7 @@ def _install(folder: Path, request: BuildRequest, run: Run, progress: Progress) 
     from provision.environment.seal import generated_files, refuse_overwritten
     from provision.environment.verify import verify
     from provision.installer.install import install_pip_layer
-    from provision.installer.pip_shim import write_pip_shim
+    from provision.installer.uv import write_pip_shim
 
     _make_prefix(folder, request, run, progress)
     write_pip_shim(folder, request.lock)

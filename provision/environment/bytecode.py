@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
-from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_below
 from provision.core.limits import read_parsed
 from provision.core.process import environment_python
 from provision.core.text import plural
+from provision.environment.findings import finding
 from provision.environment.seal import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from provision.core.findings import Finding
     from provision.core.process import Run
 
 # Run by the environment's own Python, whose marshal format and compiler it needs: -I -S, so that
@@ -72,14 +73,8 @@ def bytecode_findings(prefix: Path, site: Path, run: Run) -> Iterator[Finding]:
         with contextlib.suppress(ToolError):  # an installation may be read-only
             write_atomic(memory, json.dumps(fine) + "\n")
     if bad:
-        yield Finding(
-            "foreign-bytecode",
-            Level.ERROR,
-            f"{plural(len(bad), 'file')} of bytecode without a source, or not of its source",
-            "a module was removed by hand, or the file was put there to be run instead of it",
-            "`provision verify --repair` starts without bytecode",
-            tuple(sorted(path.replace(os.sep, "/") for path in bad)[:5]),
-        )
+        shown = sorted(path.replace(os.sep, "/") for path in bad)[:5]
+        yield finding("foreign-bytecode", *shown, files=plural(len(bad), "file"))
 
 
 def _compare(python: Path, site: Path, paths: list[str], run: Run) -> set[str]:

@@ -7,16 +7,17 @@ import itertools
 import json
 from typing import TYPE_CHECKING
 
-from provision.core.findings import Finding, Level
 from provision.core.limits import read_parsed
 from provision.core.prefix import misplaced
 from provision.core.project import RECORD
+from provision.environment.findings import finding
 from provision.environment.installed import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from provision.core.findings import Finding
     from provision.environment.conda_meta import InstalledCondaPackage
     from provision.environment.installed import InstalledDistribution
     from provision.lockfile.pip import Lock
@@ -25,41 +26,37 @@ if TYPE_CHECKING:
 
 def distribution_findings(installed: list[InstalledDistribution], lock: Lock) -> Iterator[Finding]:
     """Yield what differs between the installed distributions and the pip layer of a lock."""
-    by_name = {dist.name: dist for dist in installed}
+    target, by_name = lock.folder.name, {dist.name: dist for dist in installed}
     # Own packages are the user's to change, and no drift.
     foreign = by_name.keys() - lock.versions.keys() - lock.local
     unlocked = [by_name[name] for name in sorted(foreign)]
     for name, version in lock.versions.items():
         found = by_name.get(name)
         if found is None:
-            why = "it was uninstalled after the build", f"the lock has {name} {version}"
-            yield _drift(lock, "missing-package", f"{name} is not installed", *why)
+            has = f"the lock has {name} {version}"
+            yield finding("missing-package", has, name=name, target=target)
         elif found.version != version:
-            symptom = f"{name} {version} was replaced by {found.version}"
-            yield _drift(lock, "version-drift", symptom, *_replaced_by(found, version, unlocked))
+            cause, evidence = _replaced_by(found, version, unlocked)
+            facts = {"name": name, "locked": version, "found": found.version, "cause": cause}
+            yield finding("version-drift", evidence, **facts, target=target)
     if unlocked:
-        yield _added(lock, unlocked)
+        yield _added(target, unlocked)
     # installed_distributions() sorts by name, so duplicates are neighbours.
     for first, second in itertools.pairwise(installed):
         if first.name == second.name:
-            symptom = f"{first.name} is installed twice: {first.version} and {second.version}"
-            cause = "a second installation did not remove the first"
-            yield _drift(lock, "half-installed-package", symptom, cause, str(second.folder))
+            facts = {"name": first.name, "first": first.version, "second": second.version}
+            yield finding("installed-twice", str(second.folder), **facts, target=target)
 
 
-def _added(lock: Lock, unlocked: list[InstalledDistribution]) -> Finding:
+def _added(target: str, unlocked: list[InstalledDistribution]) -> Finding:
     """Return one finding for all: usually one command installed them."""
     named = [f"{dist.name or dist.folder.name} {dist.version}" for dist in unlocked]
-    target, asked = lock.folder.name, _asked(unlocked)
-    return Finding(
-        "unlocked-package",
-        Level.ERROR,
-        named[0] + (f" and {len(named) - 1} more are" if named[1:] else " is") + " not locked",
-        f"{_installed_by(unlocked[0].installer, unlocked)} changed the environment after the build",
-        f"`provision add {target} {asked}` locks what you need; "
-        f"`provision verify {target} --repair` takes out the rest",
-        (", ".join(named), str(unlocked[0].folder)),
-    )
+    return finding(
+        "unlocked-package", ", ".join(named), str(unlocked[0].folder),
+        packages=named[0] + (f" and {len(named) - 1} more are" if named[1:] else " is"),
+        command=_installed_by(unlocked[0].installer, unlocked),
+        target=target, asked=_asked(unlocked),
+    )  # fmt: skip
 
 
 def _asked(unlocked: list[InstalledDistribution]) -> str:
@@ -103,9 +100,8 @@ def moved_findings(prefix: Path, lock: Lock) -> Iterator[Finding]:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         record = read_parsed(prefix / RECORD, json.loads)
         if why := misplaced(prefix, str(record.get("path", ""))):
-            symptom = f"{prefix} {why}"
-            cause = "the project was moved, copied or restored from a backup"
-            yield _drift(lock, "moved-environment", symptom, cause, f"it lies at {prefix}")
+            facts = {"prefix": prefix, "why": why, "target": lock.folder.name}
+            yield finding("moved-environment", f"it lies at {prefix}", **facts)
 
 
 def conda_findings(installed: list[InstalledCondaPackage], lock: Lock) -> Iterator[Finding]:
@@ -119,15 +115,14 @@ def conda_findings(installed: list[InstalledCondaPackage], lock: Lock) -> Iterat
 
     by_name = {package.name: package for package in installed}
     locked = {package.name: package for package in conda_packages(lock)}
-    cause = "conda, mamba or another tool changed the conda layer after the build"
     for name in sorted(locked.keys() | by_name.keys()):
         found, package = by_name.get(name), locked.get(name)
         if found and package and found.sha256 == package.sha256:
             continue
         has = f"{found.version}, sha256 {found.sha256}" if found else "not installed"
         wants = f"{package.version}, sha256 {package.sha256}" if package else "not locked"
-        symptom = f"the conda package {name} is not as locked"
-        yield _drift(lock, "conda-drift", symptom, cause, f"installed: {has}; locked: {wants}")
+        evidence = f"installed: {has}; locked: {wants}"
+        yield finding("conda-drift", evidence, name=name, target=lock.folder.name)
 
 
 def forbidden_findings(
@@ -136,16 +131,5 @@ def forbidden_findings(
     """Yield the installed distributions that the spec forbids, whether or not they are locked."""
     for entry, dist in itertools.product(forbid, installed):
         if entry.name == dist.name:
-            yield Finding(
-                "forbidden-package",
-                Level.ERROR,
-                f"{dist.name} {dist.version} must not be in this environment",
-                entry.reason,
-                f"uninstall it, or build the target that is made for {dist.name}",
-                (str(dist.folder),),
-            )
-
-
-def _drift(lock: Lock, code: str, symptom: str, cause: str, evidence: str) -> Finding:
-    remedy = f"`provision build {lock.folder.name}` makes a fresh generation"
-    return Finding(code, Level.ERROR, symptom, cause, remedy, (evidence,))
+            facts = {"name": dist.name, "version": dist.version, "reason": entry.reason}
+            yield finding("forbidden-package", str(dist.folder), **facts)

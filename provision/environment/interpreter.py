@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
-from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_file
 from provision.core.limits import read_text
 from provision.environment.conda_meta import FOLDER
+from provision.environment.findings import finding
 from provision.environment.manifest import Interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from provision.core.findings import Finding
 
 # Not part of it: packages, bytecode, and what no program runs (tests, the static library).
 _LEFT_OUT = re.compile(r"site-packages|dist-packages|__pycache__|test|config-.*")
@@ -105,11 +107,5 @@ def interpreter_findings(prefix: Path, built: Interpreter | None) -> Iterator[Fi
     except ToolError as error:
         now, changed = None, error.evidence
     if changed:
-        yield Finding(
-            "changed-interpreter",
-            Level.WARNING if now else Level.ERROR,
-            f"the interpreter is not the Python {built.version} that the build used",
-            "an update of the system or of uv replaced it, or somebody edited it",
-            "build again: `provision verify --repair`",
-            (f"{built.path}: {changed}",),
-        )
+        name = "changed-interpreter" if now else "lost-interpreter"
+        yield finding(name, f"{built.path}: {changed}", version=built.version)

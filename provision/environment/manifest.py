@@ -80,9 +80,8 @@ def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Gene
 
     text = json_text(record.model_dump(mode="json"), indent=2)
     if seal := seal or read_seal(folder):
-        write_seal(
-            folder, seal, sha256_bytes(text.encode())
-        )  # first: a finished generation has a seal
+        # First: a finished generation has a seal.
+        write_seal(folder, seal, sha256_bytes(text.encode()))
     write_atomic(folder / RECORD, text)
     return Generation(folder, record)
 

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import tag, write_atomic
-from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_file
 from provision.core.limits import read_parsed
 from provision.core.project import RECORD
 from provision.core.text import plural
+from provision.environment.findings import finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from provision.core.findings import Finding
 
 _FOLDER = ".seals"
 # Folders whose files a build makes; those of packages lie in site-packages.
@@ -109,27 +111,13 @@ def drop_seals(home: Path) -> None:
 def seal_findings(prefix: Path, seal: Seal | None) -> Iterator[Finding]:
     """Yield what differs from the seal of a generation."""
     if seal is None:
-        yield Finding(
-            "unsealed",
-            Level.ERROR,
-            "nothing vouches for what the build itself made: its seal is missing or damaged",
-            "an older Provision built it, or the file was removed or edited",
-            "`provision verify --repair` builds it again",
-            (str(beside(prefix)),),
-        )
+        yield finding("unsealed", str(beside(prefix)))
         return
     changed = dict(generated_files(prefix).items() ^ seal.files.items())
     changed |= {} if _manifest(prefix) in seal.manifests else {RECORD: ""}
     if changed:
-        yield Finding(
-            "changed-prefix",
-            Level.ERROR,
-            f"{plural(len(changed), 'file')} of the environment itself added, changed or removed",
-            "pyvenv.cfg decides which packages are seen, and what lies in bin is run by its name; "
-            "they were changed after the build",
-            "`provision verify --repair` builds it again",
-            tuple(sorted(changed)[:5]),
-        )
+        shown = sorted(changed)[:5]
+        yield finding("changed-prefix", *shown, files=plural(len(changed), "file"))
 
 
 def beside(folder: Path, suffix: str = ".json") -> Path:

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
-from provision.core.findings import Finding, Level
 from provision.core.prefix import site_packages
 from provision.environment import drift, files
-from provision.environment.chain import record_digests
 from provision.environment.conda_meta import conda_dist_infos, installed_conda_packages
+from provision.environment.findings import finding
 from provision.environment.installed import InstalledDistribution, installed_distributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from provision.core.findings import Finding
     from provision.environment.conda_meta import InstalledCondaPackage
     from provision.lockfile.pip import Lock
     from provision.spec.parts import ForbiddenDistribution
@@ -86,11 +86,11 @@ def verify(
         faults = list(files.damage_findings(dist, site, record, on_disk, hashes))
         artifact = locked.get((dist.name, dist.version))
         if deep and artifact and isinstance(dist, InstalledDistribution):
-            digests = record_digests(dist, record, prefix, site)
+            digests = files.record_digests(dist, record, prefix, site)
             if artifact.record is None:
                 unvouched[artifact.sha256] = digests[0]
             elif artifact.record not in digests:
-                faults.append(_foreign_record(dist))
+                faults.append(finding("foreign-record", str(dist.folder / "RECORD"), dist=dist))
         findings += faults
         damaged |= {dist.name} if faults else set()
     # `verify --repair` removes these from uv's cache before it builds again.
@@ -104,16 +104,4 @@ def verify(
         drifted=tuple(sorted(damaged | replaced)),
         unvouched=unvouched,
         tree=files.tree_digest(prefix, site, hashes, conda) if deep else None,
-    )
-
-
-def _foreign_record(dist: InstalledDistribution) -> Finding:
-    return Finding(
-        "foreign-record",
-        Level.ERROR,
-        f"the RECORD of {dist.name} {dist.version} is not that of the locked wheel",
-        f"{dist.installer} installed another file of this version, or files were edited together "
-        "with their RECORD, here or in the installer's cache",
-        "`provision verify --repair` takes the locked wheel afresh",
-        (str(dist.folder / "RECORD"),),
     )

@@ -52,10 +52,9 @@ def make_prefix(
         )
     # Inside the prefix, so that the files of a killed build are removed with its generation.
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
-        plan = Path(name, "plan.json")
-        plan.write_text(json.dumps(_plan(prefix, packages, archives, name)), encoding="utf-8")
+        plan = json.dumps(_plan(prefix, packages, archives, name))
         # -I: neither PYTHONPATH nor the user's site-packages can replace rattler.
-        run([sys.executable, "-I", _WORKER, plan]).require(
+        run([sys.executable, "-I", _WORKER], stdin=plan).require(
             f"could not install the conda layer into {prefix}",
             remedy="every archive had the right hash: check the disk and its free space",
         )

@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.ownership import require_own
+from provision.core.prefix import scripts_folder
 from provision.core.variables import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provision.core.process import Completed, Run
-    from provision.lockfile.pip import Artifact
+    from provision.lockfile.pip import Artifact, Lock
 
 
+_WORDS = """\
+pip would change this environment, which is built from the lock of TARGET.
+  provision add TARGET NAME    adds a package: to the spec, the lock and here
+  provision sbom TARGET        lists what is installed
+"""
 _MANAGED = {"linux-64": "linux-x86_64-gnu", "win-64": "windows-x86_64-none"}
 
 
@@ -76,6 +82,24 @@ def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:
         f"could not make an environment with Python {python}",
         remedy=f"install Python {python}, or check the network from which uv takes one",
     )
+
+
+def write_pip_shim(prefix: Path, lock: Lock) -> None:
+    """Write a ``pip`` that says how a package is added, unless there is or will be a real one.
+
+    Without it, ``pip`` in an activated environment is the system's, which installs somewhere else.
+    """
+    folder = scripts_folder(prefix)
+    if "pip" in lock.versions or any(folder.glob("pip*")):
+        return
+    text, suffix = f"#!/bin/sh\ncat >&2 <<'END'\n{_WORDS}END\nexit 1\n", ""
+    if sys.platform == "win32":
+        lines = "".join(f">&2 echo {line}\n" for line in _WORDS.splitlines())
+        text, suffix = f"@echo off\n{lines}exit /b 1\n", ".cmd"
+    for name in ("pip", "pip3"):
+        path = folder / (name + suffix)
+        path.write_text(text.replace("TARGET", lock.folder.name), encoding="utf-8")
+        path.chmod(0o755)
 
 
 def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Completed:

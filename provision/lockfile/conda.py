@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from provision.core.errors import SpecError
-from provision.lockfile.pip import CONDA_LAYER
+from provision.lockfile.pip import CONDA_LAYER, refused
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
@@ -111,11 +111,8 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         twice = names.count(package.name) > 1
         if twice or not package.filename.startswith(f"{package.name}-{package.version}-"):
             fault = "is there twice" if twice else f"is not in an archive {package.filename!r}"
-            raise SpecError(
-                f"{lock.folder / CONDA_LAYER}: {package.name} {package.version} {fault}",
-                cause="the file was edited, or merged by hand",
-                remedy=f"run `provision lock {lock.folder.name}`",
-            )
+            name = f"{package.name} {package.version}"
+            raise refused(lock.folder / CONDA_LAYER, f": {name} {fault}")
     return tuple(found)
 
 

@@ -142,19 +142,20 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
     path, lines = folder / PIP_LAYER, pip.splitlines()
     header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
-        raise _refused(path, f": its header is not that of a lock with schema {SCHEMA}")
+        raise refused(path, f": its header is not that of a lock with schema {SCHEMA}")
     # Before the seal, because a fault with its line says more than a digest.
     artifacts = tuple(_entries(path, lines))
     if sealed(pip) != pip:
         line = next((n for n, text in enumerate(lines, 1) if text.startswith("# seal:")), 1)
-        raise _refused(path, f", line {line}: its seal is not that of its entries")
+        raise refused(path, f", line {line}: its seal is not that of its entries")
     if header.get("conda") != (sha256_bytes(conda.encode()) if conda else None):
         fault = f" is not the one that was locked with it ({PIP_LAYER} has its digest)"
-        raise _refused(folder / CONDA_LAYER, fault)
+        raise refused(folder / CONDA_LAYER, fault)
     return Lock(folder, header, artifacts, conda)
 
 
-def _refused(path: Path, fault: str) -> SpecError:
+def refused(path: Path, fault: str) -> SpecError:
+    """Return the error of a file of a lock that ``provision lock`` did not write like this."""
     cause = "the file was edited, cut, or merged by hand, or an older Provision wrote it"
     return SpecError(
         f"{path}{fault}", cause=cause, remedy=f"run `provision lock {path.parent.name}`"
@@ -171,12 +172,12 @@ def _entries(path: Path, lines: list[str]) -> Iterable[Artifact]:
             fields = {k: v for k, v in match.groupdict().items() if v} if match else {}
             # The name comes first, and nothing twice.
             if not fields or fields.keys() & entry.keys() or ("name" in fields) == bool(entry):
-                raise _refused(path, f", line {number}: {line.strip()!r} is not a line of a lock")
+                raise refused(path, f", line {number}: {line.strip()!r} is not a line of a lock")
             start = start if entry else number
             entry |= fields
         elif entry:  # an empty line ends it
             if fault := _fault(entry, found):
-                raise _refused(path, f", line {start}: {entry['name']} {fault}")
+                raise refused(path, f", line {start}: {entry['name']} {fault}")
             found[entry["name"]] = _artifact(**entry)
             entry = {}
     return found.values()

@@ -3,7 +3,7 @@
 An installer rewrites RECORD: it sorts the lines, adds its own files, moves ``.data`` to the folders
 of the platform and writes the interpreter into scripts. The digest is therefore taken over the
 paths and hashes alone, with each path in a form that is the same in the wheel and on any platform;
-:mod:`provision.environment.chain` computes it again from what is installed.
+:mod:`provision.environment.files` computes it again from what is installed.
 """
 
 from __future__ import annotations
