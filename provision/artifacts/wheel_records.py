@@ -109,5 +109,5 @@ def wheel_record(file: Path | IO[bytes]) -> str | None:
             text = archive.read(member).decode("utf-8")
     except _FAULTS:
         return None
-    lines = parse_record(text.splitlines())
+    lines = parse_record(text)
     return record_digest((common_path(line.path), line.hash) for line in lines)

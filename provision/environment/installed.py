@@ -7,27 +7,23 @@ is then empty. A property reads its file when it is first used: most callers nee
 from __future__ import annotations
 
 import csv
-import io
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.core.limits import open_regular
+from provision.core import limits
 from provision.environment.reading import list_names, read_text
 from provision.lockfile.wheel_record import parse_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from packaging.version import Version
 
     from provision.lockfile.wheel_record import RecordEntry
 
-# Limits, in case that a large binary file has the name METADATA.
-_MOST_HEADERS = 10_000
-_LONGEST_HEADER = 1 << 16
 # The part of a module's file name that names its Python; stable-ABI modules (.abi3.so) have none.
 _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 
@@ -47,9 +43,7 @@ class InstalledDistribution:
     def files(self) -> list[RecordEntry] | None:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
-            stream = open_regular(self.folder / "RECORD")
-            with io.TextIOWrapper(stream, encoding="utf-8", newline="") as lines:
-                return parse_record(lines)
+            return parse_record(limits.read_text(self.folder / "RECORD"))
         except (OSError, UnicodeDecodeError, csv.Error):
             return None
 
@@ -66,7 +60,6 @@ class InstalledDistribution:
     @cached_property
     def requires_python(self) -> str:
         """Its ``Requires-Python``, or ""."""
-        # reversed: of a repeated field the first one counts.
         return dict(reversed(self._headers)).get("Requires-Python", "")
 
     @cached_property
@@ -119,8 +112,8 @@ class InstalledDistribution:
         return ".".join(self.version.partition("+")[0].split(".")[:2])
 
     @cached_property
-    def _headers(self) -> tuple[tuple[str, str], ...]:
-        return tuple(_headers(self.folder / "METADATA"))
+    def _headers(self) -> list[tuple[str, str]]:
+        return _headers(self.folder / "METADATA")
 
     @cached_property
     def _paths(self) -> tuple[str, ...]:
@@ -144,8 +137,8 @@ class EggInfo(InstalledDistribution):
         return _pythons(map(str, folder.rglob("*.so")) if module.isidentifier() else ())
 
     @cached_property
-    def _headers(self) -> tuple[tuple[str, str], ...]:
-        return tuple(_headers(_pkg_info(self.folder)))
+    def _headers(self) -> list[tuple[str, str]]:
+        return _headers(_pkg_info(self.folder))
 
 
 def installed_distributions(site: Path) -> list[InstalledDistribution]:
@@ -199,11 +192,7 @@ def parse_version(text: str) -> Version | None:
 
 
 def _name_and_version(metadata: Path) -> tuple[str, str]:
-    fields: dict[str, str] = {}
-    for key, value in _headers(metadata):
-        fields.setdefault(key, value)
-        if {"Name", "Version"} <= fields.keys():
-            break  # both are among the first lines; the rest, and the file's end, is not read
+    fields = dict(reversed(_headers(metadata)))  # of a repeated field the first one counts
     return name_of(fields.get("Name", "")), fields.get("Version", "")
 
 
@@ -225,19 +214,12 @@ def _pkg_info(egg_info: Path) -> Path:
     return egg_info / "PKG-INFO" if egg_info.is_dir() else egg_info
 
 
-def _headers(metadata: Path) -> Iterator[tuple[str, str]]:
-    """Yield the header fields of a METADATA file; none if it cannot be read."""
-    try:
-        with io.TextIOWrapper(open_regular(metadata), encoding="utf-8", errors="replace") as stream:
-            for _ in range(_MOST_HEADERS):
-                line = stream.readline(_LONGEST_HEADER)
-                # An empty line ends the headers. One of blanks does not: it continues a licence.
-                if line in ("", "\n"):
-                    return
-                key, _sign, value = line.partition(":")
-                yield key, value.strip()
-    except (OSError, ValueError):
-        return
+def _headers(metadata: Path) -> list[tuple[str, str]]:
+    """Return the header fields of a METADATA file; none if it cannot be read."""
+    # An empty line ends the headers. One of blanks does not: it continues a licence.
+    head = read_text(metadata).replace("\r\n", "\n").partition("\n\n")[0]
+    fields = (line.partition(":") for line in head.split("\n"))
+    return [(key, value.strip()) for key, _, value in fields]
 
 
 def _pythons(paths: Iterable[str]) -> frozenset[str]:

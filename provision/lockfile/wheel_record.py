@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
+import io
 import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -57,14 +58,15 @@ class RecordEntry(NamedTuple):
             return None
 
 
-def parse_record(lines: Iterable[str]) -> list[RecordEntry]:
+def parse_record(text: str) -> list[RecordEntry]:
     """Return the lines of a RECORD.
 
     Raises:
         csv.Error: A line is not CSV.
     """
+    rows = csv.reader(io.StringIO(text, newline=""))  # names may hold any sign that ends a line
     # Padded and cut: a damaged line may have fewer fields than three, or more.
-    return [RecordEntry(*(*row, "", "")[:3]) for row in csv.reader(lines) if row]
+    return [RecordEntry(*(*row, "", "")[:3]) for row in rows if row]
 
 
 def encoded(digest: bytes) -> str:
