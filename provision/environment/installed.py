@@ -155,10 +155,7 @@ def distributions_by_name(sites: Sequence[Path]) -> dict[str, tuple[InstalledDis
     name and version are taken from the name of the folder. As on ``sys.path``, an earlier folder
     hides the same name in a later one.
     """
-    found: dict[str, tuple[InstalledDistribution, ...]] = {}
-    for site in reversed(sites):
-        found |= _by_name(site)
-    return found
+    return {name: dists for site in reversed(sites) for name, dists in _by_name(site).items()}
 
 
 def distributions_in(folders: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from provision.core.errors import SpecError
 from provision.lockfile.pip import CONDA_LAYER, refused
 from provision.spec.tables import Table, faults_of
 
@@ -98,12 +97,8 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         document = _Document.model_validate_json(json.dumps(data))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         faults = faults_of(error, _Document) if isinstance(error, ValidationError) else [str(error)]
-        raise SpecError(
-            f"cannot read the conda layer of {lock.folder.name}",
-            evidence="\n".join(faults),
-            cause="it was edited, or comes from a conda-lock with another schema",
-            remedy=f"lock it again: `provision lock {lock.folder.name}`",
-        ) from error
+        fault = f": cannot read the conda layer of {lock.folder.name}"
+        raise refused(lock.folder / CONDA_LAYER, fault, "\n".join(faults)) from error
     platform = lock.header["platform"]
     found = [package for package in document.package if package.platform == platform]
     names = [package.name for package in found]

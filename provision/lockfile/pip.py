@@ -154,12 +154,11 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
     return Lock(folder, header, artifacts, conda)
 
 
-def refused(path: Path, fault: str) -> SpecError:
+def refused(path: Path, fault: str, evidence: str = "") -> SpecError:
     """Return the error of a file of a lock that ``provision lock`` did not write like this."""
     cause = "the file was edited, cut, or merged by hand, or an older Provision wrote it"
-    return SpecError(
-        f"{path}{fault}", cause=cause, remedy=f"run `provision lock {path.parent.name}`"
-    )
+    remedy = f"run `provision lock {path.parent.name}`"
+    return SpecError(f"{path}{fault}", evidence=evidence, cause=cause, remedy=remedy)
 
 
 def _entries(path: Path, lines: list[str]) -> Iterable[Artifact]:
