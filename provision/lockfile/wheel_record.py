@@ -75,11 +75,9 @@ def encoded(digest: bytes) -> str:
 
 
 def record_digest(lines: Iterable[tuple[str, str]]) -> str:
-    """Return the digest of a RECORD, of a wheel or of what was installed from it.
+    """Return the digest of a RECORD, from the path and hash of each line.
 
-    Args:
-        lines: Path, from :func:`common_path`, and hash of each line; the hash of a script is that
-            of the file in the wheel.
+    A path is from :func:`common_path`, and the hash of a script is that of the file in the wheel.
     """
     kept = {f"{path} {hash_}\n" for path, hash_ in lines if not _by_installer(path, hash_)}
     return sha256_bytes("".join(sorted(kept)).encode())
