@@ -49,7 +49,7 @@ def remote_records(
 ) -> dict[str, str]:
     """Return the digests of the RECORDs that servers let be read, by the SHA-256 of the wheel.
 
-    A wheel without a size is left out. ``urls`` are by the SHA-256 of the wheel, and ``mirror`` is the
+    A wheel without a size is left out. ``urls`` are by the SHA-256 as well, and ``mirror`` is the
     address of the index; see :func:`provision.core.network.content_lengths`.
     """
     wanted = {artifact.sha256: artifact.size for artifact in artifacts if artifact.size}

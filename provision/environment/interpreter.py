@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
-from provision.core.limits import read_text
+from provision.core.limits import open_regular, read_text
 from provision.environment.conda_meta import FOLDER
 from provision.environment.findings import finding
 from provision.environment.manifest import Interpreter
@@ -38,6 +38,7 @@ def read_interpreter(prefix: Path, version: str) -> Interpreter:
     conda = (prefix / FOLDER).is_dir()
     try:
         base, program = _base(prefix, conda=conda)
+        open_regular(program).close()  # a pipe might never end
         library = base / "lib" / f"python{'.'.join(version.split('.')[:2])}"
         if (base / "Lib" / "os.py").is_file():  # of Windows
             library = base / "Lib"

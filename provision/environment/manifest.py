@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from provision.core.errors import SpecError
 from provision.core.filesystem import is_tagged, read_link, write_atomic
-from provision.core.hashing import sha256_bytes
 from provision.core.limits import read_bytes
 from provision.core.prefix import misplaced
 from provision.core.project import CURRENT, RECORD
@@ -80,8 +79,7 @@ def write_record(folder: Path, record: Record, seal: Seal | None = None) -> Gene
 
     text = json_text(record.model_dump(mode="json"), indent=2)
     if seal := seal or read_seal(folder):
-        # First: a finished generation has a seal.
-        write_seal(folder, seal, sha256_bytes(text.encode()))
+        write_seal(folder, seal, text)  # first: a finished generation has a seal
     write_atomic(folder / RECORD, text)
     return Generation(folder, record)
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import tag, write_atomic
-from provision.core.hashing import sha256_file
-from provision.core.limits import read_parsed
+from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.limits import read_bytes, read_parsed
 from provision.core.project import RECORD
 from provision.core.text import plural
 from provision.environment.findings import finding
@@ -84,19 +84,19 @@ def read_seal(folder: Path) -> Seal | None:
 
 
 def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
-    """Write the seal of a generation whose manifest, of this SHA-256, is about to be written.
+    """Write the seal of a generation whose manifest, of this text, is about to be written.
 
     A manifest that was edited since is not sealed again: the seal keeps telling.
     """
     now = _manifest(folder)
     if not now or now in seal.manifests:
-        seal = replace(seal, manifests=tuple(filter(None, (now, manifest))))
+        seal = replace(seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode())))))
         write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
 
 
 def _manifest(folder: Path) -> str:
     try:
-        return sha256_file(folder / RECORD)
+        return sha256_bytes(read_bytes(folder / RECORD))
     except OSError:
         return ""
 
