@@ -43,7 +43,7 @@ def uv_version() -> str:
     return importlib.metadata.version("uv")
 
 
-def _interpreter(version: str) -> str:
+def interpreter(version: str) -> str:
     """Return the interpreter for a new environment: this process's base Python if it fits.
 
     Otherwise return the bare version; uv searches the machine for it, and downloads one if there
@@ -77,7 +77,7 @@ def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:
     # --allow-existing: the folder has a tag already. --no-project: a pyproject.toml above it could
     # require another Python.
     argv = [uv_program(), "venv", "--no-config", "--no-project", "--allow-existing",
-            "--python", _interpreter(python), "--prompt", prompt, str(prefix)]  # fmt: skip
+            "--python", interpreter(python), "--prompt", prompt, str(prefix)]  # fmt: skip
     run(argv).require(
         f"could not make an environment with Python {python}",
         remedy=f"install Python {python}, or check the network from which uv takes one",
