@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING
@@ -31,17 +32,16 @@ if TYPE_CHECKING:
 # Bytes of the end of a wheel to ask for, until they hold its table of contents and its RECORD; of
 # torch both take 4 MB. Nothing longer is read, whatever a server offers.
 _ENDS = (1 << 16, 1 << 20, 1 << 25)
+_RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
 _LONGEST_RECORD = 64 << 20
 _FAULTS = (OSError, ValueError, EOFError, NotImplementedError, csv.Error, zipfile.BadZipFile)
 
 
 def local_records(artifacts: Iterable[Artifact], folders: Sequence[Path]) -> dict[str, str]:
     """Return the digests of the RECORDs that wheelhouses have, by the SHA-256 of the wheel."""
-    found = {}
-    for artifact, path in find_artifacts(artifacts, folders).items():
-        if sha256_file(path) == artifact.sha256 and (record := wheel_record(path)):
-            found[artifact.sha256] = record
-    return found
+    found = find_artifacts(artifacts, folders).items()
+    good = ((a.sha256, wheel_record(path)) for a, path in found if sha256_file(path) == a.sha256)
+    return {sha256: record for sha256, record in good if record}
 
 
 def remote_records(
@@ -49,22 +49,20 @@ def remote_records(
 ) -> dict[str, str]:
     """Return the digests of the RECORDs that servers let be read, by the SHA-256 of the wheel.
 
-    Args:
-        artifacts: The wheels; one without a size is left out.
-        urls: Address of each wheel, by its SHA-256.
-        mirror: Address of the index; see :func:`provision.core.network.content_lengths`.
+    A wheel without a size is left out. ``urls`` are by the SHA-256 as well, and ``mirror`` is the
+    address of the index; see :func:`provision.core.network.content_lengths`.
     """
-    wanted = [artifact for artifact in artifacts if artifact.size]
+    wanted = {artifact.sha256: artifact.size for artifact in artifacts if artifact.size}
     if not wanted:
         return {}
 
-    def read(artifact: Artifact) -> str | None:
-        url = urls[artifact.sha256]
-        return remote_record(session, url, artifact.size or 0, login_for(url, mirror))
+    def read(sha256: str) -> str | None:
+        url = urls[sha256]
+        return remote_record(session, url, wanted[sha256], login_for(url, mirror))
 
     with network.session() as session, ThreadPoolExecutor(network.PARALLEL_REQUESTS) as pool:
         records = zip(wanted, pool.map(read, wanted), strict=True)
-        return {artifact.sha256: record for artifact, record in records if record}
+        return {sha256: record for sha256, record in records if record}
 
 
 def remote_record(
@@ -103,15 +101,11 @@ def wheel_record(file: Path | IO[bytes]) -> str | None:
     try:
         with zipfile.ZipFile(file) as archive:
             # Exactly one, or unpacking fails: of two, an installer might take the other.
-            (member,) = [
-                entry
-                for entry in archive.infolist()
-                if entry.filename.endswith(".dist-info/RECORD") and entry.filename.count("/") == 1
-            ]
+            (member,) = [e for e in archive.infolist() if _RECORD.fullmatch(e.filename)]
             if member.file_size > _LONGEST_RECORD:
                 return None
             text = archive.read(member).decode("utf-8")
     except _FAULTS:
         return None
-    lines = parse_record(text.splitlines())
+    lines = parse_record(text)
     return record_digest((common_path(line.path), line.hash) for line in lines)

@@ -244,7 +244,7 @@ def _install(folder: Path, request: BuildRequest, run: Run, progress: Progress) 
     from provision.environment.seal import generated_files, refuse_overwritten
     from provision.environment.verify import verify
     from provision.installer.install import install_pip_layer
-    from provision.installer.pip_shim import write_pip_shim
+    from provision.installer.uv import write_pip_shim
 
     _make_prefix(folder, request, run, progress)
     write_pip_shim(folder, request.lock)
@@ -318,13 +318,13 @@ def _proof(request: BuildRequest) -> Proof:
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
     from provision.core.errors import ToolError
-    from provision.environment.interpreter import read_interpreter
-    from provision.installer import conda, uv
+    from provision.environment.interpreter import python_version, read_interpreter
+    from provision.installer import uv
 
     site = site_packages(folder)
     if site is None:
         raise ToolError(f"{folder} cannot be read any more", remedy="check it, and build again")
-    python = conda.python_version(folder) or uv.python_version(folder)
+    python = python_version(folder)
     return Record(
         target=request.target.name,
         lock=request.lock.digest,

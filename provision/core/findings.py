@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Level(StrEnum):
@@ -29,6 +34,21 @@ class Finding:
     def bad(self) -> bool:
         """Whether this finding makes a verdict bad."""
         return self.level is not Level.NOTE
+
+
+def described(table: Path, name: str, /, *evidence: str, **facts: object) -> Finding:
+    """Return the finding of a name in a table, with the facts that its texts name in braces."""
+    texts = _texts(table)[name]
+    symptom, cause, remedy = (texts[key].format(**facts) for key in ("symptom", "cause", "remedy"))
+    code, level = texts.get("code", name), Level(texts.get("level", "error"))
+    return Finding(code, level, symptom, cause, remedy, evidence)
+
+
+@cache
+def _texts(table: Path) -> dict[str, dict[str, str]]:
+    import tomllib  # noqa: PLC0415 - where nothing is found, nothing is read
+
+    return tomllib.loads(table.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,29 +20,16 @@ FOLDER = "conda-meta"
 
 @dataclass(frozen=True, slots=True)
 class InstalledCondaPackage:
-    """One conda package, from its file in ``conda-meta``.
-
-    Attributes:
-        name: Package.
-        version: In the form of the channel.
-        sha256: Of the archive that was installed.
-        folder: Its file in ``conda-meta``.
-        entries: Its files, relative to site-packages like those of a wheel's RECORD.
-        shipped: Path -> sha256 of the file in the archive, which is the same on every machine,
-            unlike that of a file into which the prefix was written; "" for a file that is not in
-            the archive, such as the command of an entry point.
-    """
+    """One conda package, from its file in ``conda-meta``."""
 
     name: str
-    version: str
-    sha256: str
-    folder: Path
-    entries: list[RecordEntry]
+    version: str  # in the form of the channel
+    sha256: str  # of the archive that was installed
+    folder: Path  # its file in conda-meta
+    entries: list[RecordEntry]  # relative to site-packages like those of a wheel's RECORD
+    # SHA-256 in the archive by path, the same on every machine, unlike that of a file into which
+    # the prefix was written; "" of what is in no archive, such as the command of an entry point.
     shipped: dict[str, str]
-
-    def files(self) -> list[RecordEntry]:
-        """Return its files."""
-        return self.entries
 
 
 def installed_conda_packages(prefix: Path, site: Path) -> list[InstalledCondaPackage]:
@@ -50,15 +38,15 @@ def installed_conda_packages(prefix: Path, site: Path) -> list[InstalledCondaPac
     Raises:
         SpecError: A file in ``conda-meta`` is not one that an installer writes.
     """
-    return [_package(file, prefix, site) for file in sorted((prefix / FOLDER).glob("*.json"))]
+    inside = f"/{site.relative_to(prefix).as_posix()}"
+    return [_package(file, inside) for file in sorted((prefix / FOLDER).glob("*.json"))]
 
 
-def _package(file: Path, prefix: Path, site: Path) -> InstalledCondaPackage:
+def _package(file: Path, site: str) -> InstalledCondaPackage:
     try:
         data = read_parsed(file, json.loads)
-        paths = data["paths_data"]["paths"]
-        inside = site.relative_to(prefix).as_posix()
-        pairs = [(_relative(entry["_path"], inside), entry) for entry in paths]
+        entries = data["paths_data"]["paths"]
+        pairs = [(posixpath.relpath(f"/{entry['_path']}", site), entry) for entry in entries]
         return InstalledCondaPackage(
             name=data["name"],
             version=data["version"],
@@ -79,14 +67,6 @@ def _package(file: Path, prefix: Path, site: Path) -> InstalledCondaPackage:
         ) from error
 
 
-def _relative(path: str, site: str) -> str:
-    """Return a path of a prefix relative to its site-packages; both are relative to the prefix."""
-    up = ""
-    while site and not path.startswith(f"{site}/"):
-        site, up = site.rpartition("/")[0], f"../{up}"
-    return up + path[len(site) + 1 if site else 0 :]
-
-
 def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:
     if entry["path_type"] in {"softlink", "directory"}:
         return RecordEntry(path, "", "")  # has to exist; the target of a link has its own entry
@@ -94,12 +74,7 @@ def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:
     digest = entry.get("sha256_in_prefix") or entry.get("sha256") or ""
     # The recorded size is that of the archive; writing the prefix into a file changes it.
     length = "" if entry.get("prefix_placeholder") else str(entry.get("size_in_bytes", ""))
-    return RecordEntry(path, _hash(digest), length)
-
-
-def _hash(digest: str) -> str:
-    # In the form of RECORD, so that one comparison serves wheels and conda packages.
-    return encoded(bytes.fromhex(digest)) if digest else ""
+    return RecordEntry(path, encoded(bytes.fromhex(digest)) if digest else "", length)
 
 
 def conda_dist_infos(packages: Iterable[InstalledCondaPackage]) -> set[str]:

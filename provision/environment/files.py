@@ -1,42 +1,47 @@
 """The files of an environment: listed, hashed, and compared with the RECORDs that name them.
 
+A RECORD was written by the installer, and anybody can write it again. It counts only if its digest,
+less what an installer adds, is that of the locked wheel: then its hashes are those of the wheel.
+
 All paths are relative to site-packages with forward slashes, as RECORD writes them; a script is
 ``../../../bin/x``. They stay strings: for 20,000 files Path objects cost more than the comparison.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-import stat
+import re
 from typing import TYPE_CHECKING
 
 from provision.core.filesystem import extended
-from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_below, sha256_bytes
+from provision.core.limits import read_bytes
 from provision.core.text import plural
-from provision.environment.chain import first_line, read_script
-from provision.lockfile.wheel_record import INSTALLER_FILES
+from provision.environment.findings import finding
+from provision.environment.reading import read_text
+from provision.lockfile.wheel_record import INSTALLER_FILES, common_path, encoded, record_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from provision.core.findings import Finding
     from provision.environment.conda_meta import InstalledCondaPackage
     from provision.environment.installed import InstalledDistribution
-from provision.lockfile.wheel_record import RecordEntry
+    from provision.lockfile.wheel_record import RecordEntry
 
-_SHOWN = 5
+# What uv writes in place of `#!python`; the second form is for paths with spaces, or that are
+# longer than the 127 characters which Linux reads of such a line.
+_FIRST_LINE = rb"(?:#!{0}|#!/bin/sh\n'''exec' (['\"]?){0}\1 \"\$0\" \"\$@\"\n' ''')(?=\r?\n)"
+_PROGRAM = rb"[/\\](?:bin|Scripts)[/\\]python[0-9.]*w?(?:\.exe)?"
+_PLACEHOLDERS = (b"#!python", b"#!pythonw")  # PEP 427; pythonw is for programs without a console
 
 
 def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
-    """Return every file and its size; bytecode folders are left out.
-
-    Args:
-        site: The site-packages folder.
-        with_stdlib: Also list the folder above. In a conda prefix the standard library lies there
-            and belongs to the lock; that of a virtual environment belongs to the system.
-    """
+    """Return every file and its size; bytecode folders are left out."""
+    # The standard library is in the folder above. A conda prefix has its own, which is locked.
     if not with_stdlib:
         return dict(_walk(site))
     inside = f"{site.name}/"
@@ -58,32 +63,29 @@ def _walk(top: Path) -> Iterator[tuple[str, int]]:
                     if entry.name != "__pycache__":
                         folders.append((entry.path, f"{base}{entry.name}/"))
                 else:
-                    yield base + entry.name, _size(entry)
-
-
-def _size(entry: os.DirEntry[str]) -> int:
-    """Return the bytes of a file; -1 of what none can be: a pipe, a device, a link to nothing."""
-    try:
-        found = entry.stat()
-    except OSError:  # a link that leads nowhere, or in a circle
-        return -1
-    return found.st_size if stat.S_ISREG(found.st_mode) else -1
+                    size = -1  # of what is no file: a pipe, a device, a link to nothing
+                    with contextlib.suppress(OSError):  # a link in a circle
+                        size = entry.stat().st_size if entry.is_file() else -1
+                    yield base + entry.name, size
 
 
 def hash_files(
     site: Path, records: Iterable[list[RecordEntry]], on_disk: dict[str, int]
 ) -> dict[str, str]:
     """Return the SHA-256 of every recorded file that exists, each read once."""
-    sizes: dict[str, int] = {}
-    for record in records:
-        for line in record:
-            if line.path in on_disk:
-                if on_disk[line.path] >= 0:
-                    sizes[line.path] = on_disk[line.path]
-            # Scripts, headers and shared data are outside the listed folders.
-            elif line.path.startswith("../") and (site / line.path).is_file():
-                sizes[line.path] = (site / line.path).stat().st_size
-    return sha256_below(site, sizes)
+    names = {line.path for record in records for line in record}
+    # Scripts, headers and shared data are outside the listed folders.
+    wanted = (name for name in names if name in on_disk or name.startswith("../"))
+    sizes = {name: _size(name, site, on_disk) for name in wanted}
+    return sha256_below(site, {name: size for name, size in sizes.items() if size >= 0})
+
+
+def _size(name: str, site: Path, on_disk: dict[str, int]) -> int:
+    """Return the bytes of a file, or -1 where there is none."""
+    if name in on_disk:
+        return on_disk[name]
+    path = site / name
+    return path.stat().st_size if path.is_file() else -1
 
 
 def unrecorded_findings(
@@ -92,15 +94,8 @@ def unrecorded_findings(
     """Yield one finding that names the files which no RECORD lists."""
     recorded = {line.path for record in records for line in record}
     if unrecorded := sorted(on_disk.keys() - recorded):
-        yield Finding(
-            "unrecorded-file",
-            Level.ERROR,
-            f"{plural(len(unrecorded), 'file')} in site-packages not of any distribution",
-            "something was copied there by hand; a .pth or sitecustomize.py changes every start, "
-            "and a module can shadow a locked one",
-            "remove them, or build again",
-            _shortened(unrecorded),
-        )
+        files = plural(len(unrecorded), "file")
+        yield finding("unrecorded-file", *_shortened(unrecorded), files=files)
 
 
 def damage_findings(
@@ -110,24 +105,10 @@ def damage_findings(
     on_disk: dict[str, int],
     hashes: dict[str, str],
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the files of one distribution.
-
-    Args:
-        dist: The distribution or conda package.
-        site: The site-packages folder.
-        record: Its files, as its RECORD or its file in conda-meta lists them.
-        on_disk: From :func:`list_files`.
-        hashes: From :func:`hash_files`; a file that is not in it is compared by its size.
-    """
+    """Yield what is wrong with the files of one distribution; those without a hash go by size."""
     if not record and dist.folder.suffix == ".dist-info":  # a conda package may hold no file
-        yield Finding(
-            "half-installed-package",
-            Level.ERROR,
-            f"{dist.name or dist.folder.name} has no readable RECORD",
-            "its installation or removal was cut short",
-            "build again",
-            (str(dist.folder / "RECORD"),),
-        )
+        record_file = str(dist.folder / "RECORD")
+        yield finding("no-record", record_file, name=dist.name or dist.folder.name)
     changed = [
         line.path
         for line in record
@@ -135,14 +116,8 @@ def damage_findings(
         if "__pycache__/" not in line.path and _has_changed(line, site, on_disk, hashes)
     ]
     if changed:
-        yield Finding(
-            "changed-file",
-            Level.ERROR,
-            f"{plural(len(changed), 'file')} of {dist.name} missing or not as its RECORD says",
-            "they were edited or removed after the build, or the installer's cache is damaged",
-            "build again; if it stays, empty the cache with `uv cache clean` first",
-            _shortened(changed),
-        )
+        files = plural(len(changed), "file")
+        yield finding("changed-file", *_shortened(changed), files=files, name=dist.name)
 
 
 def _has_changed(
@@ -152,33 +127,89 @@ def _has_changed(
         return not os.path.lexists(site / line.path)
     if line.path in hashes and (recorded := line.sha256):
         return hashes[line.path] != recorded
-    size = on_disk.get(line.path)
-    if size is None:
-        path = site / line.path  # a script, which lies outside site-packages
-        size = path.stat().st_size if path.is_file() else None
-    return size is None or (line.size is not None and size != line.size)
+    size = _size(line.path, site, on_disk)
+    return size < 0 or line.size not in {None, size}
 
 
 def _shortened(paths: list[str]) -> tuple[str, ...]:
-    rest = len(paths) - _SHOWN
-    return (*paths[:_SHOWN], *([f"… and {rest} more"] if rest > 0 else []))
+    rest = [f"… and {len(paths) - 5} more"] if paths[5:] else []
+    return (*paths[:5], *rest)
 
 
 def tree_digest(
     prefix: Path, site: Path, hashes: dict[str, str], conda: list[InstalledCondaPackage]
 ) -> str:
     """Return one SHA-256 over the paths and hashes of all files, equal on every machine."""
-    total, own = hashlib.sha256(), first_line(prefix)
+    total, own = hashlib.sha256(), _first_line(prefix)
     # A conda package's file may hold the prefix; its hash in the archive is the same everywhere.
     shipped = {path: digest for package in conda for path, digest in package.shipped.items()}
     for path, digest in sorted((hashes | shipped).items()):
         if path.endswith(".pyc") or path.rpartition("/")[2] in INSTALLER_FILES:
             continue
-        if path.startswith("../") and path not in shipped:
+        outside = path.startswith("../") and path not in shipped
+        if outside and (content := _read_script(site / path)):
             # The installer writes the interpreter's path into the first line of a script, in a
             # form that depends on the path's length; on Windows it is inside of the program.
-            content = own.sub(b"", read_script(site / path), count=1)
-            content = content.replace(str(prefix).encode(), b"{prefix}")
-            digest = sha256_bytes(content)  # noqa: PLW2901
+            content = own.sub(b"", content, count=1)
+            digest = sha256_bytes(content.replace(str(prefix).encode(), b"{prefix}"))  # noqa: PLW2901
         total.update(f"{path} {digest}\n".encode())
     return total.hexdigest()
+
+
+def record_digests(
+    dist: InstalledDistribution, record: list[RecordEntry], prefix: Path, site: Path
+) -> tuple[str, ...]:
+    """Return the digests that the RECORD of its wheel may have had; the first is the likely one."""
+    inside, own = site.relative_to(prefix).as_posix(), _first_line(prefix)
+    places = {(common_path(line.path, inside), line) for line in record}
+    scripts = {(place, line) for place, line in places if place.startswith("../bin/")}
+    lines = [(place, line.hash) for place, line in places - scripts]
+    made = _launchers(dist)
+    # Without those that the installer made for entry points, and as they were before it wrote the
+    # interpreter into their first line.
+    shipped = [
+        (p, line.hash, _read_script(site / line.path)) for p, line in scripts if p not in made
+    ]
+    found: dict[str, None] = {}
+    for start in _PLACEHOLDERS:
+        before = [(p, _hash(own.match(text), start) or hash_) for p, hash_, text in shipped]
+        found[record_digest([*lines, *before])] = None
+    return tuple(found)
+
+
+def _hash(match: re.Match[bytes] | None, start: bytes) -> str:
+    """Return the hash of a script with another first line; "" of one for another interpreter."""
+    if match is None:
+        return ""
+    return encoded(hashlib.sha256(start + match.string[match.end() :]).digest())
+
+
+def _launchers(dist: InstalledDistribution) -> set[str]:
+    """Return the paths of the programs that an installer makes for its entry points."""
+    import configparser  # noqa: PLC0415 - for files that are hashed only
+
+    parser = configparser.RawConfigParser(delimiters=("=",), strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
+    try:
+        parser.read_string(read_text(dist.folder / "entry_points.txt"))
+    except configparser.Error:
+        return set()
+    kinds = filter(parser.has_section, ("console_scripts", "gui_scripts"))
+    names = [name for kind in kinds for name in parser.options(kind)]
+    return {f"../bin/{name}{suffix}" for name in names for suffix in ("", ".exe")}
+
+
+def _first_line(prefix: Path) -> re.Pattern[bytes]:
+    """Return what the first line of a script is that runs in an environment."""
+    # Both, since the caller may know the environment by a link to it.
+    paths = (re.escape(str(path).encode()) for path in (prefix, prefix.resolve()))
+    interpreter = b"(?:" + b"|".join(paths) + b")" + _PROGRAM
+    return re.compile(_FIRST_LINE.replace(b"{0}", interpreter))
+
+
+def _read_script(path: Path) -> bytes:
+    """Return the content of a script; nothing where it is too long for one or cannot be read."""
+    try:
+        return read_bytes(path)
+    except OSError:
+        return b""

@@ -7,27 +7,23 @@ is then empty. A property reads its file when it is first used: most callers nee
 from __future__ import annotations
 
 import csv
-import io
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.core.limits import open_regular
+from provision.core import limits
 from provision.environment.reading import list_names, read_text
 from provision.lockfile.wheel_record import parse_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from packaging.version import Version
 
     from provision.lockfile.wheel_record import RecordEntry
 
-# Limits, in case that a large binary file has the name METADATA.
-_MOST_HEADERS = 10_000
-_LONGEST_HEADER = 1 << 16
 # The part of a module's file name that names its Python; stable-ABI modules (.abi3.so) have none.
 _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 
@@ -36,14 +32,10 @@ _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 class InstalledDistribution:
     """One distribution and its ``.dist-info`` folder.
 
-    Attributes:
-        name: Normalised; empty where the metadata cannot be read.
-        version: As written in the metadata, with the local part.
-        folder: The ``.dist-info`` folder.
-        index: Catalog index that it comes from; "" if unknown, since installers do not record it.
+    ``index`` is the catalog's index that it comes from; installers do not record it.
     """
 
-    name: str
+    name: str  # normalised; empty where the metadata cannot be read
     version: str
     folder: Path
     index: str = ""
@@ -51,9 +43,7 @@ class InstalledDistribution:
     def files(self) -> list[RecordEntry] | None:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
-            stream = open_regular(self.folder / "RECORD")
-            with io.TextIOWrapper(stream, encoding="utf-8", newline="") as lines:
-                return parse_record(lines)
+            return parse_record(limits.read_text(self.folder / "RECORD"))
         except (OSError, UnicodeDecodeError, csv.Error):
             return None
 
@@ -70,7 +60,6 @@ class InstalledDistribution:
     @cached_property
     def requires_python(self) -> str:
         """Its ``Requires-Python``, or ""."""
-        # reversed: of a repeated field the first one counts.
         return dict(reversed(self._headers)).get("Requires-Python", "")
 
     @cached_property
@@ -123,8 +112,8 @@ class InstalledDistribution:
         return ".".join(self.version.partition("+")[0].split(".")[:2])
 
     @cached_property
-    def _headers(self) -> tuple[tuple[str, str], ...]:
-        return tuple(_headers(self.folder / "METADATA"))
+    def _headers(self) -> list[tuple[str, str]]:
+        return _headers(self.folder / "METADATA")
 
     @cached_property
     def _paths(self) -> tuple[str, ...]:
@@ -137,19 +126,8 @@ class EggInfo(InstalledDistribution):
     There is no RECORD, and its requirements are in another file and syntax: neither is read.
     """
 
-    def files(self) -> list[RecordEntry] | None:
-        """Return None: the format has no RECORD."""
-        return None
-
-    @cached_property
-    def requires(self) -> tuple[str, ...]:
-        """Nothing: the format keeps them elsewhere."""
-        return ()
-
-    @cached_property
-    def missing_modules(self) -> tuple[str, ...] | None:
-        """Nothing: without a RECORD it is unknown."""
-        return ()
+    requires = ()
+    missing_modules = ()
 
     @cached_property
     def compiled_for(self) -> frozenset[str]:
@@ -159,45 +137,31 @@ class EggInfo(InstalledDistribution):
         return _pythons(map(str, folder.rglob("*.so")) if module.isidentifier() else ())
 
     @cached_property
-    def _headers(self) -> tuple[tuple[str, str], ...]:
-        return tuple(_headers(_pkg_info(self.folder)))
+    def _headers(self) -> list[tuple[str, str]]:
+        return _headers(_pkg_info(self.folder))
 
 
 def installed_distributions(site: Path) -> list[InstalledDistribution]:
     """Return every distribution that has a ``.dist-info`` folder, sorted by name."""
-    found = (
-        InstalledDistribution(*_name_and_version(folder / "METADATA"), folder)
-        for folder in site.glob("*.dist-info")
-    )
+    folders = site.glob("*.dist-info")
+    found = [InstalledDistribution(*_name_and_version(f / "METADATA"), f) for f in folders]
     return sorted(found, key=lambda dist: (dist.name, dist.folder.name))
 
 
-def distributions_by_name(
-    sites: Sequence[Path],
-) -> dict[str, tuple[InstalledDistribution, ...]]:
+def distributions_by_name(sites: Sequence[Path]) -> dict[str, tuple[InstalledDistribution, ...]]:
     """Return what is installed by normalised name, ``.egg-info`` included.
 
     Leftovers of an installation make more than one of a name. Where the metadata cannot be read,
-    name and version are taken from the name of the folder.
-
-    Args:
-        sites: Folders of packages; one that comes earlier hides the same name in a later one, as
-            on ``sys.path``.
+    name and version are taken from the name of the folder. As on ``sys.path``, an earlier folder
+    hides the same name in a later one.
     """
-    found: dict[str, tuple[InstalledDistribution, ...]] = {}
-    for site in reversed(sites):
-        found |= _by_name(site)
-    return found
+    return {name: dists for site in reversed(sites) for name, dists in _by_name(site).items()}
 
 
 def distributions_in(folders: Iterable[str]) -> dict[str, str]:
     """Return the names of the distributions in some folders, each with its folder."""
-    return {
-        distribution_name(name): folder
-        for folder in folders
-        for name in list_names(Path(folder))
-        if name.endswith(".dist-info")
-    }
+    names = ((name, folder) for folder in folders for name in list_names(Path(folder)))
+    return {distribution_name(n): folder for n, folder in names if n.endswith(".dist-info")}
 
 
 def distribution_name(folder: str) -> str:
@@ -225,11 +189,7 @@ def parse_version(text: str) -> Version | None:
 
 
 def _name_and_version(metadata: Path) -> tuple[str, str]:
-    fields: dict[str, str] = {}
-    for key, value in _headers(metadata):
-        fields.setdefault(key, value)
-        if {"Name", "Version"} <= fields.keys():
-            break  # both are among the first lines; the rest, and the file's end, is not read
+    fields = dict(reversed(_headers(metadata)))  # of a repeated field the first one counts
     return name_of(fields.get("Name", "")), fields.get("Version", "")
 
 
@@ -251,19 +211,12 @@ def _pkg_info(egg_info: Path) -> Path:
     return egg_info / "PKG-INFO" if egg_info.is_dir() else egg_info
 
 
-def _headers(metadata: Path) -> Iterator[tuple[str, str]]:
-    """Yield the header fields of a METADATA file; none if it cannot be read."""
-    try:
-        with io.TextIOWrapper(open_regular(metadata), encoding="utf-8", errors="replace") as stream:
-            for _ in range(_MOST_HEADERS):
-                line = stream.readline(_LONGEST_HEADER)
-                # An empty line ends the headers. One of blanks does not: it continues a licence.
-                if line in ("", "\n"):
-                    return
-                key, _sign, value = line.partition(":")
-                yield key, value.strip()
-    except (OSError, ValueError):
-        return
+def _headers(metadata: Path) -> list[tuple[str, str]]:
+    """Return the header fields of a METADATA file; none if it cannot be read."""
+    # An empty line ends the headers. One of blanks does not: it continues a licence.
+    head = read_text(metadata).replace("\r\n", "\n").partition("\n\n")[0]
+    fields = (line.partition(":") for line in head.split("\n"))
+    return [(key, value.strip()) for key, _, value in fields]
 
 
 def _pythons(paths: Iterable[str]) -> frozenset[str]:

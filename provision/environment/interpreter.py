@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
-from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_file
+from provision.core.limits import open_regular, read_text
+from provision.environment.conda_meta import FOLDER
+from provision.environment.findings import finding
 from provision.environment.manifest import Interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from provision.core.findings import Finding
 
 # Not part of it: packages, bytecode, and what no program runs (tests, the static library).
 _LEFT_OUT = re.compile(r"site-packages|dist-packages|__pycache__|test|config-.*")
@@ -26,21 +30,18 @@ _LIBRARY = re.compile(r"(?:libpython3|python3).*\.(?:so|dll|dylib)(?:\..*)?")
 
 
 def read_interpreter(prefix: Path, version: str) -> Interpreter:
-    """Return the interpreter of an environment.
-
-    Args:
-        prefix: The environment, a venv or a conda prefix.
-        version: The interpreter's full version.
+    """Return the interpreter of an environment, of which the full version is known.
 
     Raises:
         ToolError: It or its standard library cannot be read.
     """
-    conda = (prefix / "conda-meta").is_dir()
+    conda = (prefix / FOLDER).is_dir()
     try:
         base, program = _base(prefix, conda=conda)
-        minor = ".".join(version.split(".")[:2])
-        windows = base / "Lib"
-        library = windows if (windows / "os.py").is_file() else base / "lib" / f"python{minor}"
+        open_regular(program).close()  # a pipe might never end
+        library = base / "lib" / f"python{'.'.join(version.split('.')[:2])}"
+        if (base / "Lib" / "os.py").is_file():  # of Windows
+            library = base / "Lib"
         managed = re.match(r"(?:cpython|pypy|graalpy)-\d", base.name)
         return Interpreter(
             source="conda" if conda else "uv" if managed else "system",
@@ -49,7 +50,7 @@ def read_interpreter(prefix: Path, version: str) -> Interpreter:
             sha256=sha256_file(program),
             stdlib=_digest(base, library),
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ToolError(
             f"cannot read the interpreter of {prefix}",
             evidence=str(error),
@@ -66,15 +67,28 @@ def _base(prefix: Path, *, conda: bool) -> tuple[Path, Path]:
     if conda:
         return prefix, windows
     # Scripts/python.exe only starts the one that pyvenv.cfg names.
-    text = (prefix / "pyvenv.cfg").read_text(encoding="utf-8")
-    home = re.search(r"^home *= *(.+)$", text, re.MULTILINE)
-    base = Path(home[1].strip() if home else prefix)
+    base = Path(_settings(prefix).get("home", prefix))
     return base, base / "python.exe"
 
 
+def _settings(prefix: Path) -> dict[str, str]:
+    lines = (line.partition("=") for line in read_text(prefix / "pyvenv.cfg").splitlines())
+    return {key.strip(): value.strip() for key, _, value in lines}
+
+
+def python_version(prefix: Path) -> str:
+    """Return the full version of an environment's Python."""
+    # python-3.11.9-h955ad1f_0.json, but not python-dateutil-2.9.0-….json.
+    names = (path.stem.split("-") for path in (prefix / FOLDER).glob("python-*.json"))
+    if found := [parts[1] for parts in names if len(parts) == 3]:
+        return found[0]
+    settings = _settings(prefix)
+    return settings.get("version_info", settings.get("version", ""))
+
+
 def _digest(base: Path, library: Path) -> str:
-    files = [p for p in (*base.glob("*python3*"), *(base / "lib").glob("*python3*"))
-             if _LIBRARY.fullmatch(p.name)]  # fmt: skip
+    near = (*base.glob("*python3*"), *(base / "lib").glob("*python3*"))
+    files = [path for path in near if _LIBRARY.fullmatch(path.name)]
     for folder, inner, names in os.walk(library):
         inner[:] = [name for name in inner if not _LEFT_OUT.fullmatch(name)]
         files += [Path(folder, name) for name in names if not name.endswith(".pyc")]
@@ -94,11 +108,5 @@ def interpreter_findings(prefix: Path, built: Interpreter | None) -> Iterator[Fi
     except ToolError as error:
         now, changed = None, error.evidence
     if changed:
-        yield Finding(
-            "changed-interpreter",
-            Level.WARNING if now else Level.ERROR,
-            f"the interpreter is not the Python {built.version} that the build used",
-            "an update of the system or of uv replaced it, or somebody edited it",
-            "build again: `provision verify --repair`",
-            (f"{built.path}: {changed}",),
-        )
+        name = "changed-interpreter" if now else "lost-interpreter"
+        yield finding(name, f"{built.path}: {changed}", version=built.version)

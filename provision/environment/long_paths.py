@@ -32,35 +32,32 @@ _LIFT = (
 
 
 def check_path_lengths(prefix: Path, progress: Progress) -> None:
-    """Fail if Windows would not let a program open an installed file.
+    """Fail if Windows would not let a program open an installed file; see below."""
+    site = site_packages(prefix)
+    if site and is_limited():
+        lines = (line for dist in installed_distributions(site) for line in dist.files() or [])
+        judge_path_lengths(str(site), (line.path for line in lines), progress)
 
-    Files of ``.dist-info`` folders, which programs do not open (torch's licences have the longest
-    paths), only cause a note.
+
+def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> None:
+    """Check the paths that RECORDs list; too long ones of metadata only cause a note.
+
+    Programs do not open those of ``.dist-info``; torch's licences have the longest paths.
 
     Raises:
         ToolError: A path of code exceeds the limit; it names the longest one and its excess.
     """
-    site = site_packages(prefix)
-    if site is None or not is_limited():
-        return
-    lines = (dist.files() or [] for dist in installed_distributions(site))
-    judge_path_lengths(str(site), (line.path for record in lines for line in record), progress)
-
-
-def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> None:
-    """Check the paths that RECORDs list; see :func:`check_path_lengths`."""
     paths = (os.path.normpath(f"{site}/{name}") for name in names)
     beyond = sorted((path for path in paths if len(path) > _LONGEST), key=len)
-    code = [path for path in beyond if ".dist-info" not in path[len(site) :]]
-    if code:
-        excess = len(code[-1]) - _LONGEST
+    if code := [path for path in beyond if ".dist-info" not in path[len(site) :]]:
+        length = len(code[-1])
         raise ToolError(
             f"{plural(len(code), 'path')} longer than the {_LONGEST} characters that Windows "
             "lets programs open",
-            evidence=f"{len(code[-1])} characters: {code[-1]}",
+            evidence=f"{length} characters: {code[-1]}",
             cause="long paths are not enabled on this machine, and the project's own path is long",
             remedy=f"{_LIFT}; or move the project to a folder whose path is at least "
-            f"{plural(excess, 'character')} shorter",
+            f"{plural(length - _LONGEST, 'character')} shorter",
         )
     if beyond:
         progress.note(
@@ -78,6 +75,5 @@ def is_limited() -> bool:
     try:
         with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, _KEY) as key:
             return not winreg.QueryValueEx(key, "LongPathsEnabled")[0]
-    except OSError:
-        # Windows before 10 1607 has no such value, and always the limit.
+    except OSError:  # Windows before 10 1607 has no such value, and always the limit
         return True

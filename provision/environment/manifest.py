@@ -26,64 +26,39 @@ if TYPE_CHECKING:
 
     from provision.environment.seal import Seal
 
+# The quick checks passed; the device is not on this machine; the build ran with --no-smoke.
 Proof = Literal["proven", "unproven", "skipped"]
 
 
 class Interpreter(Table):
-    """The interpreter that an environment runs.
+    """The interpreter that an environment runs."""
 
-    Attributes:
-        source: ``uv`` for one of uv's managed builds, ``conda`` for the layer of the lock.
-        path: Its program, without links.
-        version: Full version.
-        sha256: Of the program.
-        stdlib: Digest of its standard library and shared library; bytecode is left out.
-    """
-
-    source: Literal["uv", "system", "conda"]
-    path: str
+    source: Literal["uv", "system", "conda"]  # uv: a managed build; conda: the layer of the lock
+    path: str  # of its program, without links
     version: str
-    sha256: str
-    stdlib: str
+    sha256: str  # of the program
+    stdlib: str  # digest of its standard library and shared library, without bytecode
 
 
 class Record(Table):
-    """What a generation was built from, and what its verification found.
-
-    Attributes:
-        schema_version: 1.
-        lock: Digest of the lock, SHA-256.
-        spec: Digest of the part of the spec that determines the lock.
-        python: The interpreter's full version.
-        interpreter: Where it is from, and its digests.
-        tools: Version of each tool that was used.
-        distributions: Names of the ``.dist-info`` folders, sorted.
-        tree: Digest of all files; see :class:`provision.environment.verify.Verification`.
-        files: Number of files.
-        size: Bytes on disk.
-        proof: ``proven``: the quick checks passed; ``unproven``: the device is not on this
-            machine; ``skipped``: the build ran with ``--no-smoke``.
-        built: ISO 8601, UTC.
-        path: Where it was built, as its scripts name it; empty in records of earlier versions.
-        number: One more than that of any generation before it; 0 in records of earlier versions.
-    """
+    """What a generation was built from, and what its verification found."""
 
     schema_version: Literal[1] = 1
     target: str
-    lock: str
-    spec: str
-    python: str
+    lock: str  # its digest, SHA-256
+    spec: str  # digest of the part of the spec that determines the lock
+    python: str  # full version
     interpreter: Interpreter | None = None
-    tools: dict[str, str]
-    distributions: tuple[str, ...]
-    tree: str
+    tools: dict[str, str]  # their versions
+    distributions: tuple[str, ...]  # names of the .dist-info folders, sorted
+    tree: str  # digest of all files, see provision.environment.verify.Verification
     files: int
-    size: int
+    size: int  # bytes on disk
     proof: Proof
     reason: str = ""
-    built: str
-    path: str = ""
-    number: int = 0
+    built: str  # ISO 8601, UTC
+    path: str = ""  # where it was built, as its scripts name it; "" by earlier versions
+    number: int = 0  # more than that of any generation before it; 0 by earlier versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +128,11 @@ def finished_generations(environments: Path) -> list[Generation]:
 
 def next_number(environments: Path) -> int:
     """Return the number of a generation that is made now."""
-    numbers = [0]
+    last = 0
     for folder in filter(is_tagged, environments.iterdir()):
         with contextlib.suppress(SpecError):  # of a damaged one, nobody knows it
-            if found := read_generation(folder):
-                numbers.append(found.record.number)
-    return max(numbers) + 1
+            last = max(last, found.record.number if (found := read_generation(folder)) else 0)
+    return last + 1
 
 
 def unfinished_generations(environments: Path) -> list[Path]:

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import tag, write_atomic
-from provision.core.findings import Finding, Level
 from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.limits import read_bytes, read_parsed
 from provision.core.project import RECORD
 from provision.core.text import plural
+from provision.environment.findings import finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from provision.core.findings import Finding
 
 _FOLDER = ".seals"
 # Folders whose files a build makes; those of packages lie in site-packages.
@@ -32,40 +35,28 @@ _LATER = {RECORD, "up-to-date", ".lock", "left-out.txt"}
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a build vouches for.
+    """What a build vouches for."""
 
-    Attributes:
-        files: SHA-256 of each file that it made, or where a link points, by path in the prefix.
-        records: Digests of RECORDs that the lock does not have, by the SHA-256 of the wheel.
-        manifests: SHA-256 of the manifest, and of the one before: the two files cannot be replaced
-            in one step.
-    """
-
-    files: dict[str, str]
-    records: dict[str, str]
+    files: dict[str, str]  # SHA-256 of what it made, or where a link points, by path in the prefix
+    records: dict[str, str]  # digests that the lock does not have, by the SHA-256 of the wheel
+    # SHA-256 of the manifest, and of the one before: two files cannot be replaced in one step.
     manifests: tuple[str, ...] = ()
 
 
 def generated_files(prefix: Path) -> dict[str, str]:
     """Return the digests of the files in the folders that a build writes to itself."""
     found = {}
-    for place in _PLACES:
-        folder = prefix / place
-        for name in sorted(os.listdir(folder)) if folder.is_dir() else ():  # noqa: PTH208
-            path = folder / name
+    for folder in map(prefix.joinpath, _PLACES):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.is_symlink():
-                found[f"{place}/{name}".lstrip("/")] = f"-> {path.readlink()}"
-            elif path.is_file() and (place or name not in _LATER):
-                found[f"{place}/{name}".lstrip("/")] = sha256_file(path)
+                found[path.relative_to(prefix).as_posix()] = f"-> {path.readlink()}"
+            elif path.is_file() and (folder != prefix or path.name not in _LATER):
+                found[path.relative_to(prefix).as_posix()] = sha256_file(path)
     return found
 
 
 def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
-    """Stop if the files of a wheel replaced files that were there before it was installed.
-
-    Args:
-        prefix: The environment.
-        before: From :func:`generated_files`, before any wheel was installed.
+    """Stop if files of a wheel replaced those that :func:`generated_files` found before it.
 
     Raises:
         ToolError: Such a wheel could choose another interpreter or claim to be verified.
@@ -85,26 +76,29 @@ def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
 def read_seal(folder: Path) -> Seal | None:
     """Return the seal of a generation, or None where there is none that can be read."""
     try:
-        found = json.loads(beside(folder).read_bytes())
-        files, records, manifests = found["files"], found["records"], found["manifests"]
-        return Seal(dict(files), dict(records), tuple(manifests))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        found = read_parsed(beside(folder), json.loads)
+        files, records = ({k: str(v) for k, v in found[n].items()} for n in ("files", "records"))
+        return Seal(files, records, tuple(map(str, found["manifests"])))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
-    """Write the seal of a generation whose manifest is about to be written.
+    """Write the seal of a generation whose manifest, of this text, is about to be written.
 
     A manifest that was edited since is not sealed again: the seal keeps telling.
     """
+    now = _manifest(folder)
+    if not now or now in seal.manifests:
+        seal = replace(seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode())))))
+        write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
+
+
+def _manifest(folder: Path) -> str:
     try:
-        now = sha256_bytes((folder / RECORD).read_bytes())
+        return sha256_bytes(read_bytes(folder / RECORD))
     except OSError:
-        now = ""
-    if now and now not in seal.manifests:
-        return
-    seal = replace(seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode())))))
-    write_atomic(beside(folder), json.dumps(asdict(seal), indent=1) + "\n")
+        return ""
 
 
 def drop_seals(home: Path) -> None:
@@ -117,32 +111,13 @@ def drop_seals(home: Path) -> None:
 def seal_findings(prefix: Path, seal: Seal | None) -> Iterator[Finding]:
     """Yield what differs from the seal of a generation."""
     if seal is None:
-        yield Finding(
-            "unsealed",
-            Level.ERROR,
-            "nothing vouches for what the build itself made: its seal is missing or damaged",
-            "an older Provision built it, or the file was removed or edited",
-            "`provision verify --repair` builds it again",
-            (str(beside(prefix)),),
-        )
+        yield finding("unsealed", str(beside(prefix)))
         return
-    now = generated_files(prefix)
-    try:
-        manifest = sha256_bytes((prefix / RECORD).read_bytes())
-    except OSError:
-        manifest = ""
-    changed = dict(now.items() ^ seal.files.items())
-    changed |= {} if manifest in seal.manifests else {RECORD: ""}
+    changed = dict(generated_files(prefix).items() ^ seal.files.items())
+    changed |= {} if _manifest(prefix) in seal.manifests else {RECORD: ""}
     if changed:
-        yield Finding(
-            "changed-prefix",
-            Level.ERROR,
-            f"{plural(len(changed), 'file')} of the environment itself added, changed or removed",
-            "pyvenv.cfg decides which packages are seen, and what lies in bin is run by its name; "
-            "they were changed after the build",
-            "`provision verify --repair` builds it again",
-            tuple(sorted(changed)[:5]),
-        )
+        shown = sorted(changed)[:5]
+        yield finding("changed-prefix", *shown, files=plural(len(changed), "file"))
 
 
 def beside(folder: Path, suffix: str = ".json") -> Path:

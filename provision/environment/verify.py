@@ -8,33 +8,26 @@ RECORD. Nothing of the environment or the cache vouches for itself.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
-from provision.core.findings import Finding, Level
-from provision.core.prefix import site_packages
-from provision.environment.chain import record_digests
+from provision.core.limits import read_parsed
+from provision.core.prefix import misplaced, site_packages
+from provision.core.project import RECORD
+from provision.environment import files
 from provision.environment.conda_meta import conda_dist_infos, installed_conda_packages
-from provision.environment.drift import (
-    conda_findings,
-    distribution_findings,
-    forbidden_findings,
-    moved_findings,
-)
-from provision.environment.files import (
-    damage_findings,
-    hash_files,
-    list_files,
-    tree_digest,
-    unrecorded_findings,
-)
-from provision.environment.installed import InstalledDistribution, installed_distributions
+from provision.environment.findings import finding
+from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from provision.core.findings import Finding
     from provision.environment.conda_meta import InstalledCondaPackage
     from provision.lockfile.pip import Lock
     from provision.spec.parts import ForbiddenDistribution
@@ -42,25 +35,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of comparing an environment with its lock.
+    """The result of comparing an environment with its lock."""
 
-    Attributes:
-        findings: None if the two are equal.
-        distributions: How many are installed.
-        files: How many files their RECORDs list.
-        size: Of the files on disk, in bytes.
-        drifted: Distributions that are missing, replaced or damaged.
-        unvouched: Digest of the installed RECORD of each wheel for which the lock has none, by the
-            SHA-256 of the wheel; empty unless every file was hashed.
-        tree: SHA-256 over the paths and hashes of all files, equal on every machine that built
-            the same lock; None unless every file was hashed.
-    """
-
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  # none if the two are equal
     distributions: int
-    files: int
-    size: int
-    drifted: tuple[str, ...]
+    files: int  # how many the RECORDs list
+    size: int  # of the files on disk, in bytes
+    drifted: tuple[str, ...]  # distributions that are missing, replaced or damaged
+    # The next two need every file hashed: digest of the installed RECORD of each wheel for which
+    # the lock has none, by the SHA-256 of the wheel; and one over the paths and hashes of all
+    # files, equal on every machine that built the same lock.
     unvouched: dict[str, str]
     tree: str | None
 
@@ -68,54 +52,50 @@ class Verification:
 def verify(
     prefix: Path, lock: Lock, forbid: Iterable[ForbiddenDistribution], *, deep: bool
 ) -> Verification:
-    """Compare an environment with its lock.
+    """Compare an environment with its lock, and hash every file if it is to go deep.
 
-    Args:
-        prefix: The environment.
-        lock: What should be in it.
-        forbid: Distributions that must not be in it, even as a requirement of a locked one.
-        deep: Hash every file instead of comparing sizes.
+    What is forbidden must not be in it, even as a requirement of a locked distribution.
 
     Raises:
         ToolError: There is no environment at ``prefix``.
     """
     site = site_packages(prefix)
     if site is None:
-        raise ToolError(
-            f"{prefix} is not a Python environment", remedy=f"build {lock.folder.name} again"
-        )
+        remedy = f"build {lock.folder.name} again"
+        raise ToolError(f"{prefix} is not a Python environment", remedy=remedy)
     conda = installed_conda_packages(prefix, site)
     # A conda package of a Python library has a .dist-info as well; conda-meta answers for it.
     of_conda = conda_dist_infos(conda)
     found = installed_distributions(site)
     installed = [dist for dist in found if dist.folder.name not in of_conda]
     every: list[InstalledDistribution | InstalledCondaPackage] = [*installed, *conda]
-    records = {dist.folder: dist.files() or [] for dist in every}
+    records = {dist.folder: dist.files() or [] for dist in installed}
+    records |= {package.folder: package.entries for package in conda}
     # The files of own packages are known, and are not compared.
     every = [dist for dist in every if dist.name not in lock.local]
     compared = [records[dist.folder] for dist in every]
-    on_disk = list_files(site, with_stdlib=bool(conda))
+    on_disk = files.list_files(site, with_stdlib=bool(conda))
     findings = [
-        *moved_findings(prefix, lock),
-        *conda_findings(conda, lock),
-        *distribution_findings(installed, lock),
-        *forbidden_findings(installed, forbid),
-        *unrecorded_findings(on_disk, records.values()),
+        *_moved_findings(prefix, lock),
+        *_conda_findings(conda, lock),
+        *_distribution_findings(installed, lock),
+        *_forbidden_findings(installed, forbid),
+        *files.unrecorded_findings(on_disk, records.values()),
     ]
-    hashes = hash_files(site, compared, on_disk) if deep else {}
+    hashes = files.hash_files(site, compared, on_disk) if deep else {}
     damaged: set[str] = set()
     locked = {(artifact.name, artifact.version): artifact for artifact in lock.artifacts}
     unvouched: dict[str, str] = {}
     for dist in every:
         record = records[dist.folder]
-        faults = list(damage_findings(dist, site, record, on_disk, hashes))
+        faults = list(files.damage_findings(dist, site, record, on_disk, hashes))
         artifact = locked.get((dist.name, dist.version))
         if deep and artifact and isinstance(dist, InstalledDistribution):
-            digests = record_digests(dist, record, prefix, site)
+            digests = files.record_digests(dist, record, prefix, site)
             if artifact.record is None:
                 unvouched[artifact.sha256] = digests[0]
             elif artifact.record not in digests:
-                faults.append(_foreign_record(dist))
+                faults.append(finding("foreign-record", str(dist.folder / "RECORD"), dist=dist))
         findings += faults
         damaged |= {dist.name} if faults else set()
     # `verify --repair` removes these from uv's cache before it builds again.
@@ -128,17 +108,116 @@ def verify(
         size=sum(on_disk.values()),
         drifted=tuple(sorted(damaged | replaced)),
         unvouched=unvouched,
-        tree=tree_digest(prefix, site, hashes, conda) if deep else None,
+        tree=files.tree_digest(prefix, site, hashes, conda) if deep else None,
     )
 
 
-def _foreign_record(dist: InstalledDistribution) -> Finding:
-    return Finding(
-        "foreign-record",
-        Level.ERROR,
-        f"the RECORD of {dist.name} {dist.version} is not that of the locked wheel",
-        f"{dist.installer} installed another file of this version, or files were edited together "
-        "with their RECORD, here or in the installer's cache",
-        "`provision verify --repair` takes the locked wheel afresh",
-        (str(dist.folder / "RECORD"),),
-    )
+def _distribution_findings(installed: list[InstalledDistribution], lock: Lock) -> Iterator[Finding]:
+    """Yield what differs between the installed distributions and the pip layer of a lock."""
+    target, by_name = lock.folder.name, {dist.name: dist for dist in installed}
+    # Own packages are the user's to change, and no drift.
+    foreign = by_name.keys() - lock.versions.keys() - lock.local
+    unlocked = [by_name[name] for name in sorted(foreign)]
+    for name, version in lock.versions.items():
+        found = by_name.get(name)
+        if found is None:
+            has = f"the lock has {name} {version}"
+            yield finding("missing-package", has, name=name, target=target)
+        elif found.version != version:
+            cause, evidence = _replaced_by(found, version, unlocked)
+            facts = {"name": name, "locked": version, "found": found.version, "cause": cause}
+            yield finding("version-drift", evidence, **facts, target=target)
+    if unlocked:
+        yield _added(target, unlocked)
+    # installed_distributions() sorts by name, so duplicates are neighbours.
+    for first, second in itertools.pairwise(installed):
+        if first.name == second.name:
+            facts = {"name": first.name, "first": first.version, "second": second.version}
+            yield finding("installed-twice", str(second.folder), **facts, target=target)
+
+
+def _added(target: str, unlocked: list[InstalledDistribution]) -> Finding:
+    """Return one finding for all: usually one command installed them."""
+    named = [f"{dist.name or dist.folder.name} {dist.version}" for dist in unlocked]
+    return finding(
+        "unlocked-package", ", ".join(named), str(unlocked[0].folder),
+        packages=named[0] + (f" and {len(named) - 1} more are" if named[1:] else " is"),
+        command=_installed_by(unlocked[0].installer, unlocked),
+        target=target, asked=_asked(unlocked),
+    )  # fmt: skip
+
+
+def _asked(unlocked: list[InstalledDistribution]) -> str:
+    """Return those that somebody named: none of the others requires them, but for its extras."""
+    # REQUESTED (PEP 376) would say it, but uv writes it for every package of a set.
+    required = (requirement for dist in unlocked for requirement in dist.requires)
+    brought = {name_of(r) for r in required if "extra" not in r.partition(";")[2]}
+    return " ".join(dist.name for dist in unlocked if dist.name not in brought)
+
+
+def _installed_by(tool: str, unlocked: list[InstalledDistribution]) -> str:
+    program = {"uv": "uv pip", "pip": "pip"}.get(tool)
+    asked = _asked(unlocked)
+    return f"`{program} install {asked}`" if program else f"{tool}, which installed {asked},"
+
+
+def _allows(requirement: str, version: str) -> bool:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - rare
+
+    try:
+        return Requirement(requirement).specifier.contains(version, prereleases=True)
+    except InvalidRequirement:
+        return True
+
+
+def _replaced_by(
+    found: InstalledDistribution, locked: str, unlocked: list[InstalledDistribution]
+) -> tuple[str, str]:
+    """Return the likely cause of a replaced version, and the evidence for it."""
+    # Usually somebody installed another package, and its Requires-Dist excludes the locked version.
+    for dist in unlocked:
+        for requirement in dist.requires:
+            if name_of(requirement) == found.name and not _allows(requirement, locked):
+                cause = f"{_installed_by(found.installer, unlocked)} replaced it"
+                return cause, f"{dist.name} {dist.version} requires {requirement}"
+    return f"{found.installer} replaced it after the build", str(found.folder)
+
+
+def _moved_findings(prefix: Path, lock: Lock) -> Iterator[Finding]:
+    """Yield whether an environment lies elsewhere than it was built; an unfinished one does not."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        record = read_parsed(prefix / RECORD, json.loads)
+        if why := misplaced(prefix, str(record.get("path", ""))):
+            facts = {"prefix": prefix, "why": why, "target": lock.folder.name}
+            yield finding("moved-environment", f"it lies at {prefix}", **facts)
+
+
+def _conda_findings(installed: list[InstalledCondaPackage], lock: Lock) -> Iterator[Finding]:
+    """Yield what differs between the installed conda packages and the conda layer of a lock.
+
+    Archives are compared by hash: two builds of one version differ, and a channel may rebuild.
+    """
+    if lock.conda is None and not installed:
+        return
+    from provision.lockfile.conda import conda_packages  # noqa: PLC0415 - slow, and most locks have no conda layer
+
+    by_name = {package.name: package for package in installed}
+    locked = {package.name: package for package in conda_packages(lock)}
+    for name in sorted(locked.keys() | by_name.keys()):
+        found, package = by_name.get(name), locked.get(name)
+        if found and package and found.sha256 == package.sha256:
+            continue
+        has = f"{found.version}, sha256 {found.sha256}" if found else "not installed"
+        wants = f"{package.version}, sha256 {package.sha256}" if package else "not locked"
+        evidence = f"installed: {has}; locked: {wants}"
+        yield finding("conda-drift", evidence, name=name, target=lock.folder.name)
+
+
+def _forbidden_findings(
+    installed: list[InstalledDistribution], forbid: Iterable[ForbiddenDistribution]
+) -> Iterator[Finding]:
+    """Yield the installed distributions that the spec forbids, whether or not they are locked."""
+    for entry, dist in itertools.product(forbid, installed):
+        if entry.name == dist.name:
+            facts = {"name": dist.name, "version": dist.version, "reason": entry.reason}
+            yield finding("forbidden-package", str(dist.folder), **facts)

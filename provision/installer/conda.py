@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from provision.artifacts.parallel_fetch import fetch_all, wanted_archive
 from provision.core.errors import ToolError
 from provision.core.text import plural
-from provision.environment.conda_meta import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
     from provision.lockfile.conda import CondaPackage
 
 _WORKER = Path(__file__).with_name("conda_worker.py")
-
-
-def python_version(prefix: Path) -> str:
-    """Return the version of a prefix's conda package ``python``, or "" if there is none."""
-    # python-3.11.9-h955ad1f_0.json, but not python-dateutil-2.9.0-….json.
-    names = (path.stem.split("-") for path in (prefix / FOLDER).glob("python-*.json"))
-    return next((parts[1] for parts in names if len(parts) == 3), "")
 
 
 def make_prefix(
@@ -46,15 +38,6 @@ def make_prefix(
     but not local files (seen with 0.28.0). Rattler's package cache is a temporary folder that is
     removed after the installation, so no cache can be tampered with.
 
-    Args:
-        prefix: The destination; it must not hold another conda installation.
-        packages: The whole layer, of one platform.
-        archives: Where downloaded archives are kept for the next build.
-        run: Starts processes; see :func:`provision.core.process.run`.
-        progress: Receives a note per damaged archive.
-        wheelhouses: Folders to take archives from before any channel.
-        offline: Use no channel.
-
     Raises:
         ToolError: An archive cannot be obtained, or rattler failed.
     """
@@ -69,10 +52,9 @@ def make_prefix(
         )
     # Inside the prefix, so that the files of a killed build are removed with its generation.
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
-        plan = Path(name, "plan.json")
-        plan.write_text(json.dumps(_plan(prefix, packages, archives, name)), encoding="utf-8")
+        plan = json.dumps(_plan(prefix, packages, archives, name))
         # -I: neither PYTHONPATH nor the user's site-packages can replace rattler.
-        run([sys.executable, "-I", _WORKER, plan]).require(
+        run([sys.executable, "-I", _WORKER], stdin=plan).require(
             f"could not install the conda layer into {prefix}",
             remedy="every archive had the right hash: check the disk and its free space",
         )
@@ -86,18 +68,12 @@ def _plan(
         "cache": str(Path(folder, "unpacked")),
         "platform": next(package.platform for package in packages),
         "packages": [
-            {
-                "name": package.name,
-                "version": package.version,
-                "build": package.build,
-                "subdir": package.subdir,
-                "channel": package.url.rsplit("/", 2)[0],
-                "sha256": package.sha256,
-                "depends": [
-                    f"{name} {spec}".strip() for name, spec in package.dependencies.items()
-                ],
-                "archive": str((archives / package.filename).resolve()),
+            {key: getattr(p, key) for key in ("name", "version", "build", "subdir", "sha256")}
+            | {
+                "channel": p.url.rsplit("/", 2)[0],
+                "depends": [f"{name} {spec}".strip() for name, spec in p.dependencies.items()],
+                "archive": str((archives / p.filename).resolve()),
             }
-            for package in packages
+            for p in packages
         ],
     }

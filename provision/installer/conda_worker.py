@@ -1,12 +1,10 @@
 """Install conda packages into a prefix with py-rattler. A separate program, never imported.
 
-    python -I conda_worker.py PLAN.json
-
-The protocol is one file and an exit code: :mod:`provision.installer.conda` hashes the archives and
-writes the plan; this program exits with 0, or with 1 and the error on standard error. Rattler runs
-outside the toolkit's process because it starts threads with which an interpreter is sometimes
-killed by a signal during shutdown (seen with 0.28.0 in a few runs of a hundred, after everything
-was written). This process flushes and exits without a shutdown.
+:mod:`provision.installer.conda` hashes the archives and writes the plan to its standard input; this
+program exits with 0, or with 1 and the error on standard error. Rattler runs outside the toolkit's
+process because it starts threads with which an interpreter is sometimes killed by a signal during
+shutdown (seen with 0.28.0 in a few runs of a hundred, after everything was written). This process
+flushes and exits without a shutdown.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ def _record(package: dict[str, Any]) -> RepoDataRecord:
 if __name__ == "__main__":
     code = 0
     try:
-        main(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+        main(json.load(sys.stdin))
     except BaseException as error:  # noqa: BLE001 - every failure is reported and ends the process
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         code = 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import WantedFile, wanted_archive
@@ -30,36 +31,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactSources:
-    """Where artifacts may come from; the lock's hashes decide what is installed.
+    """Where artifacts may come from; the lock's hashes decide what is installed."""
 
-    Attributes:
-        wheelhouses: Folders that are searched before any index.
-        indexes: URL by index name, ``default`` being the user's mirror; None is uv's own default.
-        offline: Use no network.
-    """
-
-    wheelhouses: tuple[Path, ...]
-    indexes: dict[str, str | None]
+    wheelhouses: tuple[Path, ...]  # searched before any index
+    indexes: dict[str, str | None]  # URL by name; "default" is the user's mirror, None uv's own
     offline: bool
 
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """What an installation is about to download and write.
-
-    Attributes:
-        packages: How many distributions.
-        local: How many of them are in a wheelhouse.
-        fetch: Bytes of the others, as far as the lock has sizes; uv's cache may hold some.
-        unsized: How many of the others have no size in the lock.
-        disk: Approximate size of the environment in bytes.
-    """
+    """What an installation is about to download and write."""
 
     packages: int
-    local: int
-    fetch: int
-    unsized: int
-    disk: int
+    local: int  # how many of them are in a wheelhouse
+    fetch: int  # bytes of the others, as far as the lock has sizes; uv's cache may hold some
+    unsized: int  # how many of the others have no size in the lock
+    disk: int  # bytes of the environment, approximately
 
     def __str__(self) -> str:
         unsized = f" and {plural(self.unsized, 'file')} of unknown size" if self.unsized else ""
@@ -85,49 +72,13 @@ def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:
 
 
 def check_space(folder: Path, needed: int) -> None:
-    """Stop before anything is written if the disk is clearly too small.
-
-    Raises:
-        ToolError: Fewer than ``needed`` bytes are free below ``folder``.
-    """
+    """Stop before anything is written if fewer bytes than needed are free below a folder."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ToolError(
             f"{folder} has {size(free)} free, the environment takes about {size(needed)}",
             remedy="free some space, or put .envs on another disk with a symbolic link",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The locked artifacts of one index, and which of them are in a wheelhouse."""
-
-    index: str
-    artifacts: tuple[Artifact, ...]
-    found: dict[Artifact, Path]
-    supply: ArtifactSources
-
-    @classmethod
-    def of(cls, index: str, artifacts: Sequence[Artifact], supply: ArtifactSources) -> _Group:
-        """Search the wheelhouses for some artifacts of an index."""
-        found = find_artifacts(artifacts, supply.wheelhouses)
-        return cls(index, tuple(artifacts), found, supply)
-
-    def damaged(self) -> list[Path]:
-        """Return the files in the used wheelhouses that have a locked name and another hash."""
-        # Before uv sees them: it compares a hash after it unpacked the file, perhaps to terabytes.
-        used = sorted({path.parent for path in self.found.values()})
-        named = ((a, folder / a.filename) for a in self.artifacts for folder in used)
-        return damaged_artifacts((a, path) for a, path in named if path.is_file())
-
-    def without(self, damaged: Sequence[Path]) -> _Group:
-        """Return the same group without the wheelhouses that hold damaged files.
-
-        uv takes a whole folder with ``--find-links``, so a single file cannot be excluded.
-        """
-        bad = {path.parent for path in damaged}
-        good = tuple(folder for folder in self.supply.wheelhouses if folder not in bad)
-        return _Group.of(self.index, self.artifacts, replace(self.supply, wheelhouses=good))
 
 
 def install_pip_layer(
@@ -141,57 +92,69 @@ def install_pip_layer(
     for index in sorted({artifact.index for artifact in lock.artifacts}):
         artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
         progress.step(f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}")
-        _install_group(python, _Group.of(index, artifacts, supply), run, progress)
+        usable = replace(supply, wheelhouses=_undamaged(artifacts, supply.wheelhouses, progress))
+        finished = _install_group(python, index, artifacts, usable, run)
+        bytes_ = sum(artifact.size or 0 for artifact in artifacts)
+        rate = size(bytes_ / max(finished.seconds, 0.01))
+        progress.step(f"  {size(bytes_)} of wheels in {finished.seconds:.1f} s ({rate}/s)")
 
 
-def _install_group(python: Path, group: _Group, run: Run, progress: Progress) -> None:
+def _install_group(
+    python: Path, index: str, artifacts: Sequence[Artifact], supply: ArtifactSources, run: Run
+) -> Completed:
+    found = find_artifacts(artifacts, supply.wheelhouses)
+    used = {path.parent for path in found.values()}
+    install = partial(
+        uv.install_wheels,
+        python,
+        artifacts,
+        run,
+        index_url=supply.indexes.get(index),
+        wheelhouses=[folder for folder in supply.wheelhouses if folder in used],
+        # A built wheel is on no index: another file of its name there is another package.
+        complete=len(found) == len(artifacts) or index == WHEELHOUSE,
+    )
     # From uv's cache first: with the network allowed uv asks the index again for every page that is
     # older than ten minutes, even if it has all the wheels. The hashes decide in both cases.
-    while damaged := group.damaged():
-        for path in damaged:
-            progress.note(f"ignored {path}: its sha256 is not the lock's")
-        group = group.without(damaged)
-    finished = _run_uv(python, group, run, offline=True)
-    if finished.returncode and not group.supply.offline:
-        finished = _run_uv(python, group, run, offline=False)
+    finished = install(offline=True)
+    if finished.returncode and not supply.offline:
+        finished = install(offline=False)
     if finished.returncode:
-        raise _install_error(group, finished)
-    bytes_ = sum(artifact.size or 0 for artifact in group.artifacts)
-    rate = size(bytes_ / max(finished.seconds, 0.01))
-    progress.step(f"  {size(bytes_)} of wheels in {finished.seconds:.1f} s ({rate}/s)")
+        missing = [artifact for artifact in artifacts if artifact not in found]
+        raise _install_error(index, missing, supply, finished)
+    return finished
 
 
-def _run_uv(python: Path, group: _Group, run: Run, *, offline: bool) -> Completed:
-    used = {path.parent for path in group.found.values()}
-    return uv.install_wheels(
-        python,
-        group.artifacts,
-        run,
-        index_url=group.supply.indexes.get(group.index),
-        wheelhouses=[folder for folder in group.supply.wheelhouses if folder in used],
-        offline=offline,
-        # A built wheel is on no index: another file of its name there is another package.
-        complete=len(group.found) == len(group.artifacts) or group.index == WHEELHOUSE,
-    )
+def _undamaged(
+    artifacts: Sequence[Artifact], wheelhouses: Sequence[Path], progress: Progress
+) -> tuple[Path, ...]:
+    """Return the wheelhouses of which no file has a locked name and another hash.
+
+    uv takes a whole folder with ``--find-links``, and compares a hash after it unpacked the file,
+    perhaps to terabytes.
+    """
+    named = ((a, folder / a.filename) for folder in wheelhouses for a in artifacts)
+    damaged = damaged_artifacts((a, path) for a, path in named if path.is_file())
+    for path in damaged:
+        progress.note(f"ignored {path}: its sha256 is not the lock's")
+    bad = {path.parent for path in damaged}
+    return tuple(folder for folder in wheelhouses if folder not in bad)
 
 
-def _install_error(group: _Group, finished: Completed) -> ToolError:
-    missing = [artifact for artifact in group.artifacts if artifact not in group.found]
+def _install_error(
+    index: str, missing: Sequence[Artifact], supply: ArtifactSources, finished: Completed
+) -> ToolError:
+    name = _index_name(index)
     shown = [f"{a.filename}  sha256 {a.sha256}" for a in missing[:8]]
     if len(missing) > 8:
         shown.append(f"… and {len(missing) - 8} more")
-    name = _index_name(group.index)
-    if group.supply.offline:
-        cause, reach = "--offline was given", "drop --offline"
-    else:
-        url = group.supply.indexes.get(group.index)
-        cause, reach = f"{name} did not provide them", f"check that {url or name} answers"
+    reach = f"check that {supply.indexes.get(index) or name} answers"
     return ToolError(
         f"could not install from {name}; these files are in no wheelhouse",
         evidence="\n".join([*shown, *finished.stderr.strip().splitlines()[-8:]]),
-        cause=cause,
-        remedy=f"{reach}, or put the files into a folder and name it with --wheelhouse DIR "
-        "(pip's find-links is read too)",
+        cause="--offline was given" if supply.offline else f"{name} did not provide them",
+        remedy=f"{'drop --offline' if supply.offline else reach}, or put the files into a folder "
+        "and name it with --wheelhouse DIR (pip's find-links is read too)",
     )
 
 

@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.ownership import require_own
+from provision.core.prefix import scripts_folder
 from provision.core.variables import clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from provision.core.process import Completed, Run
-    from provision.lockfile.pip import Artifact
+    from provision.lockfile.pip import Artifact, Lock
 
 
+_WORDS = """\
+pip would change this environment, which is built from the lock of TARGET.
+  provision add TARGET NAME    adds a package: to the spec, the lock and here
+  provision sbom TARGET        lists what is installed
+"""
 _MANAGED = {"linux-64": "linux-x86_64-gnu", "win-64": "windows-x86_64-none"}
 
 
@@ -43,49 +49,12 @@ def interpreter(version: str) -> str:
     Otherwise return the bare version; uv searches the machine for it, and downloads one if there
     is none. The base Python is preferred because the search runs every Python that it finds.
     """
+    major, minor, micro = sys.version_info[:3]
+    own = f"{major}.{minor}"
     # Not sys.executable, which belongs to the toolkit's own virtual environment.
-    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if version in {minor, f"{minor}.{sys.version_info.micro}"}:
-        base = Path(sys.base_prefix)
-        windows = base / "python.exe"
-        python = windows if sys.platform == "win32" else base / "bin" / f"python{minor}"
-        if python.is_file():
-            return str(python)
-    return version
-
-
-def venv_argv(uv: str, prefix: Path, python: str, prompt: str) -> list[str]:
-    """Return the command that makes an empty environment in a folder that exists."""
-    # --allow-existing: the folder has a tag already. --no-project: a pyproject.toml above it could
-    # require another Python.
-    return [uv, "venv", "--no-config", "--no-project", "--allow-existing",
-            "--python", python, "--prompt", prompt, str(prefix)]  # fmt: skip
-
-
-def install_argv(
-    uv: str,
-    python: Path,
-    *,
-    wheelhouses: Sequence[Path],
-    offline: bool,
-    complete: bool,
-) -> list[str]:
-    """Return the command that installs locked wheels, read from standard input, and nothing else.
-
-    Args:
-        uv: The program.
-        python: The environment's interpreter.
-        wheelhouses: Folders to search first.
-        offline: Use no network; only uv's cache and the wheelhouses.
-        complete: The wheelhouses hold all wheels, so no index is needed.
-    """
-    # --no-deps: the lock is complete. --no-build: an sdist would run code, and what it becomes
-    # depends on the machine. --no-config: no uv.toml of the caller takes part.
-    argv = [uv, "pip", "install", "--no-config", "--python", str(python), "--no-deps",
-            "--require-hashes", "--no-build", "--requirements", "-"]  # fmt: skip
-    for folder in wheelhouses:
-        argv += ["--find-links", str(folder)]
-    return [*argv, *(["--no-index"] if complete else []), *(["--offline"] if offline else [])]
+    name = "python.exe" if sys.platform == "win32" else f"bin/python{own}"
+    base = Path(sys.base_prefix, name)
+    return str(base) if version in {own, f"{own}.{micro}"} and base.is_file() else version
 
 
 def index_environment(index_url: str | None) -> dict[str, str]:
@@ -103,44 +72,43 @@ def _cache() -> Path:
     return Path(os.environ.get("UV_CACHE_DIR") or Path(base, "uv"))
 
 
-def render_hashed_requirements(artifacts: Sequence[Artifact]) -> str:
-    """Return the requirements file of some artifacts: exact versions, one hash each."""
-    return "".join(f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts)
-
-
 def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:
-    """Make an empty environment, which shows ``prompt`` where it is activated.
-
-    Raises:
-        ToolError: uv finds no such Python, or cannot write.
-    """
-    run(venv_argv(uv_program(), prefix, interpreter(python), prompt)).require(
+    """Make an empty environment, which shows ``prompt`` where it is activated."""
+    # --allow-existing: the folder has a tag already. --no-project: a pyproject.toml above it could
+    # require another Python.
+    argv = [uv_program(), "venv", "--no-config", "--no-project", "--allow-existing",
+            "--python", interpreter(python), "--prompt", prompt, str(prefix)]  # fmt: skip
+    run(argv).require(
         f"could not make an environment with Python {python}",
         remedy=f"install Python {python}, or check the network from which uv takes one",
     )
 
 
-def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Completed:
-    """Keep the archive of one of uv's managed Pythons in a folder; uv compares its SHA-256.
+def write_pip_shim(prefix: Path, lock: Lock) -> None:
+    """Write a ``pip`` that says how a package is added, unless there is or will be a real one.
 
-    Args:
-        version: Minor or full version.
-        platform: conda's name of the platform, which may be another than this machine's.
-        folder: An archive that it holds already is not downloaded again.
-        run: Starts processes; see :func:`provision.core.process.run`.
+    Without it, ``pip`` in an activated environment is the system's, which installs somewhere else.
     """
+    folder = scripts_folder(prefix)
+    if "pip" in lock.versions or any(folder.glob("pip*")):
+        return
+    text, suffix = f"#!/bin/sh\ncat >&2 <<'END'\n{_WORDS}END\nexit 1\n", ""
+    if sys.platform == "win32":
+        lines = "".join(f">&2 echo {line}\n" for line in _WORDS.splitlines())
+        text, suffix = f"@echo off\n{lines}exit /b 1\n", ".cmd"
+    for name in ("pip", "pip3"):
+        path = folder / (name + suffix)
+        path.write_text(text.replace("TARGET", lock.folder.name), encoding="utf-8")
+        path.chmod(0o755)
+
+
+def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Completed:
+    """Keep the archive of one of uv's managed Pythons in a folder; uv compares its SHA-256."""
     name = f"cpython-{version}-{_MANAGED[platform]}"
     env = clean_environment(extra={"UV_PYTHON_CACHE_DIR": str(folder.resolve())})
     with tempfile.TemporaryDirectory(prefix="provision-") as unpacked:
         return run([uv_program(), "python", "install", "--no-config", "--no-bin", "--no-registry",
                     "--install-dir", unpacked, name], env=env)  # fmt: skip
-
-
-def python_version(prefix: Path) -> str:
-    """Return the full version of an environment's Python, from its pyvenv.cfg."""
-    text = (prefix / "pyvenv.cfg").read_text(encoding="utf-8")
-    settings = dict(line.split(" = ", 1) for line in text.splitlines() if " = " in line)
-    return settings.get("version_info", settings.get("version", ""))
 
 
 def install_wheels(
@@ -153,31 +121,31 @@ def install_wheels(
     offline: bool = False,
     complete: bool = False,
 ) -> Completed:
-    """Install locked wheels into an environment; the caller evaluates the exit code."""
-    argv = install_argv(
-        uv_program(),
-        python,
-        wheelhouses=wheelhouses,
-        offline=offline,
-        complete=complete,
-    )
+    """Install locked wheels into an environment, and nothing else; the caller reads the exit code.
+
+    Where the wheelhouses are complete no index is needed, and offline uv's cache is used as well.
+    """
+    # --no-deps: the lock is complete. --no-build: an sdist would run code, and what it becomes
+    # depends on the machine. --no-config: no uv.toml of the caller takes part.
+    argv: list[str | Path] = [
+        uv_program(), "pip", "install", "--no-config", "--python", python, "--no-deps",
+        "--require-hashes", "--no-build", "--requirements", "-",
+        *(part for folder in wheelhouses for part in ("--find-links", folder)),
+        *(["--no-index"] if complete else []), *(["--offline"] if offline else []),
+    ]  # fmt: skip
     # uv links files from its cache: the owner of the cache could change them after every check.
     require_own([_cache()], "set UV_CACHE_DIR to a folder of your own")
     # Offline there is no download whose progress could be shown, and a miss is no error yet.
     return run(
         argv,
         env=index_environment(index_url),
-        stdin=render_hashed_requirements(artifacts),
+        stdin="".join(f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts),
         to_terminal=not offline,
     )
 
 
 def clean_cache(names: Sequence[str], run: Run) -> None:
-    """Remove some distributions from uv's cache.
-
-    Raises:
-        ToolError: The cache cannot be written, or another uv process keeps it locked.
-    """
+    """Remove some distributions from uv's cache."""
     # uv waits for as long as another uv process holds the cache's lock, hence the time-out.
     run([uv_program(), "cache", "clean", "--no-config", *names], timeout=300).require(
         "could not clean uv's cache", remedy="end other uv processes and try again"

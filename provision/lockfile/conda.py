@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from provision.core.errors import SpecError
-from provision.lockfile.pip import CONDA_LAYER
+from provision.lockfile.pip import CONDA_LAYER, refused
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
@@ -28,9 +27,7 @@ SIZE = "{line}  # size: {size}"
 _SIZE = re.compile(r"^ +sha256: '?(?P<sha256>[0-9a-f]{64})'?  # size: (?P<size>\d+)$", re.MULTILINE)
 
 
-class Hashes(Table):
-    """Hashes of an archive, hexadecimal."""
-
+class _Hashes(Table):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     md5: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
 
@@ -49,7 +46,7 @@ class CondaPackage(Table):
     url: Annotated[
         str, Field(pattern=r"/[a-z0-9-]+/\w[\w.+!-]*-[\w.+!]+-[\w.+!]+\.(conda|tar\.bz2)$")
     ]
-    hash: Hashes
+    hash: _Hashes
     category: str
     optional: bool
     size: Annotated[int | None, Field(description="Bytes; None where the lock has none.")] = None
@@ -100,12 +97,8 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         document = _Document.model_validate_json(json.dumps(data))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         faults = faults_of(error, _Document) if isinstance(error, ValidationError) else [str(error)]
-        raise SpecError(
-            f"cannot read the conda layer of {lock.folder.name}",
-            evidence="\n".join(faults),
-            cause="it was edited, or comes from a conda-lock with another schema",
-            remedy=f"lock it again: `provision lock {lock.folder.name}`",
-        ) from error
+        fault = f": cannot read the conda layer of {lock.folder.name}"
+        raise refused(lock.folder / CONDA_LAYER, fault, "\n".join(faults)) from error
     platform = lock.header["platform"]
     found = [package for package in document.package if package.platform == platform]
     names = [package.name for package in found]
@@ -113,11 +106,8 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         twice = names.count(package.name) > 1
         if twice or not package.filename.startswith(f"{package.name}-{package.version}-"):
             fault = "is there twice" if twice else f"is not in an archive {package.filename!r}"
-            raise SpecError(
-                f"{lock.folder / CONDA_LAYER}: {package.name} {package.version} {fault}",
-                cause="the file was edited, or merged by hand",
-                remedy=f"run `provision lock {lock.folder.name}`",
-            )
+            name = f"{package.name} {package.version}"
+            raise refused(lock.folder / CONDA_LAYER, f": {name} {fault}")
     return tuple(found)
 
 

@@ -15,19 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactChange:
-    """The change of one distribution.
-
-    Attributes:
-        name: Distribution.
-        before: Version in the old lock; None where it is added.
-        after: Version in the new lock; None where it is removed.
-        via: What requires it, or required it.
-    """
+    """The change of one distribution."""
 
     name: str
-    before: str | None
-    after: str | None
-    via: tuple[str, ...]
+    before: str | None  # version in the old lock; None where it is added
+    after: str | None  # version in the new lock; None where it is removed
+    via: tuple[str, ...]  # what requires it, or required it
 
     @property
     def kind(self) -> str:
@@ -42,17 +35,9 @@ class ArtifactChange:
 def diff_artifacts(before: Sequence[Artifact], after: Sequence[Artifact]) -> list[ArtifactChange]:
     """Return the differences between two locks, by name."""
     old, new = ({artifact.name: artifact for artifact in side} for side in (before, after))
-    differing = [
-        name
-        for name in sorted(old | new)
-        if name not in old or name not in new or old[name].sha256 != new[name].sha256
-    ]
+    pairs = ((name, old.get(name), new.get(name)) for name in sorted(old | new))
     return [
-        ArtifactChange(
-            name,
-            before=old[name].version if name in old else None,
-            after=new[name].version if name in new else None,
-            via=(new if name in new else old)[name].via,
-        )
-        for name in differing
+        ArtifactChange(name, a.version if a else None, b.version if b else None, (b or a).via)  # type: ignore[union-attr]
+        for name, a, b in pairs
+        if not (a and b and a.sha256 == b.sha256)
     ]

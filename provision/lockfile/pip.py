@@ -24,7 +24,6 @@ the other layer: a lock is made by ``provision lock`` and never edited, merged o
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -41,16 +40,16 @@ SCHEMA = "2"
 PIP_LAYER = "requirements.txt"
 CONDA_LAYER = "conda-lock.yml"
 WHEELHOUSE = "wheelhouse"  # the index of wheels that were built from source
-# One pattern per kind of line. A line that matches none is refused: pip would obey "-e" or
-# "--index-url" or a requirement without a hash, and a lock has none of them.
 _HEADER = re.compile(r"# (?P<key>[a-z-]+): (?P<value>.+)")
-_PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\")
-_HASH = re.compile(r"    --hash=sha256:(?P<sha256>[0-9a-f]{64})")
+# A line of an entry. Any other is refused: pip would obey "-e" or "--index-url" or a requirement
+# without a hash, and a lock has none of them.
+_LINE = re.compile(r"""(?x)
+    (?P<name>[a-z0-9-]+)==(?P<version>\S+)\ \\  |  [ ]{4}(?:
+        --hash=sha256:(?P<sha256>[0-9a-f]{64})
+        | \#[ ](?: file:[ ](?P<file>.+) | size:[ ](?P<size>\d{1,15})
+            | record:[ ](?P<record>[0-9a-f]{64}) | index:[ ](?P<index>.+) | via:[ ](?P<via>.+)
+            | source:[ ](?P<source>.+) | build:[ ](?P<build>.+) ))""")
 _COMMENT = re.compile(r"^#.*\n|  # .*$", re.MULTILINE)  # of the conda layer
-_NOTE = re.compile(
-    r"    # (?:(?P<key>file|index|via|source|build)|(?P<size>size)|(?P<record>record)): "
-    r"(?P<value>(?(size)\d{1,15}|(?(record)[0-9a-f]{64}|.+)))"
-)
 _SEAL = re.compile(r"^# seal: (.*)\n", re.MULTILINE)
 # A wheel is written to disk under its name: no separator, no escape, no drive (PEP 427).
 _WHEEL = re.compile(
@@ -61,45 +60,23 @@ _INDEX = re.compile(r"[A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One locked wheel.
+    """One locked wheel."""
 
-    Attributes:
-        name: Distribution, normalised.
-        version: Version with its local part, such as ``2.13.0+cpu``.
-        filename: File name of the wheel.
-        sha256: Its SHA-256, hexadecimal.
-        size: Its size in bytes; None where the index does not list it.
-        index: Catalog index that it comes from, or ``default``.
-        via: What requires it: distributions, or ``the spec``.
-        source: What it was built from; "" for a wheel of an index. See
-            :mod:`provision.artifacts.sources`.
-        build: The requirements of its build, each with hashes.
-        record: Digest of its RECORD, see :func:`provision.lockfile.wheel_record.record_digest`;
-            None where it could not be read when the lock was made.
-    """
-
-    name: str
-    version: str
+    name: str  # of the distribution, normalised
+    version: str  # with its local part, such as 2.13.0+cpu
     filename: str
     sha256: str
-    size: int | None
-    index: str
-    via: tuple[str, ...]
-    source: str = ""
-    build: tuple[str, ...] = ()
-    record: str | None = None
+    size: int | None  # bytes; None where the index does not list it
+    index: str  # of the catalog, or "default"
+    via: tuple[str, ...]  # what requires it: distributions, or "the spec"
+    source: str = ""  # what it was built from, see provision.artifacts.sources
+    build: tuple[str, ...] = ()  # the requirements of its build, each with hashes
+    record: str | None = None  # digest of its RECORD; None where that could not be read
 
 
 @dataclass(frozen=True)
 class Lock:
-    """Both layers of one target.
-
-    Attributes:
-        folder: Folder of the lock.
-        header: Keys and values of the pip layer's header.
-        artifacts: Wheels of the pip layer.
-        conda: Text of the conda layer, if the target has one.
-    """
+    """Both layers of one target; ``conda`` is the text of the second, if the target has one."""
 
     folder: Path
     header: dict[str, str]
@@ -118,7 +95,7 @@ class Lock:
         lines.append(_COMMENT.sub("", self.conda or ""))
         if self.local:  # installed from folders that the lock does not cover
             lines.append(f"local {self.header['local']} {self.header.get('local-digest')}")
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        return sha256_bytes("\n".join(lines).encode())
 
     @property
     def local(self) -> frozenset[str]:
@@ -152,20 +129,12 @@ def read_lock(folder: Path) -> Lock:
         pip = read_text(folder / PIP_LAYER)
         return parse_lock(folder, pip, read_text(conda) if conda.is_file() else None)
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(
-            f"no lock for {folder.name}",
-            evidence=str(error),
-            remedy=f"run `provision lock {folder.name}`",
-        ) from error
+        remedy = f"run `provision lock {folder.name}`"
+        raise SpecError(f"no lock for {folder.name}", evidence=str(error), remedy=remedy) from error
 
 
 def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
-    """Return the lock of two texts.
-
-    Args:
-        folder: Folder of the lock, which may not exist yet.
-        pip: Text of the pip layer.
-        conda: Text of the conda layer, where there is one.
+    """Return the lock of two texts; its folder need not exist yet.
 
     Raises:
         SpecError: A layer is not what ``provision lock`` wrote.
@@ -173,76 +142,55 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
     path, lines = folder / PIP_LAYER, pip.splitlines()
     header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
-        raise _refused(f"{path}: its header is not that of a lock with schema {SCHEMA}", folder)
+        raise refused(path, f": its header is not that of a lock with schema {SCHEMA}")
     # Before the seal, because a fault with its line says more than a digest.
     artifacts = tuple(_entries(path, lines))
     if sealed(pip) != pip:
         line = next((n for n, text in enumerate(lines, 1) if text.startswith("# seal:")), 1)
-        raise _refused(f"{path}, line {line}: its seal is not that of its entries", folder)
+        raise refused(path, f", line {line}: its seal is not that of its entries")
     if header.get("conda") != (sha256_bytes(conda.encode()) if conda else None):
-        what = f"{folder / CONDA_LAYER} is not the one that was locked with it"
-        raise _refused(f"{what} ({PIP_LAYER} has its digest)", folder)
+        fault = f" is not the one that was locked with it ({PIP_LAYER} has its digest)"
+        raise refused(folder / CONDA_LAYER, fault)
     return Lock(folder, header, artifacts, conda)
 
 
-def _refused(what: str, folder: Path) -> SpecError:
+def refused(path: Path, fault: str, evidence: str = "") -> SpecError:
+    """Return the error of a file of a lock that ``provision lock`` did not write like this."""
     cause = "the file was edited, cut, or merged by hand, or an older Provision wrote it"
-    return SpecError(what, cause=cause, remedy=f"run `provision lock {folder.name}`")
+    remedy = f"run `provision lock {path.parent.name}`"
+    return SpecError(f"{path}{fault}", evidence=evidence, cause=cause, remedy=remedy)
 
 
-def _entries(path: Path, lines: list[str]) -> list[Artifact]:
+def _entries(path: Path, lines: list[str]) -> Iterable[Artifact]:
     found: dict[str, Artifact] = {}
     entry: dict[str, str] = {}
+    start = 0
     for number, line in enumerate([*lines, ""], 1):
-        if not line.strip():
-            # An empty line ends an entry.
-            _close(path, entry, found)
+        if line.strip() and (entry or not line.startswith("#")):
+            match = _LINE.fullmatch(line)
+            fields = {k: v for k, v in match.groupdict().items() if v} if match else {}
+            # The name comes first, and nothing twice.
+            if not fields or fields.keys() & entry.keys() or ("name" in fields) == bool(entry):
+                raise refused(path, f", line {number}: {line.strip()!r} is not a line of a lock")
+            start = start if entry else number
+            entry |= fields
+        elif entry:  # an empty line ends it
+            if fault := _fault(entry, found):
+                raise refused(path, f", line {start}: {entry['name']} {fault}")
+            found[entry["name"]] = _artifact(**entry)
             entry = {}
-        elif not entry and line.startswith("#"):
-            continue
-        elif not entry and (match := _PIN.fullmatch(line)):
-            entry = {**match.groupdict(), "line": str(number)}
-        elif entry and (match := _HASH.fullmatch(line)) and "sha256" not in entry:
-            entry |= match.groupdict()
-        elif entry and (match := _NOTE.fullmatch(line)) and _key(match) not in entry:
-            entry[_key(match)] = match["value"]
-        else:
-            raise _refused(
-                f"{path}, line {number}: {line.strip()!r} is not a line of a lock", path.parent
-            )
-    return list(found.values())
+    return found.values()
 
 
-def _key(match: re.Match[str]) -> str:
-    return match["key"] or match["size"] or match["record"]
-
-
-def _close(path: Path, entry: dict[str, str], found: dict[str, Artifact]) -> None:
-    if not entry:
-        return
+def _fault(entry: dict[str, str], found: dict[str, Artifact]) -> str:
     if absent := [key for key in ("sha256", "file", "index", "via") if key not in entry]:
-        fault = f"has no {' and no '.join(absent)}"
-    elif entry["name"] in found:
-        fault = "is there twice"
-    elif not _fits(entry):
-        fault = f"is not in a wheel named {entry['file']!r}"
-    elif not _INDEX.fullmatch(entry["index"]):
-        fault = f"cannot come from an index named {entry['index']!r}"
-    else:
-        found[entry["name"]] = Artifact(
-            name=entry["name"],
-            version=entry["version"],
-            filename=entry["file"],
-            sha256=entry["sha256"],
-            size=int(entry["size"]) if "size" in entry else None,
-            index=entry["index"],
-            via=tuple(entry["via"].split(", ")),
-            source=entry.get("source", ""),
-            build=tuple(filter(None, entry.get("build", "").split(", "))),
-            record=entry.get("record"),
-        )
-        return
-    raise _refused(f"{path}, line {entry['line']}: {entry['name']} {fault}", path.parent)
+        return f"has no {' and no '.join(absent)}"
+    if entry["name"] in found:
+        return "is there twice"
+    if not _fits(entry):
+        return f"is not in a wheel named {entry['file']!r}"
+    fits = _INDEX.fullmatch(entry["index"])
+    return "" if fits else f"cannot come from an index named {entry['index']!r}"
 
 
 def _fits(entry: dict[str, str]) -> bool:
@@ -260,12 +208,24 @@ def _fits(entry: dict[str, str]) -> bool:
         return False
 
 
+def _artifact(
+    *, file: str, via: str, size: str | None = None, build: str = "", **same: str
+) -> Artifact:
+    bytes_, built_with = int(size) if size else None, tuple(filter(None, build.split(", ")))
+    return Artifact(
+        filename=file, via=tuple(via.split(", ")), size=bytes_, build=built_with, **same
+    )
+
+
 def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:
     """Return the sealed text of the pip layer; :func:`parse_lock` reads it."""
     # Sorted below, so that the order of a resolver's output cannot change the bytes.
     lines = [f"# {key}: {value}" for key, value in ({"schema": SCHEMA} | dict(header)).items()]
-    for artifact in sorted(artifacts, key=lambda artifact: artifact.name):
-        lines += ["", *_lines(artifact)]
+    for a in sorted(artifacts, key=lambda artifact: artifact.name):
+        lines += ["", f"{a.name}=={a.version} \\", f"    --hash=sha256:{a.sha256}"]
+        notes = {"file": a.filename, "size": a.size, "record": a.record, "index": a.index}
+        notes |= {"via": ", ".join(a.via), "source": a.source, "build": ", ".join(a.build)}
+        lines += [f"    # {key}: {text}" for key, text in notes.items() if text not in {None, ""}]
     return sealed("\n".join(lines) + "\n")
 
 
@@ -274,20 +234,3 @@ def sealed(pip: str) -> str:
     bare = _SEAL.sub("", pip)
     schema, rest = bare.split("\n", 1)
     return f"{schema}\n# seal: {sha256_bytes(bare.encode())}\n{rest}"
-
-
-def _lines(artifact: Artifact) -> list[str]:
-    size = [f"    # size: {artifact.size}"] if artifact.size is not None else []
-    record = [f"    # record: {artifact.record}"] if artifact.record else []
-    source = [f"    # source: {artifact.source}"] if artifact.source else []
-    source += [f"    # build: {', '.join(artifact.build)}"] if artifact.build else []
-    return [
-        f"{artifact.name}=={artifact.version} \\",
-        f"    --hash=sha256:{artifact.sha256}",
-        f"    # file: {artifact.filename}",
-        *size,
-        *record,
-        f"    # index: {artifact.index}",
-        f"    # via: {', '.join(artifact.via)}",
-        *source,
-    ]

@@ -38,7 +38,7 @@ def sbom(target: Target, lock: Lock) -> str:
         bom_ref=target.name,
         properties=[Property(name="provision:lock", value=lock.digest)],
     )
-    components = {artifact.name: _component(artifact) for artifact in lock.artifacts}
+    components = {artifact.name: _wheel(artifact) for artifact in lock.artifacts}
     native = [_native(package) for package in conda_packages(lock)]
     cutoff = dt.datetime.combine(target.pip.cutoff, dt.time(), dt.UTC)
     bom = Bom(
@@ -56,42 +56,33 @@ def sbom(target: Target, lock: Lock) -> str:
     return json_text(document, indent=2)
 
 
-def _component(artifact: Artifact) -> Component:
-    """Return one wheel; its package URL: https://github.com/package-url/purl-spec."""
-    purl = PackageURL(
-        "pypi", name=artifact.name, version=artifact.version,
-        qualifiers={"file_name": artifact.filename},
-    )  # fmt: skip
-    return Component(
-        name=artifact.name,
-        version=artifact.version,
-        bom_ref=artifact.name,
-        purl=purl,
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=artifact.sha256)],
-        properties=[
-            Property(name="provision:index", value=artifact.index),
-            *(
-                [Property(name="provision:source", value=artifact.source)]
-                if artifact.source
-                else []
-            ),
-        ],
-    )
+def _wheel(artifact: Artifact) -> Component:
+    notes = {"index": artifact.index, "source": artifact.source}
+    properties = [
+        Property(name=f"provision:{key}", value=note) for key, note in notes.items() if note
+    ]
+    return _component(artifact, "pypi", artifact.name, {"file_name": artifact.filename}, properties)
 
 
 def _native(package: CondaPackage) -> Component:
-    """Return one package of the conda layer."""
     where = {
         "build": package.build,
         "channel": package.url.split("/")[-3],
         "subdir": package.subdir,
         "type": "conda" if package.filename.endswith(".conda") else "tar.bz2",
     }
-    purl = PackageURL("conda", name=package.name, version=package.version, qualifiers=where)
+    return _component(package, "conda", f"conda:{package.name}", where, [])
+
+
+def _component(
+    item: Artifact | CondaPackage, kind: str, ref: str, where: dict[str, str], notes: list[Property]
+) -> Component:
+    """Return a package; its package URL: https://github.com/package-url/purl-spec."""
     return Component(
-        name=package.name,
-        version=package.version,
-        bom_ref=f"conda:{package.name}",
-        purl=purl,
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=package.sha256)],
+        name=item.name,
+        version=item.version,
+        bom_ref=ref,
+        purl=PackageURL(kind, name=item.name, version=item.version, qualifiers=where),
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.sha256)],
+        properties=notes,
     )

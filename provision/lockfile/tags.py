@@ -30,11 +30,7 @@ def markers(platform: str, python: str) -> dict[str, str]:
 
 
 def wheel_platforms(platform: str) -> list[str]:
-    """Return the platform tags that a platform supports, best first.
-
-    Args:
-        platform: conda's name of the platform: ``linux-64`` or ``win-64``.
-    """
+    """Return the platform tags that ``linux-64`` or ``win-64`` supports, best first."""
     if platform == "win-64":
         return ["win_amd64"]
     tags: list[str] = []
@@ -61,11 +57,10 @@ def best_wheel(filenames: Iterable[str], platform: str, python: str) -> str | No
     Of two with equal tags, the one with the higher build number wins, as in pip.
     """
     rank = {tag: position for position, tag in enumerate(tags(platform, python))}
-    best: tuple[tuple[int, tuple[int, str] | tuple[()], str], str] | None = None
+    fitting: list[tuple[int, tuple[int, str] | tuple[()], str]] = []
     for filename in filenames:
         _, _, build, wheel_tags = parse_wheel_filename(filename)
-        if fitting := [rank[tag] for tag in wheel_tags if tag in rank]:
+        if ranks := [rank[tag] for tag in wheel_tags if tag in rank]:
             # The name decides last, so that the order of an index cannot.
-            key = (-min(fitting), build, filename)
-            best = max(best, (key, filename)) if best else (key, filename)
-    return best[1] if best else None
+            fitting.append((-min(ranks), build, filename))
+    return max(fitting)[2] if fitting else None

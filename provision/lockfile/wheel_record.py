@@ -3,7 +3,7 @@
 An installer rewrites RECORD: it sorts the lines, adds its own files, moves ``.data`` to the folders
 of the platform and writes the interpreter into scripts. The digest is therefore taken over the
 paths and hashes alone, with each path in a form that is the same in the wheel and on any platform;
-:mod:`provision.environment.chain` computes it again from what is installed.
+:mod:`provision.environment.files` computes it again from what is installed.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
-import hashlib
+import io
 import posixpath
 import re
 from typing import TYPE_CHECKING, NamedTuple
+
+from provision.core.hashing import sha256_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,16 +35,11 @@ class RecordEntry(NamedTuple):
 
     An environment has some 20,000 of them, and most are only compared by path and size: so it is a
     tuple of the text as it stands, and size and digest are decoded on access.
-
-    Attributes:
-        path: Relative to site-packages, with forward slashes.
-        hash: Such as ``sha256=bD8…``; empty where the RECORD gives none (of itself, for instance).
-        length: Bytes in decimal; empty where the RECORD gives none.
     """
 
-    path: str
-    hash: str
-    length: str
+    path: str  # relative to site-packages, with forward slashes
+    hash: str  # such as sha256=bD8…; empty where the RECORD gives none, as of itself
+    length: str  # bytes in decimal; may be empty as well
 
     @property
     def size(self) -> int | None:
@@ -61,14 +58,15 @@ class RecordEntry(NamedTuple):
             return None
 
 
-def parse_record(lines: Iterable[str]) -> list[RecordEntry]:
+def parse_record(text: str) -> list[RecordEntry]:
     """Return the lines of a RECORD.
 
     Raises:
         csv.Error: A line is not CSV.
     """
+    rows = csv.reader(io.StringIO(text, newline=""))  # names may hold any sign that ends a line
     # Padded and cut: a damaged line may have fewer fields than three, or more.
-    return [RecordEntry(*(*row, "", "")[:3]) for row in csv.reader(lines) if row]
+    return [RecordEntry(*(*row, "", "")[:3]) for row in rows if row]
 
 
 def encoded(digest: bytes) -> str:
@@ -77,15 +75,12 @@ def encoded(digest: bytes) -> str:
 
 
 def record_digest(lines: Iterable[tuple[str, str]]) -> str:
-    """Return the digest of a RECORD, of a wheel or of what was installed from it.
+    """Return the digest of a RECORD, from the path and hash of each line.
 
-    Args:
-        lines: Path, from :func:`common_path`, and hash of each line; the hash of a script is that
-            of the file in the wheel.
+    A path is from :func:`common_path`, and the hash of a script is that of the file in the wheel.
     """
-    placed = set(lines)
-    kept = sorted(f"{path} {hash_}\n" for path, hash_ in placed if not _by_installer(path, hash_))
-    return hashlib.sha256("".join(kept).encode()).hexdigest()
+    kept = {f"{path} {hash_}\n" for path, hash_ in lines if not _by_installer(path, hash_)}
+    return sha256_bytes("".join(sorted(kept)).encode())
 
 
 def _by_installer(path: str, hash_: str) -> bool:
@@ -98,16 +93,12 @@ def _by_installer(path: str, hash_: str) -> bool:
 def common_path(path: str, site: str = "") -> str:
     """Return a path of a RECORD in a form that a wheel and an installation share.
 
-    Args:
-        path: As the RECORD has it.
-        site: Of an installation: site-packages, relative to the prefix.
+    ``site`` is site-packages of the installation, relative to its prefix.
     """
     if match := _DATA.match(path):
-        place = _PLACES.get(match[1])
-        rest = path[match.end() :]
-        if place is None:
-            return rest
-        path = place + rest
+        if match[1] not in _PLACES:  # purelib and platlib, which are site-packages
+            return path[match.end() :]
+        path = _PLACES[match[1]] + path[match.end() :]
     elif path.startswith("../"):
         path = posixpath.normpath(f"{site}/{path}")
     else:

@@ -190,6 +190,11 @@ def _cut_seal(lab: Lab) -> None:
     beside(prefix(lab)).write_text('{"files": []')
 
 
+def _odd_seal(lab: Lab) -> None:
+    seal = {"files": {"bin/git": []}, "records": {}, "manifests": [{}]}
+    beside(prefix(lab)).write_text(json.dumps(seal))
+
+
 @pytest.mark.parametrize(
     ("attack", "code", "named"),
     [
@@ -201,6 +206,7 @@ def _cut_seal(lab: Lab) -> None:
         (_claim_proof, "changed-prefix", RECORD),
         (_drop_seal, "unsealed", ".seals/"),
         (_cut_seal, "unsealed", ".seals/"),
+        (_odd_seal, "changed-prefix", "bin/activate"),
     ],
 )
 def test_attack_the_environment_itself_edited(
@@ -291,6 +297,7 @@ def test_attack_bytecode_without_a_source(lab: Lab, content: bytes) -> None:
     cache = site(lab) / "__pycache__" / "ghost.cpython-311.pyc"
     cache.parent.mkdir()
     cache.write_bytes(content)
+    cache.with_name("a\nb.cpython-311.pyc").write_bytes(content)  # a name may be two lines
     assert codes(lab) == {"foreign-bytecode"}
     mend(lab)
 

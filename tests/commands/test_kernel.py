@@ -14,7 +14,7 @@ import pytest
 from provision.cli import main
 from provision.core.errors import Exit
 from provision.core.prefix import scripts_folder
-from provision.installer import pip_shim
+from provision.installer import uv as installer
 from provision.lockfile.pip import read_lock
 from tests.small import TARGET, make_wheel
 
@@ -73,7 +73,7 @@ def test_on_windows_it_is_a_batch_file(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     (tmp_path / "Scripts").mkdir()
-    pip_shim.write_pip_shim(tmp_path, read_lock(lab.project.lock(TARGET)))
+    installer.write_pip_shim(tmp_path, read_lock(lab.project.lock(TARGET)))
     lines = (tmp_path / "Scripts" / "pip.cmd").read_text().splitlines()
     assert (lines[0], lines[-1]) == ("@echo off", "exit /b 1")
     assert all(line.startswith(">&2 echo ") for line in lines[1:-1])
