@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _COMPARE = """
 import importlib.util, json, marshal, sys
 bad = []
-for name in json.load(sys.stdin):
+for name in json.load(sys.stdin.buffer):
     try:
         source = importlib.util.source_from_cache(name)
         level = name.partition(".opt-")[2][:1]
