@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from provision import __version__
+from provision.cli.call import Call
 from provision.core.errors import Exit, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
@@ -67,14 +68,14 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if not arguments.project:
         target = getattr(arguments, "target", None)
         require_own_project(project, target if isinstance(target, str) else None)
-    outcome = arguments.handle(arguments, project, console)
+    outcome = arguments.handle(Call(arguments, project, console))
     # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):
         return int(outcome)
     if arguments.json:
         print_json(arguments.verb, outcome.result)
     else:
-        outcome.show(outcome.result, console)
+        outcome.show(console)
     return int(outcome.code)
 
 
@@ -121,7 +122,8 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
         verb = added.add_parser(name, parents=[common], help=summary, description=summary)
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
         verb.set_defaults(handle=module.handle, anywhere=anywhere)
-        module.add_arguments(verb)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(verb)
     return top
 
 

@@ -21,7 +21,7 @@ from provision.core.filesystem import (
     sync_folder,
 )
 from provision.core.locking import folder_lock
-from provision.core.prefix import dist_info_names, environment_python, site_packages
+from provision.core.prefix import dist_info_names, drifted, environment_python, site_packages
 from provision.core.project import CURRENT
 from provision.core.variables import refuse_separator
 from provision.environment.manifest import (
@@ -127,18 +127,14 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
 def _ready(home: Path, request: BuildRequest) -> Generation | None:
     """Return the current generation if there is nothing to do."""
     now = None if request.fresh else current_generation(home)
-    if now is None or now.record.lock != request.lock.digest or has_drifted(now):
+    if now is None or now.record.lock != request.lock.digest or _drifted(now):
         return None
     owes_proof = request.smoke and not request.absent and now.record.proof != "proven"
     return None if owes_proof else now
 
 
-def has_drifted(generation: Generation) -> bool:
-    """Whether it was moved, or distributions came or went; costs one directory listing."""
-    site = site_packages(generation.folder)
-    if generation.misplaced() or not environment_python(generation.folder).exists():
-        return True
-    return site is None or dist_info_names(site) != set(generation.record.distributions)
+def _drifted(found: Generation) -> bool:
+    return drifted(found.folder, found.record.path, found.record.distributions)
 
 
 def _of_same_lock(home: Path, request: BuildRequest) -> Generation | None:
@@ -148,7 +144,7 @@ def _of_same_lock(home: Path, request: BuildRequest) -> Generation | None:
     lock, forbid = request.lock, request.target.pip.forbid
     for folder in filter(is_tagged, sorted(home.glob(f"{lock.digest[:16]}*"))):
         found = read_generation(folder)
-        if not found or found.record.lock != lock.digest or has_drifted(found):
+        if not found or found.record.lock != lock.digest or _drifted(found):
             continue
         # An edit of the installer's cache reaches every generation that shares the file.
         if not verify(folder, lock, forbid, deep=True).findings:
@@ -295,19 +291,14 @@ def _refuse(request: BuildRequest, result: Verification) -> None:
 
 
 def _run_checks(folder: Path, request: BuildRequest, run: Run, progress: Progress) -> Report | None:
-    from provision.commands import smoke
+    from provision.commands.smoke import SmokeRequest, from_generation, smoke
 
     if not request.smoke or request.absent:
         return None
     progress.step("running the quick checks")
-    return smoke.smoke(
-        request.project,
-        request.target,
-        smoke.from_generation(folder, request.lock),
-        request.stack(),
-        run,
-        verified=None if request.fresh else request.lock,  # after a repair everything is run
-    )
+    asked = SmokeRequest(request.project, request.target, request.stack())
+    verified = None if request.fresh else request.lock  # after a repair everything is run
+    return smoke(asked, from_generation(folder, request.lock), run, verified)
 
 
 def _proof(request: BuildRequest) -> Proof:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.commands import smoke
@@ -21,31 +20,9 @@ from provision.report.regressions import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from provision.commands.smoke import Subject
+    from provision.commands.smoke import SmokeRequest
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.core.project import Project
-    from provision.report.model import Report
-    from provision.spec.model import Target
-
-
-@dataclass(frozen=True, slots=True)
-class SmokeRequest:
-    """What to check.
-
-    Attributes:
-        layers: Of this host; see :func:`provision.host.model.host_layers`.
-        full: All checks, not only the quick ones.
-        device: Number of the device as torch counts, or ``all``.
-        junit: Where to write JUnit XML as well.
-    """
-
-    project: Project
-    target: Target
-    layers: dict[str, str]
-    full: bool = False
-    device: str = ""
-    junit: Path | None = None
 
 
 def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
@@ -72,7 +49,7 @@ def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
     now, held = hold_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
     try:
-        report = _run(request, smoke.from_generation(now.folder, lock), run)
+        report = smoke.smoke(request, smoke.from_generation(now.folder, lock), run)
     finally:
         if held is not None:
             os.close(held)
@@ -90,17 +67,4 @@ def prove_interpreter(request: SmokeRequest, python: Path, run: Run) -> SmokeRes
         UsageError: ``python`` is no interpreter that runs.
         ToolError: The suite did not come to an end.
     """
-    return SmokeResult(_run(request, smoke.from_interpreter(python, run), run), None)
-
-
-def _run(request: SmokeRequest, subject: Subject, run: Run) -> Report:
-    return smoke.smoke(
-        request.project,
-        request.target,
-        subject,
-        request.layers,
-        run,
-        full=request.full,
-        device=request.device,
-        junit=request.junit,
-    )
+    return SmokeResult(smoke.smoke(request, smoke.from_interpreter(python, run), run), None)

@@ -16,7 +16,6 @@ from provision.host.probe import this_platform
 from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, read_lock
-from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,21 +33,25 @@ _VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 
 def build_request(
     project: Project,
-    name: str,
+    target: Target,
     progress: Progress,
-    *,
     wheelhouses: Sequence[Path],
+    *,
     offline: bool,
     smoke: bool,
 ) -> BuildRequest:
     """Return what to build for a target on this machine.
 
     Raises:
-        UsageError: There is no such target, it is for another platform, or a wheelhouse is absent.
-        SpecError: The spec has faults, or the lock is absent, stale or unreadable.
+        UsageError: The target is for another platform, or a wheelhouse is absent.
+        SpecError: The lock is absent, stale or unreadable.
     """
-    target = load_target(project.specs, name)
-    _require_platform(target)
+    if target.platform != (here := this_platform()):
+        raise UsageError(
+            f"{target.name} is for {target.platform}; this machine is {here}",
+            cause="an environment is built where it runs",
+            remedy=f"run `provision build {target.name}` on a {target.platform} machine",
+        )
     if target.status == "legacy":
         progress.note(f"{target.name} is legacy: {target.reason}")
     return BuildRequest(
@@ -60,15 +63,6 @@ def build_request(
         absent=why_device_is_absent(project, target),
         stack=lambda: read_layers(project),
     )
-
-
-def _require_platform(target: Target) -> None:
-    if target.platform != (here := this_platform()):
-        raise UsageError(
-            f"{target.name} is for {target.platform}; this machine is {here}",
-            cause="an environment is built where it runs",
-            remedy=f"run `provision build {target.name}` on a {target.platform} machine",
-        )
 
 
 def require_fresh_lock(project: Project, target: Target) -> Lock:

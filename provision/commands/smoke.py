@@ -41,6 +41,26 @@ _LIST = (
 
 
 @dataclass(frozen=True, slots=True)
+class SmokeRequest:
+    """What to check.
+
+    Attributes:
+        layers: Of this host; see :func:`provision.host.model.host_layers`.
+        full: All checks, not only the quick ones.
+        device: Number of the device as torch counts, or ``all``; by default all in the full suite,
+            and the first in the quick one.
+        junit: Where to write JUnit XML as well.
+    """
+
+    project: Project
+    target: Target
+    layers: dict[str, str]
+    full: bool = False
+    device: str = ""
+    junit: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
     """An environment to be checked.
 
@@ -154,29 +174,14 @@ def _judge_driver(target: Target, devices: Devices, host: Host) -> dict[str, Any
 
 
 def smoke(
-    project: Project,
-    target: Target,
-    subject: Subject,
-    stack: dict[str, str],
-    run: Run,
-    *,
-    full: bool = False,
-    device: str = "",
-    junit: Path | None = None,
-    verified: Lock | None = None,
+    request: SmokeRequest, subject: Subject, run: Run, verified: Lock | None = None
 ) -> Report:
     """Run the suite in an environment; the report of one of ours is kept, below its target.
 
     Args:
-        project: Where the suite lies and the reports go.
-        target: What the environment promises.
+        request: What to check.
         subject: The environment.
-        stack: Layers of this host; see :func:`provision.host.model.host_layers`.
         run: The door.
-        full: All checks, not only the quick ones.
-        device: Number of the device as torch counts, or ``all``; by default all in the full suite,
-            and the first in the quick one.
-        junit: Where to write JUnit XML as well.
         verified: The lock that every file has just been found equal to: results of the last build
             stand then where nothing changed; see :mod:`provision.commands.carry`.
 
@@ -184,8 +189,9 @@ def smoke(
         ToolError: The suite itself did not come to an end, or left out what the target owes; a
             failed check is no error.
     """
-    suite = "full" if full else "quick"
-    device = device or ("all" if full else "0")
+    project, target, layers = request.project, request.target, request.layers
+    suite = "full" if request.full else "quick"
+    device = request.device or ("all" if request.full else "0")
     with scratch() as folder:
         expect, written, xml = (folder / n for n in ("expect.json", "report.json", "j.xml"))
         host = this_host(project) if target.hardware.driver else None
@@ -196,12 +202,12 @@ def smoke(
         if verified:
             from provision.commands.carry import earlier, facts  # noqa: PLC0415 - only builds do
 
-            known = facts(subject.prefix, verified, project, expected, stack | environment)
+            known = facts(subject.prefix, verified, project, expected, layers | environment)
             before = earlier(project, target.name, known)
-        request = {"earlier": before.request(known)} if known and before else {}
-        expect.write_text(json.dumps(expected | request), encoding="utf-8")
+        carry = {"earlier": before.request(known)} if known and before else {}
+        expect.write_text(json.dumps(expected | carry), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
-        argv += [str(written), *(["--full"] if full else []), "--junit", str(xml)]
+        argv += [str(written), *(["--full"] if request.full else []), "--junit", str(xml)]
         argv += ["--runner", str(runner_folder()), "--device", device]
         finished = run(
             argv,
@@ -216,12 +222,12 @@ def smoke(
                 cause=f"its process ended with {describe_exit(finished.returncode)}",
                 remedy=f"`provision doctor --python {subject.python}` looks for the cause",
             )
-        document = json.loads(complete_report(written, stack, subject.lock))
+        document = json.loads(complete_report(written, layers, subject.lock))
         document["checks"] = with_causes(document["checks"])
         document |= known._asdict() if known else {}
         document = before.complete(document) if before else document
-        if junit:
-            _write_junit(xml, junit, document["checks"])
+        if request.junit:
+            _write_junit(xml, request.junit, document["checks"])
         path = new_report(project, target.name, suite) if subject.lock else folder / "foreign.json"
         write_atomic(path, json_text(document))
         return read_report(path)

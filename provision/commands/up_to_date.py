@@ -26,7 +26,7 @@ from provision.artifacts.pip_config import config_files
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import read_link, write_atomic
 from provision.core.limits import read_bytes
-from provision.core.prefix import dist_info_names, environment_python, misplaced, site_packages
+from provision.core.prefix import drifted
 from provision.core.project import CURRENT, RECORD, shipped
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def recall(project: Project, target: str, before: str) -> UpToDate | None:
     if record is None or note is None or note != _note(before, record):
         return None
     known: dict[str, Any] = json.loads(record)
-    if _drifted(folder, known):
+    if drifted(folder, known.get("path", ""), known["distributions"]):
         return None
     return UpToDate(target, RecordedGeneration(folder, known))
 
@@ -174,10 +174,3 @@ def remember(generation: Generation, target: Target, before: str) -> None:
 
 def _note(before: str, record: bytes) -> bytes:
     return hashlib.sha256(before.encode() + record).hexdigest().encode()
-
-
-def _drifted(folder: Path, record: dict[str, Any]) -> bool:
-    site = site_packages(folder)
-    if misplaced(folder, record.get("path", "")) or not environment_python(folder).exists():
-        return True
-    return site is None or dist_info_names(site) != set(record["distributions"])

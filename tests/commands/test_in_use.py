@@ -161,7 +161,7 @@ def test_the_checks_hold_what_they_check(lab: Lab, monkeypatch: pytest.MonkeyPat
     real = smoke.smoke
     monkeypatch.setattr(smoke, "smoke", meanwhile)
     order = lab.order()
-    prove.prove(prove.SmokeRequest(order.project, order.target, {}), run, lab.listener)
+    prove.prove(smoke.SmokeRequest(order.project, order.target, {}), run, lab.listener)
     assert len(kept) == 1
     assert clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use == ()
 
