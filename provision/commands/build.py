@@ -55,41 +55,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What to build.
-
-    Attributes:
-        smoke: Run the quick checks.
-        absent: Why the target's device is not on this machine; empty if it is present.
-        stack: Reads the layers of this host; see :func:`provision.host.model.host_layers`.
-        fresh: Build even if a generation of this lock exists.
-    """
+    """What to build."""
 
     project: Project
     target: Target
     lock: Lock
     supply: ArtifactSources
-    smoke: bool
-    absent: str
-    stack: Callable[[], dict[str, str]]
-    fresh: bool = False
+    smoke: bool  # run the quick checks
+    absent: str  # why the target's device is not on this machine; empty if it is present
+    stack: Callable[[], dict[str, str]]  # reads the layers of this host
+    fresh: bool = False  # build even if a generation of this lock exists
 
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """How a build ended.
-
-    Attributes:
-        generation: The current one; None if the checks failed and nothing was changed.
-        plan: What was installed; None if an existing generation was used.
-        verification: The comparison with the lock; None if an existing generation was used.
-        report: Of the quick checks, if they ran.
-    """
+    """How a build ended."""
 
     target: str
-    generation: Generation | None
-    plan: InstallPlan | None = None
-    verification: Verification | None = None
-    report: Report | None = None
+    generation: Generation | None  # None if the checks failed and nothing was changed
+    plan: InstallPlan | None = None  # what was installed; None if an existing generation was used
+    verification: Verification | None = None  # None for an existing generation too
+    report: Report | None = None  # of the quick checks, if they ran
 
 
 def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
@@ -193,11 +179,7 @@ def _free_folder(home: Path, lock: Lock) -> Path:
 def populate_prefix(
     folder: Path, request: BuildRequest, run: Run, progress: Progress
 ) -> BuildResult:
-    """Build the requested environment in a tagged folder: install, verify, check, record.
-
-    Raises:
-        ToolError: As :func:`build`; the folder is left as it is.
-    """
+    """Build the requested environment in a tagged folder: install, verify, check, record."""
     from provision.artifacts.wheel_records import local_records
     from provision.commands.own_sources import with_built_wheels
     from provision.doctor.locked import refuse_built

@@ -85,23 +85,14 @@ if not defined PYTHON set PYTHON="%CD%\\.python\\python\\python.exe"
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The contents of a bundle, and what is missing.
-
-    Attributes:
-        target: Name of the target.
-        folder: The bundle.
-        files: How many files the manifest lists.
-        size: Of these files, in bytes.
-        missing: What could not be obtained; with ``--wheelhouse`` the next run adds it.
-        command: Builds the target, run in the folder.
-    """
+    """The contents of a bundle."""
 
     target: str
     folder: Path
-    files: int
-    size: int
-    missing: tuple[MissingFile, ...]
-    command: str
+    files: int  # how many files the manifest lists
+    size: int  # of these files, in bytes
+    missing: tuple[MissingFile, ...]  # what the next run adds, with `--wheelhouse`
+    command: str  # builds the target, run in the folder
 
 
 def bundle(
@@ -114,14 +105,6 @@ def bundle(
     progress: Progress,
 ) -> Bundle:
     """Collect everything that builds a target in a folder.
-
-    Args:
-        project: Has the spec, the lock and the checks.
-        target: The target, of any platform.
-        lock: Its lock.
-        supply: Wheelhouses and indexes.
-        folder: A new folder, or one of an earlier bundle.
-        progress: Receives the steps.
 
     Raises:
         UsageError: The folder holds other files.

@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
 
 def diagnose_log_file(name: str) -> Diagnosis:
-    """Return the findings about a log.
-
-    Args:
-        name: A file, or ``-`` for standard input.
-
-    Raises:
-        UsageError: The file cannot be read.
-    """
+    """Return the findings about a log."""
     return Diagnosis(name, _findings_of(name))
 
 
@@ -41,16 +34,7 @@ def _findings_of(name: str) -> tuple[Finding, ...]:
 
 
 def diagnose(project: Project, *, python: str | None, target: str | None) -> Diagnosis:
-    """Return the findings about an environment, or about this machine where none is named.
-
-    Args:
-        project: Whose catalog and targets are used.
-        python: An interpreter, its folder, or a command.
-        target: What the environment should be; without ``python``, its current generation.
-
-    Raises:
-        UsageError: There is no such interpreter or target, or the target is not built.
-    """
+    """Return the findings about an environment, or about this machine where none is named."""
     from provision.catalog.devices import read_devices
     from provision.commands.current import require_current
     from provision.core.process import run

@@ -50,11 +50,6 @@ def pip_table(path: Path) -> Iterator[Any]:
 def add_to(path: Path, requirements: Sequence[str], index: str | None = None) -> Target:
     """Add requirements to a spec file, or replace those of the same distributions.
 
-    Args:
-        path: The file.
-        requirements: As the file writes them.
-        index: The catalog index that their distributions come from; None leaves that as it is.
-
     Raises:
         SpecError: One of them is not valid, or the spec cannot be read.
     """

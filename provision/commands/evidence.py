@@ -25,27 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One file of evidence.
-
-    Attributes:
-        file: The envelope.
-        state: ``valid``; ``stale`` where the target has another lock now; ``refused``.
-        reason: Why it is not valid; "" where it is.
-        key: Name of the key's file, without its ending; whose it is.
-        device: As torch describes it.
-        driver: Version; ``-`` for a CPU.
-        day: When it was proven, ISO 8601.
-        checks: How many were run.
-    """
+    """One file of evidence."""
 
     file: Path
-    state: str
-    reason: str = ""
+    state: str  # `valid`; `stale` where the target has another lock now; `refused`
+    reason: str = ""  # why it is not valid; "" where it is
     target: str = ""
-    key: str = ""
-    device: str = ""
-    driver: str = ""
-    day: str = ""
+    key: str = ""  # name of the key's file, without its ending; whose it is
+    device: str = ""  # as torch describes it
+    driver: str = ""  # version; `-` for a CPU
+    day: str = ""  # when it was proven, ISO 8601
     checks: int = 0
 
 
@@ -84,11 +73,6 @@ def suite_digest(project: Project) -> str:
 
 def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]:
     """Return the state of each file of evidence.
-
-    Args:
-        project: Its locks decide what is stale.
-        files: The envelopes.
-        keys: Folder of the public keys that count.
 
     Raises:
         SpecError: A file among the keys is no public key.

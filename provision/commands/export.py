@@ -36,23 +36,14 @@ _LINUX = ("devcontainer", "module", "apptainer")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A target in another format.
-
-    Attributes:
-        target: Name of the target.
-        format: A key of :data:`provision.lockfile.formats.LOST`.
-        file: Where it was written; None where the text is the result.
-        text: The whole file.
-        lost: What the format does not hold of the lock.
-        notes: What its user has to know.
-    """
+    """A target in another format."""
 
     target: str
-    format: str
-    file: Path | None
+    format: str  # a key of provision.lockfile.formats.LOST
+    file: Path | None  # where it was written; None where the text is the result
     text: str
-    lost: tuple[str, ...]
-    notes: tuple[str, ...]
+    lost: tuple[str, ...]  # what the format does not hold of the lock
+    notes: tuple[str, ...]  # what its user has to know
 
 
 def export(

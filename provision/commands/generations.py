@@ -38,15 +38,12 @@ class Cleaned:
     """The removed and the kept generations, each with its size in bytes.
 
     Files that several generations share through hard links are counted in each of them.
-
-    Attributes:
-        in_use: Of the kept ones those that would have been removed, each with the program.
     """
 
     target: str
     removed: tuple[tuple[str, int], ...]
     kept: tuple[tuple[str, int], ...]
-    in_use: tuple[tuple[str, str], ...] = ()
+    in_use: tuple[tuple[str, str], ...] = ()  # kept for the program that runs
 
 
 def rollback(project: Project, target: str, progress: Progress) -> RolledBack:

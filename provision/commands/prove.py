@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
-    """Return the last verdict if neither this host nor the lock changed since; None otherwise.
-
-    Raises:
-        UsageError: The target is not built.
-    """
+    """Return the last verdict if neither this host nor the lock changed since; None otherwise."""
     require_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
     last = last_report(request.project, request.target.name, progress.note)
@@ -40,12 +36,7 @@ def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
 
 
 def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
-    """Check a target's current generation; its record becomes ``proven`` if it owes nothing more.
-
-    Raises:
-        UsageError: The target is not built.
-        ToolError: The suite did not come to an end.
-    """
+    """Check a target's current generation; it becomes ``proven`` if it owes nothing more."""
     now, held = hold_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
     try:
@@ -61,10 +52,5 @@ def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
 
 
 def prove_interpreter(request: SmokeRequest, python: Path, run: Run) -> SmokeResult:
-    """Check another environment against a target; its report is not kept.
-
-    Raises:
-        UsageError: ``python`` is no interpreter that runs.
-        ToolError: The suite did not come to an end.
-    """
+    """Check another environment against a target; its report is not kept."""
     return SmokeResult(smoke.smoke(request, smoke.from_interpreter(python, run), run), None)

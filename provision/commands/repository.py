@@ -22,21 +22,13 @@ Data = dict[str, Any]
 
 @dataclass
 class Asked:
-    """What a repository asks for.
+    """What a repository asks for."""
 
-    Attributes:
-        files: Requirement files that a spec can name.
-        lines: The requirements of those files, each with its place.
-        requirements: Other requirements, each with its place.
-        local: Its own packages that a spec can name.
-        left: What no spec can hold, each with its place.
-    """
-
-    files: list[str] = field(default_factory=list)
-    lines: dict[str, str] = field(default_factory=dict)
-    requirements: dict[str, str] = field(default_factory=dict)
-    local: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)  # requirement files that a spec can name
+    lines: dict[str, str] = field(default_factory=dict)  # their requirements, each with its place
+    requirements: dict[str, str] = field(default_factory=dict)  # others, each with its place
+    local: list[str] = field(default_factory=list)  # its own packages that a spec can name
+    left: list[str] = field(default_factory=list)  # what no spec can hold, each with its place
 
 
 def read_repository(root: Path) -> Asked:

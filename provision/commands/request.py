@@ -40,12 +40,7 @@ def build_request(
     offline: bool,
     smoke: bool,
 ) -> BuildRequest:
-    """Return what to build for a target on this machine.
-
-    Raises:
-        UsageError: The target is for another platform, or a wheelhouse is absent.
-        SpecError: The lock is absent, stale or unreadable.
-    """
+    """Return what to build for a target on this machine."""
     if target.platform != (here := this_platform()):
         raise UsageError(
             f"{target.name} is for {target.platform}; this machine is {here}",
@@ -113,11 +108,7 @@ def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> Non
 def artifact_sources(
     project: Project, target: Target, wheelhouses: Sequence[Path], *, offline: bool = False
 ) -> ArtifactSources:
-    """Return where artifacts come from: the named wheelhouses, pip's configuration, the catalog.
-
-    Raises:
-        UsageError: A wheelhouse is no folder, or pip's configuration cannot be parsed.
-    """
+    """Return where artifacts come from: the named wheelhouses, pip's configuration, the catalog."""
     for folder in wheelhouses:
         if not folder.is_dir():
             raise UsageError(f"--wheelhouse {folder}: there is no such folder")

@@ -42,39 +42,24 @@ _LIST = (
 
 @dataclass(frozen=True, slots=True)
 class SmokeRequest:
-    """What to check.
-
-    Attributes:
-        layers: Of this host; see :func:`provision.host.model.host_layers`.
-        full: All checks, not only the quick ones.
-        device: Number of the device as torch counts, or ``all``; by default all in the full suite,
-            and the first in the quick one.
-        junit: Where to write JUnit XML as well.
-    """
+    """What to check."""
 
     project: Project
     target: Target
-    layers: dict[str, str]
-    full: bool = False
-    device: str = ""
-    junit: Path | None = None
+    layers: dict[str, str]  # of this host; see provision.host.model.host_layers()
+    full: bool = False  # all checks, not only the quick ones
+    device: str = ""  # a number as torch counts, `all`, or the default of the suite
+    junit: Path | None = None  # where to write JUnit XML as well
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An environment to be checked.
+    """An environment to be checked."""
 
-    Attributes:
-        prefix: Its folder, for variables that name it.
-        python: Its interpreter.
-        versions: What must be installed in it, by normalised name.
-        lock: Digest of the lock that it was built from; None for a foreign one.
-    """
-
-    prefix: Path
-    python: Path
-    versions: dict[str, str]
-    lock: str | None
+    prefix: Path  # its folder, for variables that name it
+    python: Path  # its interpreter
+    versions: dict[str, str]  # what must be installed in it, by normalised name
+    lock: str | None  # digest of the lock that it was built from; None for a foreign one
 
 
 def from_generation(prefix: Path, lock: Lock) -> Subject:
@@ -83,11 +68,7 @@ def from_generation(prefix: Path, lock: Lock) -> Subject:
 
 
 def from_interpreter(python: Path, run: Run) -> Subject:
-    """Return somebody else's environment, taken as it is.
-
-    Raises:
-        UsageError: ``python`` is no interpreter that runs.
-    """
+    """Return somebody else's environment, taken as it is."""
     from packaging.utils import canonicalize_name  # noqa: PLC0415
 
     try:
@@ -106,17 +87,7 @@ def from_interpreter(python: Path, run: Run) -> Subject:
 def expectation(
     target: Target, versions: dict[str, str], catalog: Path, host: Host | None = None
 ) -> dict[str, Any]:
-    """Return the content of ``expect.json``: what the suite has to find.
-
-    Args:
-        target: The spec.
-        versions: Every distribution that must be installed, by normalised name.
-        catalog: Folder of the catalog; its device list is read for Intel GPUs only.
-        host: The machine that the suite will run on, whose driver is judged; None if it is unknown.
-
-    Raises:
-        SpecError: The catalog's device list cannot be read.
-    """
+    """Return the content of ``expect.json``: what the suite has to find."""
     intel = target.accelerator == "xpu"
     return {
         "schema": 3,

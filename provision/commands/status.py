@@ -26,21 +26,15 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """The state of one target, as texts to be shown.
-
-    Attributes:
-        built: ``no``, or the proof in the record of the current generation.
-        proof: The same, with what the last report of its lock says: ``proven (27 of 27)``.
-        smoke: The verdict and the day of the last report.
-    """
+    """The state of one target, as texts to be shown."""
 
     name: str
     platform: str
     status: str
     lock: str
-    built: str
-    proof: str
-    smoke: str
+    built: str  # `no`, or the proof in the record of the current generation
+    proof: str  # the same, with what the last report of its lock says: `proven (27 of 27)`
+    smoke: str  # the verdict and the day of the last report
     summary: str
 
 

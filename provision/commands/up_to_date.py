@@ -134,13 +134,7 @@ def _toolkit(folder: Path | str) -> Iterator[str]:
 
 
 def recall(project: Project, target: str, before: str) -> UpToDate | None:
-    """Return the current generation if an earlier build noted this very state; None otherwise.
-
-    Args:
-        project: The project.
-        target: A target's name, as it was typed.
-        before: :func:`fingerprint` of both.
-    """
+    """Return the current generation if an earlier build noted this very state; None otherwise."""
     folder = read_link(project.environments(target) / CURRENT)
     if folder is None:
         return None
@@ -154,13 +148,7 @@ def recall(project: Project, target: str, before: str) -> UpToDate | None:
 
 
 def remember(generation: Generation, target: Target, before: str) -> None:
-    """Note that a build of this state has nothing to do, where that is certain.
-
-    Args:
-        generation: What the build ended with.
-        target: Its spec.
-        before: :func:`fingerprint` from before the build.
-    """
+    """Note that a build of this state has nothing to do, where that is certain."""
     content = _bytes_of(generation.folder / RECORD)
     if generation.record.proof != "proven" or target.status == "legacy" or content is None:
         return

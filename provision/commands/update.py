@@ -58,15 +58,6 @@ def update(
 ) -> list[RefreshResult]:
     """Refresh snapshots of wheel indexes, conda channels and driver releases.
 
-    Args:
-        project: The project with the catalog.
-        targets: All targets: their platforms, Pythons and requirements select the files to add.
-        downloads: Folder for wheels that must be read; interrupted downloads stay there.
-        progress: Receives the steps.
-        on_bytes: Receives the progress of a download.
-        run: Runs the solver of conda channels.
-        only: Snapshots to refresh; if empty, the project's own and those that its targets name.
-
     Raises:
         SpecError: A snapshot is missing or has faults.
     """
@@ -83,11 +74,7 @@ def _names(project: Project, targets: Sequence[Target]) -> list[str]:
 
 
 def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
-    """Write an empty snapshot of an index, for :func:`update` to fill.
-
-    Raises:
-        UsageError: Not one name is given, the name has a snapshot, or the URL is not one.
-    """
+    """Write an empty snapshot of an index, for :func:`update` to fill."""
     if len(names) != 1 or names[0] in snapshot_names(catalog) or not SNAPSHOT.fullmatch(names[0]):
         raise UsageError(
             f"--url goes with one new name, not with {', '.join(names) or 'none'}",
@@ -113,11 +100,7 @@ class CatalogUpdater:
     run: Run
 
     def refresh(self, name: str) -> RefreshResult:
-        """Refresh one snapshot, and write it if anything changed.
-
-        Raises:
-            SpecError: The snapshot cannot be read.
-        """
+        """Refresh one snapshot, and write it if anything changed."""
         if is_channel(self.folder, name):
             return self._refresh_channel(name)
         if is_driver_set(self.folder, name):

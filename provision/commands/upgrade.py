@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 def move_cutoff(path: Path, project: Project, package: str | None, day: dt.date) -> Target:
     """Move the cut-off in a spec file.
 
-    Args:
-        path: The file, a valid spec.
-        project: The project with its lock.
-        package: The one distribution that gets the cut-off; None for all.
-        day: The cut-off: packages uploaded on this day or later are ignored.
-
     Raises:
         UsageError: The lock has no such distribution, or it comes from an index of the catalog.
     """

@@ -28,10 +28,6 @@ def verify_current(project: Project, target: str, *, deep: bool) -> Verification
         project: The project.
         target: Its name.
         deep: Compare the hash of every file, the interpreter and the bytecode as well.
-
-    Raises:
-        UsageError: The target is not built.
-        SpecError: Its lock cannot be read.
     """
     forbid = read_forbidden(project.specs, target)
     folder = current_folder(project, target)
