@@ -13,13 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.core.filesystem import (
-    is_tagged,
-    make_tagged,
-    remove_tagged,
-    swap_link,
-    sync_folder,
-)
+from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, swap_link, sync_folder
 from provision.core.locking import folder_lock
 from provision.core.prefix import dist_info_names, drifted, environment_python, site_packages
 from provision.core.project import CURRENT
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
-    from provision.environment.manifest import Generation, Proof
+    from provision.environment.manifest import Generation
     from provision.environment.verify import Verification
     from provision.installer.install import ArtifactSources, InstallPlan
     from provision.lockfile.pip import Lock
@@ -283,12 +277,6 @@ def _run_checks(folder: Path, request: BuildRequest, run: Run, progress: Progres
     return smoke(asked, from_generation(folder, request.lock), run, verified)
 
 
-def _proof(request: BuildRequest) -> Proof:
-    if request.absent:
-        return "unproven"
-    return "proven" if request.smoke else "skipped"
-
-
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
     from provision.core.errors import ToolError
     from provision.environment.interpreter import read_interpreter
@@ -309,7 +297,7 @@ def _record(folder: Path, request: BuildRequest, verification: Verification) -> 
         tree=verification.tree or "",
         files=verification.files,
         size=verification.size,
-        proof=_proof(request),
+        proof="unproven" if request.absent else "proven" if request.smoke else "skipped",
         reason=request.absent,
         built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
         path=str(folder),

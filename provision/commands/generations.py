@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from provision.commands.current import require_current
 from provision.core.errors import UsageError
 from provision.core.filesystem import read_link, swap_link
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
 from provision.core.project import CURRENT
-from provision.environment.manifest import (
-    current_generation,
-    finished_generations,
-    sweep,
-)
+from provision.environment.manifest import finished_generations, sweep
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.environment.manifest import Generation
@@ -53,7 +48,7 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
         UsageError: There is none that can run here.
     """
     home = project.environments(target)
-    now = _current(home, target)
+    now = require_current(project, target)
     with folder_lock(home, lambda: progress.note(waiting(target))):
         found = finished_generations(home)
         places = [generation.folder for generation in found]
@@ -105,13 +100,6 @@ def clean(
     kept = [g for g in generations if g not in removed]
     in_use = tuple((name, user) for name, user in users.items() if user)
     return Cleaned(target, _sized(removed), _sized(kept), in_use)
-
-
-def _current(home: Path, target: str) -> Generation:
-    now = current_generation(home)
-    if now is None:
-        raise UsageError(f"{target} is not built", remedy=f"`provision build {target}`")
-    return now
 
 
 def _sized(generations: list[Generation]) -> tuple[tuple[str, int], ...]:

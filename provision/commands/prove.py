@@ -10,12 +10,7 @@ from provision.commands.current import hold_current, require_current
 from provision.environment.manifest import mark_verified
 from provision.lockfile.pip import read_lock
 from provision.report.history import baseline, last_report
-from provision.report.regressions import (
-    SmokeResult,
-    SmokeSkipped,
-    changed_layers,
-    compare_reports,
-)
+from provision.report.regressions import SmokeResult, SmokeSkipped, changed_layers, compare_reports
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -71,8 +71,7 @@ def make_resolver(call: Call, engine: str = "uv") -> Resolver:
 def _upgrade(names: list[str], call: Call, resolver: Resolver) -> Outcome:
     import datetime as dt
 
-    from provision.commands.edit_spec import edit_and_lock
-    from provision.commands.upgrade import move_cutoff
+    from provision.commands.edit_spec import edit_and_lock, move_cutoff
     from provision.ui.lock import show_lock
 
     project, package = call.project, call.arguments.upgrade or None
