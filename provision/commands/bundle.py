@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import __version__
@@ -32,7 +33,6 @@ from provision.spec.local import input_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from provision.artifacts.parallel_fetch import MissingFile, WantedFile
     from provision.core.progress import Progress
@@ -184,7 +184,7 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
 def _write_command(target: Target, folder: Path) -> str:
     windows = target.platform == "win-64"
     name = "build.cmd" if windows else "build.sh"
-    text = (PACKAGE / "commands" / f"bundle_{name}").read_text(encoding="utf-8")
+    text = Path(__file__).with_name(f"bundle_{name}").read_text(encoding="utf-8")
     text = text.format(target=target.name, python=target.python)
     # cmd.exe can miss labels and lines in a file with bare line feeds.
     write_atomic(folder / name, text.replace("\n", "\r\n") if windows else text)

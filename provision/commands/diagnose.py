@@ -11,7 +11,6 @@ from provision.core.findings import Diagnosis
 from provision.doctor import diagnose_environment, diagnose_log, diagnose_machine
 
 if TYPE_CHECKING:
-    from provision.core.findings import Finding
     from provision.core.project import Project
 
 # A log needs neither the catalog nor the host.
@@ -19,16 +18,12 @@ if TYPE_CHECKING:
 
 
 def diagnose_log_file(name: str) -> Diagnosis:
-    """Return the findings about a log."""
-    return Diagnosis(name, _findings_of(name))
-
-
-def _findings_of(name: str) -> tuple[Finding, ...]:
+    """Return the findings about a log, which ``-`` reads from standard input."""
     try:
         if name == "-":
-            return tuple(diagnose_log(sys.stdin.buffer))
+            return Diagnosis(name, tuple(diagnose_log(sys.stdin.buffer)))
         with Path(name).open("rb") as stream:
-            return tuple(diagnose_log(stream))
+            return Diagnosis(name, tuple(diagnose_log(stream)))
     except OSError as error:
         raise UsageError(f"cannot read {name}", evidence=str(error)) from error
 

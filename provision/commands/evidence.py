@@ -117,16 +117,3 @@ def _evidence(file: Path, content: Statement, key: str, stale: str = "") -> Evid
         day=seen.started[:10],
         checks=len(seen.checks),
     )
-
-
-def evidence_table(found: Sequence[Evidence]) -> str:
-    """Return the table of valid and stale evidence for the documentation, in Markdown."""
-    rows = [
-        f"| {e.target} | {e.device} | {e.driver} | {e.day} | {e.checks} | {e.key} | {e.state} |"
-        for e in sorted(found, key=lambda e: (e.target, e.day))
-        if e.state != "refused"
-    ]
-    head = (
-        "| target | device | driver | day | checks | key | state |\n|---|---|---|---|---|---|---|"
-    )
-    return "\n".join([head, *rows]) + "\n"

@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from packaging.pylock import is_valid_pylock_path
+
 from provision import __version__
 from provision.catalog.simple_index import list_files
 from provision.catalog.snapshot import load_index
@@ -20,9 +22,10 @@ from provision.core.hashing import sha256_file
 from provision.core.project import CURRENT
 from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE
+from provision.lockfile.pylock import pylock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from provision.core.project import Project
@@ -62,8 +65,12 @@ def export(
             is of Linux and the target is not.
         ToolError: An index does not answer, or no longer lists a locked wheel.
     """
-    if kind == "pylock" and file:
-        _require_pylock_name(file)
+    if kind == "pylock" and file and not is_valid_pylock_path(file):
+        raise UsageError(
+            f"{file.name} is not a name for this format",
+            cause="pip and uv know the format by the name: pylock.toml or pylock.<word>.toml",
+            remedy="name it pylock.toml",
+        )
     if kind in _LINUX and target.platform != "linux-64":
         raise UsageError(
             f"{target.name} is for {target.platform}; this format is of Linux",
@@ -74,7 +81,7 @@ def export(
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
     toolkit = _toolkit()
     writers: dict[str, Callable[[], str]] = {
-        "pylock": lambda: _pylock(project, lock, supply, indexes),
+        "pylock": lambda: pylock(lock, _addresses(project, lock, supply), indexes),
         "requirements": lambda: formats.requirements(lock, indexes),
         "environment": lambda: formats.environment(target, lock, indexes),
         "uv": lambda: formats.uv_table(target, lock, indexes),
@@ -88,25 +95,6 @@ def export(
     if file:
         write_atomic(file, text)
     return Export(target.name, kind, file, text, formats.lost(target, lock, kind), notes)
-
-
-def _require_pylock_name(file: Path) -> None:
-    from packaging.pylock import is_valid_pylock_path  # noqa: PLC0415 - for one format
-
-    if not is_valid_pylock_path(file):
-        raise UsageError(
-            f"{file.name} is not a name for this format",
-            cause="pip and uv know the format by the name: pylock.toml or pylock.<word>.toml",
-            remedy="name it pylock.toml",
-        )
-
-
-def _pylock(
-    project: Project, lock: Lock, supply: ArtifactSources, indexes: Mapping[str, str]
-) -> str:
-    from provision.lockfile.pylock import pylock  # noqa: PLC0415 - for one format
-
-    return pylock(lock, _addresses(project, lock, supply), indexes)
 
 
 def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Artifact, str]:

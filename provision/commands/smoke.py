@@ -132,16 +132,10 @@ def _judge_driver(target: Target, devices: Devices, host: Host) -> dict[str, Any
     """Return the judgement that the check ``device.driver`` reports; None without a requirement."""
     from provision.host.drivers import smoke_expectation  # noqa: PLC0415 - only where one is judged
 
-    hardware = target.hardware
-    if target.accelerator == "cpu" or hardware.driver is None:
+    kind, required, families = target.accelerator, target.hardware.driver, target.hardware.families
+    if kind == "cpu" or required is None:
         return None
-    return smoke_expectation(
-        host,
-        devices,
-        accelerator=target.accelerator,
-        required=hardware.driver,
-        families=hardware.families,
-    )
+    return smoke_expectation(host, devices, accelerator=kind, required=required, families=families)
 
 
 def smoke(
@@ -149,12 +143,8 @@ def smoke(
 ) -> Report:
     """Run the suite in an environment; the report of one of ours is kept, below its target.
 
-    Args:
-        request: What to check.
-        subject: The environment.
-        run: The door.
-        verified: The lock that every file has just been found equal to: results of the last build
-            stand then where nothing changed; see :mod:`provision.commands.carry`.
+    ``verified`` is the lock that every file has just been found equal to: results of the last
+    build stand then where nothing changed; see :mod:`provision.commands.carry`.
 
     Raises:
         ToolError: The suite itself did not come to an end, or left out what the target owes; a
@@ -180,16 +170,12 @@ def smoke(
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
         argv += [str(written), *(["--full"] if request.full else []), "--junit", str(xml)]
         argv += ["--runner", str(runner_folder()), "--device", device]
-        finished = run(
-            argv,
-            env=environment,
-            cwd=folder,
-            timeout=_TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1),
-        )
+        timeout = _TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1)
+        finished = run(argv, env=environment, cwd=folder, timeout=timeout)
         if finished.returncode not in _VERDICTS or not written.is_file():
             raise ToolError(
                 f"the smoke suite of {target.name} did not come to an end",
-                evidence=_tail(finished.stderr or finished.stdout),
+                evidence="\n".join((finished.stderr or finished.stdout).strip().splitlines()[-12:]),
                 cause=f"its process ended with {describe_exit(finished.returncode)}",
                 remedy=f"`provision doctor --python {subject.python}` looks for the cause",
             )
@@ -209,23 +195,20 @@ def with_causes(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Symptom and evidence stay as the suite wrote them.
     """
+    return [
+        check | {"finding": check["finding"] | _cause(check["finding"])}
+        if check["finding"] and check["finding"]["code"] in _UNEXPLAINED
+        else check
+        for check in checks
+    ]
+
+
+def _cause(finding: dict[str, Any]) -> dict[str, str]:
     # A good report must not load some hundred patterns.
-    return [_with_cause(check) if _is_unexplained(check) else check for check in checks]
+    from provision.doctor import diagnose_evidence  # noqa: PLC0415
 
-
-def _is_unexplained(check: dict[str, Any]) -> bool:
-    return bool(check["finding"]) and check["finding"]["code"] in _UNEXPLAINED
-
-
-def _with_cause(check: dict[str, Any]) -> dict[str, Any]:
-    from provision.doctor import diagnose_evidence  # noqa: PLC0415 - see with_causes
-
-    finding = check["finding"]
     found = diagnose_evidence([finding["symptom"], *finding["evidence"]])
-    if found is None:
-        return check
-    known = {"code": found.code, "cause": found.cause, "remedy": found.remedy}
-    return check | {"finding": finding | known}
+    return {"code": found.code, "cause": found.cause, "remedy": found.remedy} if found else {}
 
 
 def _write_junit(written: Path, path: Path, checks: list[dict[str, Any]]) -> None:
@@ -242,7 +225,3 @@ def _write_junit(written: Path, path: Path, checks: list[dict[str, Any]]) -> Non
             failure.set("message", f"{finding['code']}: {finding['symptom']}")
             failure.text = "\n".join([finding["cause"], finding["remedy"], *finding["evidence"]])
     tree.write(path, encoding="utf-8", xml_declaration=True)
-
-
-def _tail(text: str) -> str:
-    return "\n".join(text.strip().splitlines()[-12:])
