@@ -59,15 +59,22 @@ class Call:
 
     def build_request(self) -> BuildRequest:
         """Return what to build, for a verb with the options of a build."""
-        from provision.commands.request import build_request
+        from provision.commands.build import BuildRequest
+        from provision.commands.machine import read_layers, why_device_is_absent
+        from provision.commands.request import require_platform
 
-        return build_request(
-            self.project,
-            self.target,
-            self.console,
-            self.arguments.wheelhouse,
-            offline=self.arguments.offline,
+        project, target = self.project, self.target
+        require_platform(target)
+        if target.status == "legacy":
+            self.console.note(f"{target.name} is legacy: {target.reason}")
+        return BuildRequest(
+            project,
+            target,
+            self.lock,
+            self.supply,
             smoke=not self.arguments.no_smoke,
+            absent=why_device_is_absent(project, target),
+            stack=lambda: read_layers(project),
         )
 
 

@@ -113,18 +113,14 @@ def _spec(name: str, asked: Asked, fitted: Fitter) -> str:
     document = tomlkit.document()
     document["extends"] = name
     pip = tomlkit.table()
-    for key, values in {
-        "files": asked.files,
-        "local": asked.local,
-        "requirements": fitted.requirements,
-        "drop": fitted.drop,
-        "index": fitted.index,
-    }.items():
-        if isinstance(values, dict) and values:
-            pip[key] = values
-        elif values:
+    lists = {"files": asked.files, "local": asked.local, "requirements": fitted.requirements,
+             "drop": fitted.drop}  # fmt: skip
+    for key, values in lists.items():
+        if values:
             pip[key] = tomlkit.array().multiline(len(values) > 3)
             pip[key].extend(dict.fromkeys(values))
+    if fitted.index:
+        pip["index"] = fitted.index
     if pip:
         document["pip"] = pip
     return tomlkit.dumps(document)

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from provision.artifacts.pip_config import read_pip_config
 from provision.catalog.snapshot import index_address
-from provision.commands.build import BuildRequest
 from provision.commands.lock import staleness
-from provision.commands.machine import read_layers, why_device_is_absent
 from provision.core.errors import SpecError, UsageError
 from provision.core.program import program_name
 from provision.host.probe import this_platform
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
@@ -31,33 +28,14 @@ if TYPE_CHECKING:
 _VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 
 
-def build_request(
-    project: Project,
-    target: Target,
-    progress: Progress,
-    wheelhouses: Sequence[Path],
-    *,
-    offline: bool,
-    smoke: bool,
-) -> BuildRequest:
-    """Return what to build for a target on this machine."""
+def require_platform(target: Target) -> None:
+    """Raise :class:`UsageError` if a target is for another platform than this machine's."""
     if target.platform != (here := this_platform()):
         raise UsageError(
             f"{target.name} is for {target.platform}; this machine is {here}",
             cause="an environment is built where it runs",
             remedy=f"run `provision build {target.name}` on a {target.platform} machine",
         )
-    if target.status == "legacy":
-        progress.note(f"{target.name} is legacy: {target.reason}")
-    return BuildRequest(
-        project,
-        target,
-        require_fresh_lock(project, target),
-        artifact_sources(project, target, wheelhouses, offline=offline),
-        smoke=smoke,
-        absent=why_device_is_absent(project, target),
-        stack=lambda: read_layers(project),
-    )
 
 
 def require_fresh_lock(project: Project, target: Target) -> Lock:

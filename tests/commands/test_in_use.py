@@ -236,10 +236,11 @@ def test_two_cleans_wait_for_each_other_and_say_so(lab: Lab) -> None:
 def test_the_files_are_on_the_disk_before_the_record(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from provision.commands import build
+    from provision.commands import build, populate
 
     seen: list[tuple[str, bool]] = []
-    real = {name: getattr(build, name) for name in ("sync_folder", "swap_link")}
+    places = {"sync_folder": populate, "swap_link": build}
+    real = {name: getattr(place, name) for name, place in places.items()}
 
     def watch(name: str) -> object:
         def called(*words: Path, **options: bool) -> None:
@@ -248,8 +249,8 @@ def test_the_files_are_on_the_disk_before_the_record(
 
         return called
 
-    for name in real:
-        monkeypatch.setattr(build, name, watch(name))
+    for name, place in places.items():
+        monkeypatch.setattr(place, name, watch(name))
     lab.build()
     assert seen == [("sync_folder", False), ("swap_link", True)]
 
