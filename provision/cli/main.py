@@ -102,11 +102,7 @@ def verb_names() -> list[str]:
 
 
 def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the whole command line.
-
-    Args:
-        verbs: The verbs that it knows; all of them by default.
-    """
+    """Return the parser of some verbs, or of the whole command line."""
     top = argparse.ArgumentParser(
         prog="provision",
         description="Reproducible PyTorch environments, one per kind of hardware.",
@@ -115,7 +111,11 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    common = _common_options()
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
+    common.add_argument("--project", type=Path, metavar="DIR", help="the project to work in")
+    common.add_argument("--debug", action="store_true", help="show tracebacks")
+    common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
     for name in verb_names() if verbs is None else verbs:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
@@ -125,12 +125,3 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
         if hasattr(module, "add_arguments"):
             module.add_arguments(verb)
     return top
-
-
-def _common_options() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
-    common.add_argument("--project", type=Path, metavar="DIR", help="the project to work in")
-    common.add_argument("--debug", action="store_true", help="show tracebacks")
-    common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
-    return common

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from provision.core.project import Project
     from provision.report.evidence import Statement
-    from provision.report.model import Report
     from provision.spec.model import Target
 
 
@@ -47,7 +46,8 @@ def emit(
         UsageError: No full report proves the locked environment, or the key cannot be used.
         ToolError: The file cannot be written.
     """
-    found = _last_full(project, target.name)
+    full = [path for path in history(project, target.name) if path.stem.endswith("-full")]
+    found = read_report(full[-1]) if full else None
     lock = read_lock(project.lock(target.name))
     if found is None or found.lock != lock.digest:
         raise UsageError(
@@ -58,11 +58,6 @@ def emit(
     made = statement(found, suite_digest(project))
     write_atomic(file, sign(made, key, passphrase))
     return _evidence(file, made, key.stem)
-
-
-def _last_full(project: Project, target: str) -> Report | None:
-    full = [path for path in history(project, target) if path.stem.endswith("-full")]
-    return read_report(full[-1]) if full else None
 
 
 def suite_digest(project: Project) -> str:

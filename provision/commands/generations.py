@@ -68,12 +68,8 @@ def clean(
 ) -> Cleaned:
     """Remove generations that no program uses; folders without our tag are never touched.
 
-    Args:
-        project: The project.
-        target: Its name.
-        progress: Receives what was removed if Ctrl-C ends it.
-        keep: How many generations besides the current one stay, newest first.
-        everything: Remove the current one too. Reports are kept: they are this host's baseline.
+    ``keep`` is how many besides the current one stay, newest first; ``everything`` removes the
+    current one too. Reports are kept: they are this host's baseline.
     """
     home = project.environments(target)
     if not home.is_dir():

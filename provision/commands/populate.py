@@ -88,16 +88,10 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
         uv.make_venv(folder, version, request.target.name, run)
         return
     progress.step(f"installing {len(packages)} packages of the conda layer")
-    archives, supply = request.project.archives, request.supply
     conda.make_prefix(
-        folder,
-        packages,
-        archives,
-        run,
-        progress,
-        wheelhouses=supply.wheelhouses,
-        offline=supply.offline,
-    )
+        folder, packages, request.project.archives, run, progress,
+        wheelhouses=request.supply.wheelhouses, offline=request.supply.offline,
+    )  # fmt: skip
 
 
 def _refuse(request: BuildRequest, result: Verification) -> None:

@@ -76,13 +76,11 @@ def _readable(read: Callable[[], T]) -> T | str:
 
 
 def _lock(project: Project, target: Target) -> str:
-    if not (project.lock(target.name) / PIP_LAYER).is_file():
+    lock = project.lock(target.name)
+    if not (lock / PIP_LAYER).is_file():
         return "none"
-    try:
-        found = read_lock(project.lock(target.name))
-        return "stale" if staleness(target, project.catalog, found) else "fresh"
-    except ProvisionError:  # in each column: one broken file must not hide all other targets
-        return "unreadable"
+    why = _readable(lambda: staleness(target, project.catalog, read_lock(lock)))
+    return UNREADABLE if why == UNREADABLE else "stale" if why else "fresh"
 
 
 def _record(project: Project, name: str) -> Record | None:
