@@ -22,7 +22,6 @@ from provision.spec.model import Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -190,13 +189,6 @@ def snapshot_names(folder: Path) -> list[str]:
     """Return the names of all snapshots, a catalog's own and the shipped ones, sorted."""
     files = (*folder.glob("*.json"), *shipped().catalog.glob("*.json"))
     return sorted({path.stem for path in files if "." not in path.stem})
-
-
-def hidden(folder: Path, names: Iterable[str]) -> list[str]:
-    """Return which shipped snapshots a catalog hides behind its own."""
-    common = shipped().catalog
-    both = (n for n in names if all((place / f"{n}.json").is_file() for place in (folder, common)))
-    return sorted(both) if folder != common else []
 
 
 def index_names(folder: Path) -> list[str]:

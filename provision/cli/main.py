@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from provision import __version__
+from provision.cli.call import Call
 from provision.core.errors import Exit, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
@@ -67,14 +68,14 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if not arguments.project:
         target = getattr(arguments, "target", None)
         require_own_project(project, target if isinstance(target, str) else None)
-    outcome = arguments.handle(arguments, project, console)
+    outcome = arguments.handle(Call(arguments, project, console))
     # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):
         return int(outcome)
     if arguments.json:
         print_json(arguments.verb, outcome.result)
     else:
-        outcome.show(outcome.result, console)
+        outcome.show(console)
     return int(outcome.code)
 
 
@@ -101,11 +102,7 @@ def verb_names() -> list[str]:
 
 
 def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser of the whole command line.
-
-    Args:
-        verbs: The verbs that it knows; all of them by default.
-    """
+    """Return the parser of some verbs, or of the whole command line."""
     top = argparse.ArgumentParser(
         prog="provision",
         description="Reproducible PyTorch environments, one per kind of hardware.",
@@ -114,21 +111,17 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    common = _common_options()
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
+    common.add_argument("--project", type=Path, metavar="DIR", help="the project to work in")
+    common.add_argument("--debug", action="store_true", help="show tracebacks")
+    common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
     for name in verb_names() if verbs is None else verbs:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
         verb = added.add_parser(name, parents=[common], help=summary, description=summary)
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
         verb.set_defaults(handle=module.handle, anywhere=anywhere)
-        module.add_arguments(verb)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(verb)
     return top
-
-
-def _common_options() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
-    common.add_argument("--project", type=Path, metavar="DIR", help="the project to work in")
-    common.add_argument("--debug", action="store_true", help="show tracebacks")
-    common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
-    return common

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import __version__
@@ -32,7 +33,6 @@ from provision.spec.local import input_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from provision.artifacts.parallel_fetch import MissingFile, WantedFile
     from provision.core.progress import Progress
@@ -48,60 +48,18 @@ ARTIFACTS, TOOLS, TOOLKIT, PYTHON = "artifacts", "tools", "toolkit", "python"
 # What the toolkit needs to run; the rest of a clone is for development.
 _OF_TOOLKIT = ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE",
                "lockfiles/tools")  # fmt: skip
-_POSIX = """\
-#!/bin/sh
-# Builds {target} from this folder alone, without a network. Where there is no Python {python},
-# it unpacks and uses the one in python/, which has to stay there then.
-cd "$(dirname "$0")/toolkit" || exit
-python="${{PYTHON:-python{python}}}"
-if ! command -v "$python" >/dev/null && [ -d ../python ]; then
-    [ -x .python/python/bin/python{python} ] || {{ rm -rf .python* && mkdir .python.new &&
-        tar xzf ../python/*.tar.gz -C .python.new && mv .python.new .python; }} || exit
-    python="$PWD/.python/python/bin/python{python}"
-fi
-PIP_NO_INDEX=1 PIP_FIND_LINKS=../tools UV_OFFLINE=1 \\
-    UV_FIND_LINKS=../tools exec "$python" noxfile.py -s build-{target} -- \\
-    --offline --wheelhouse ../artifacts "$@"
-"""
-_WINDOWS = """\
-@echo off
-rem Builds {target} from this folder alone, without a network. Where there is no Python {python},
-rem it unpacks and uses the one in python, which has to stay there then.
-setlocal
-pushd "%~dp0toolkit"
-set PIP_NO_INDEX=1
-set PIP_FIND_LINKS=..\\tools
-set UV_OFFLINE=1
-set UV_FIND_LINKS=..\\tools
-if not defined PYTHON py -{python} -c "" >nul 2>&1 && set PYTHON=py -{python}
-if not defined PYTHON if not exist .python\\python\\python.exe (
-    mkdir .python 2>nul
-    for %%A in (..\\python\\*.tar.gz) do tar xzf "%%A" -C .python
-)
-if not defined PYTHON set PYTHON="%CD%\\.python\\python\\python.exe"
-%PYTHON% noxfile.py -s build-{target} -- --offline --wheelhouse ..\\artifacts %*
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The contents of a bundle, and what is missing.
-
-    Attributes:
-        target: Name of the target.
-        folder: The bundle.
-        files: How many files the manifest lists.
-        size: Of these files, in bytes.
-        missing: What could not be obtained; with ``--wheelhouse`` the next run adds it.
-        command: Builds the target, run in the folder.
-    """
+    """The contents of a bundle."""
 
     target: str
     folder: Path
-    files: int
-    size: int
-    missing: tuple[MissingFile, ...]
-    command: str
+    files: int  # how many files the manifest lists
+    size: int  # of these files, in bytes
+    missing: tuple[MissingFile, ...]  # what the next run adds, with `--wheelhouse`
+    command: str  # builds the target, run in the folder
 
 
 def bundle(
@@ -114,14 +72,6 @@ def bundle(
     progress: Progress,
 ) -> Bundle:
     """Collect everything that builds a target in a folder.
-
-    Args:
-        project: Has the spec, the lock and the checks.
-        target: The target, of any platform.
-        lock: Its lock.
-        supply: Wheelhouses and indexes.
-        folder: A new folder, or one of an earlier bundle.
-        progress: Receives the steps.
 
     Raises:
         UsageError: The folder holds other files.
@@ -233,7 +183,8 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
 
 def _write_command(target: Target, folder: Path) -> str:
     windows = target.platform == "win-64"
-    name, text = ("build.cmd", _WINDOWS) if windows else ("build.sh", _POSIX)
+    name = "build.cmd" if windows else "build.sh"
+    text = Path(__file__).with_name(f"bundle_{name}").read_text(encoding="utf-8")
     text = text.format(target=target.name, python=target.python)
     # cmd.exe can miss labels and lines in a file with bare line feeds.
     write_atomic(folder / name, text.replace("\n", "\r\n") if windows else text)

@@ -68,10 +68,7 @@ class Earlier(NamedTuple):
         }
         passed = {c.id for c in (*report.checks, *report.carried) if c.outcome == "passed"}
         settled = passed | {entry.id for entry in report.not_run if not entry.owed}
-        return {
-            "settled": sorted(settled - self.doubtful),
-            "changed": sorted(names - same),
-        }
+        return {"settled": sorted(settled - self.doubtful), "changed": sorted(names - same)}
 
     def complete(self, document: dict[str, Any]) -> dict[str, Any]:
         """Return a report with the results that the suite left out because they stand."""
@@ -106,11 +103,7 @@ def earlier(project: Project, target: str, now: Facts) -> Earlier | None:
 
 
 def facts(
-    prefix: Path,
-    lock: Lock,
-    project: Project,
-    expected: Mapping[str, Any],
-    host: Mapping[str, str],
+    prefix: Path, lock: Lock, project: Project, expected: Mapping[str, Any], host: Mapping[str, str]
 ) -> Facts:
     """Return what decides the results of a run in an environment that equals its lock."""
     site = site_packages(prefix)

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def require_current(project: Project, target: str) -> Generation:
-    """Return the current generation of a target.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Return the current generation of a target."""
     from provision.environment.manifest import current_generation  # noqa: PLC0415 - loads pydantic
 
     now = current_generation(project.environments(target))
@@ -54,11 +50,7 @@ def hold_current(project: Project, target: str) -> tuple[Generation, int | None]
 
 
 def current_folder(project: Project, target: str) -> Path:
-    """Return the folder of the current generation; its record is not read.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Return the folder of the current generation; its record is not read."""
     folder = read_link(project.environments(target) / CURRENT)
     if folder is None or not (folder / RECORD).is_file():
         raise _not_built(target)

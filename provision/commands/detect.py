@@ -31,44 +31,26 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TargetFit:
-    """Whether one target fits a machine.
-
-    Attributes:
-        target: Name of the target.
-        verdict: Whether it fits.
-        reasons: Why; at least one.
-        remedy: What would make a blocked target fit; "" otherwise.
-        device: Name and address of the GPU that it would use; None for the CPU.
-        discrete: Whether that GPU is a discrete one.
-    """
+    """Whether one target fits a machine."""
 
     target: str
     verdict: Verdict
-    reasons: tuple[str, ...]
-    remedy: str = ""
-    device: str | None = None
+    reasons: tuple[str, ...]  # why; at least one
+    remedy: str = ""  # what would make a blocked target fit; "" otherwise
+    device: str | None = None  # name and address of the GPU that it would use; None for the CPU
     discrete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """A machine, and which targets fit it.
-
-    Attributes:
-        host: The machine.
-        fits: One entry per target, best first.
-        chosen: The target that ``build auto`` takes; None if none fits.
-        better: Blocked targets that would be chosen instead after their remedy.
-        hidden: GPUs that a selector variable hides: name and address, and the variable.
-        advice: Settings that help, and remarks on the machine.
-    """
+    """A machine, and which targets fit it."""
 
     host: Host
-    fits: tuple[TargetFit, ...]
-    chosen: str | None
-    better: tuple[TargetFit, ...]
-    hidden: tuple[tuple[str, str], ...]
-    advice: tuple[str, ...]
+    fits: tuple[TargetFit, ...]  # one entry per target, best first
+    chosen: str | None  # the target that `build auto` takes; None if none fits
+    better: tuple[TargetFit, ...]  # blocked targets that would be chosen instead after their remedy
+    hidden: tuple[tuple[str, str], ...]  # the GPU, and the variable that hides it
+    advice: tuple[str, ...]  # settings that help, and remarks on the machine
 
 
 def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
@@ -111,13 +93,7 @@ def _preference(target: TargetHardware, fit: TargetFit) -> tuple[bool, int, bool
 
 
 def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> TargetFit:
-    """Return whether one target fits; on several GPUs, for the one that serves it best.
-
-    Args:
-        target: The hardware that the target is for.
-        host: The machine.
-        hidden_by: Hidden GPUs, address to variable; see :func:`provision.host.visibility.hidden`.
-    """
+    """Return whether one target fits; on several GPUs, for the one that serves it best."""
     if target.platform != host.platform:
         reason = f"it is for {_PLATFORM_NAMES[target.platform]}; this is {host.platform}"
         return TargetFit(target.name, Verdict.NO, (reason,))

@@ -11,7 +11,6 @@ from provision.core.findings import Diagnosis
 from provision.doctor import diagnose_environment, diagnose_log, diagnose_machine
 
 if TYPE_CHECKING:
-    from provision.core.findings import Finding
     from provision.core.project import Project
 
 # A log needs neither the catalog nor the host.
@@ -19,38 +18,18 @@ if TYPE_CHECKING:
 
 
 def diagnose_log_file(name: str) -> Diagnosis:
-    """Return the findings about a log.
-
-    Args:
-        name: A file, or ``-`` for standard input.
-
-    Raises:
-        UsageError: The file cannot be read.
-    """
-    return Diagnosis(name, _findings_of(name))
-
-
-def _findings_of(name: str) -> tuple[Finding, ...]:
+    """Return the findings about a log, which ``-`` reads from standard input."""
     try:
         if name == "-":
-            return tuple(diagnose_log(sys.stdin.buffer))
+            return Diagnosis(name, tuple(diagnose_log(sys.stdin.buffer)))
         with Path(name).open("rb") as stream:
-            return tuple(diagnose_log(stream))
+            return Diagnosis(name, tuple(diagnose_log(stream)))
     except OSError as error:
         raise UsageError(f"cannot read {name}", evidence=str(error)) from error
 
 
 def diagnose(project: Project, *, python: str | None, target: str | None) -> Diagnosis:
-    """Return the findings about an environment, or about this machine where none is named.
-
-    Args:
-        project: Whose catalog and targets are used.
-        python: An interpreter, its folder, or a command.
-        target: What the environment should be; without ``python``, its current generation.
-
-    Raises:
-        UsageError: There is no such interpreter or target, or the target is not built.
-    """
+    """Return the findings about an environment, or about this machine where none is named."""
     from provision.catalog.devices import read_devices
     from provision.commands.current import require_current
     from provision.core.process import run

@@ -11,10 +11,11 @@ from packaging.utils import canonicalize_name
 from provision.commands.lock import lock
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.filesystem import write_atomic
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER
-from provision.spec.reader import load_spec
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
+from provision.spec.reader import load_spec, target_names
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
@@ -49,11 +50,6 @@ def pip_table(path: Path) -> Iterator[Any]:
 
 def add_to(path: Path, requirements: Sequence[str], index: str | None = None) -> Target:
     """Add requirements to a spec file, or replace those of the same distributions.
-
-    Args:
-        path: The file.
-        requirements: As the file writes them.
-        index: The catalog index that their distributions come from; None leaves that as it is.
 
     Raises:
         SpecError: One of them is not valid, or the spec cannot be read.
@@ -97,6 +93,40 @@ def remove_from(path: Path, names: Sequence[str]) -> Target:
     if left := [name for name in wanted if name in _required(path)]:
         with pip_table(path) as pip:
             pip.setdefault("drop", []).extend(left)
+    return load_spec(path)
+
+
+def move_cutoff(path: Path, project: Project, package: str | None, day: dt.date) -> Target:
+    """Move the cut-off in a spec file.
+
+    Raises:
+        UsageError: The lock has no such distribution, or it comes from an index of the catalog.
+    """
+    target, name = load_spec(path), str(canonicalize_name(package)) if package else None
+    if package in target_names(project.specs):
+        raise UsageError(
+            f"--upgrade took {package} for a package, and it is a target",
+            remedy=f"name targets first: `provision lock {package} --upgrade`",
+        )
+    if name and name not in read_lock(project.lock(target.name)).versions:
+        raise UsageError(
+            f"{target.name} has no package {package} to upgrade",
+            remedy=f"`provision add {target.name} {name}` adds it",
+        )
+    if name and (index := target.pip.index_of(name)) != "default":
+        raise UsageError(
+            f"{package} does not come from the default index",
+            cause=f"{target.name} takes it from the catalog {index}, which has no cut-off",
+            remedy="`provision update`, then name the new version in the spec",
+        )
+    import tomlkit  # noqa: PLC0415 - as in pip_table
+
+    with pip_table(path) as pip:
+        if name is None:
+            pip["cutoff"] = day
+            pip.pop("cutoffs", None)  # single cut-offs would now hold their packages back
+        else:
+            pip.setdefault("cutoffs", tomlkit.inline_table())[name] = day
     return load_spec(path)
 
 

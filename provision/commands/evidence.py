@@ -18,33 +18,21 @@ if TYPE_CHECKING:
 
     from provision.core.project import Project
     from provision.report.evidence import Statement
-    from provision.report.model import Report
     from provision.spec.model import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One file of evidence.
-
-    Attributes:
-        file: The envelope.
-        state: ``valid``; ``stale`` where the target has another lock now; ``refused``.
-        reason: Why it is not valid; "" where it is.
-        key: Name of the key's file, without its ending; whose it is.
-        device: As torch describes it.
-        driver: Version; ``-`` for a CPU.
-        day: When it was proven, ISO 8601.
-        checks: How many were run.
-    """
+    """One file of evidence."""
 
     file: Path
-    state: str
-    reason: str = ""
+    state: str  # `valid`; `stale` where the target has another lock now; `refused`
+    reason: str = ""  # why it is not valid; "" where it is
     target: str = ""
-    key: str = ""
-    device: str = ""
-    driver: str = ""
-    day: str = ""
+    key: str = ""  # name of the key's file, without its ending; whose it is
+    device: str = ""  # as torch describes it
+    driver: str = ""  # version; `-` for a CPU
+    day: str = ""  # when it was proven, ISO 8601
     checks: int = 0
 
 
@@ -57,7 +45,8 @@ def emit(
         UsageError: No full report proves the locked environment, or the key cannot be used.
         ToolError: The file cannot be written.
     """
-    found = _last_full(project, target.name)
+    full = [path for path in history(project, target.name) if path.stem.endswith("-full")]
+    found = read_report(full[-1]) if full else None
     lock = read_lock(project.lock(target.name))
     if found is None or found.lock != lock.digest:
         raise UsageError(
@@ -70,18 +59,8 @@ def emit(
     return _evidence(file, made, key.stem)
 
 
-def _last_full(project: Project, target: str) -> Report | None:
-    full = [path for path in history(project, target) if path.stem.endswith("-full")]
-    return read_report(full[-1]) if full else None
-
-
 def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]:
     """Return the state of each file of evidence.
-
-    Args:
-        project: Its locks decide what is stale.
-        files: The envelopes.
-        keys: Folder of the public keys that count.
 
     Raises:
         SpecError: A file among the keys is no public key.
@@ -126,16 +105,3 @@ def _evidence(file: Path, content: Statement, key: str, stale: str = "") -> Evid
         day=seen.started[:10],
         checks=len(seen.checks),
     )
-
-
-def evidence_table(found: Sequence[Evidence]) -> str:
-    """Return the table of valid and stale evidence for the documentation, in Markdown."""
-    rows = [
-        f"| {e.target} | {e.device} | {e.driver} | {e.day} | {e.checks} | {e.key} | {e.state} |"
-        for e in sorted(found, key=lambda e: (e.target, e.day))
-        if e.state != "refused"
-    ]
-    head = (
-        "| target | device | driver | day | checks | key | state |\n|---|---|---|---|---|---|---|"
-    )
-    return "\n".join([head, *rows]) + "\n"

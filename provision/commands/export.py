@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from packaging.pylock import is_valid_pylock_path
+
 from provision import __version__
 from provision.catalog.simple_index import list_files
 from provision.catalog.snapshot import load_index
@@ -20,9 +22,9 @@ from provision.core.hashing import sha256_file
 from provision.core.project import CURRENT
 from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE
+from provision.lockfile.pylock import pylock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from provision.core.project import Project
@@ -36,23 +38,14 @@ _LINUX = ("devcontainer", "module", "apptainer")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A target in another format.
-
-    Attributes:
-        target: Name of the target.
-        format: A key of :data:`provision.lockfile.formats.LOST`.
-        file: Where it was written; None where the text is the result.
-        text: The whole file.
-        lost: What the format does not hold of the lock.
-        notes: What its user has to know.
-    """
+    """A target in another format."""
 
     target: str
-    format: str
-    file: Path | None
+    format: str  # a key of provision.lockfile.formats.LOST
+    file: Path | None  # where it was written; None where the text is the result
     text: str
-    lost: tuple[str, ...]
-    notes: tuple[str, ...]
+    lost: tuple[str, ...]  # what the format does not hold of the lock
+    notes: tuple[str, ...]  # what its user has to know
 
 
 def export(
@@ -71,8 +64,12 @@ def export(
             is of Linux and the target is not.
         ToolError: An index does not answer, or no longer lists a locked wheel.
     """
-    if kind == "pylock" and file:
-        _require_pylock_name(file)
+    if kind == "pylock" and file and not is_valid_pylock_path(file):
+        raise UsageError(
+            f"{file.name} is not a name for this format",
+            cause="pip and uv know the format by the name: pylock.toml or pylock.<word>.toml",
+            remedy="name it pylock.toml",
+        )
     if kind in _LINUX and target.platform != "linux-64":
         raise UsageError(
             f"{target.name} is for {target.platform}; this format is of Linux",
@@ -82,37 +79,17 @@ def export(
     used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
     toolkit = _toolkit()
-    text = (
-        _pylock(project, lock, supply, indexes)
-        if kind == "pylock"
-        else formats.render(
-            kind, target=target, lock=lock, indexes=indexes, toolkit=toolkit,
-            prefix=project.environments(target.name) / CURRENT,
+    if kind == "pylock":
+        text = pylock(lock, _addresses(project, lock, supply), indexes)
+    else:
+        prefix = project.environments(target.name) / CURRENT
+        text = formats.render(
+            kind, target=target, lock=lock, indexes=indexes, toolkit=toolkit, prefix=prefix
         )
-    )  # fmt: skip
     notes = _notes(target, kind, toolkit)
     if file:
         write_atomic(file, text)
     return Export(target.name, kind, file, text, formats.lost(target, lock, kind), notes)
-
-
-def _require_pylock_name(file: Path) -> None:
-    from packaging.pylock import is_valid_pylock_path  # noqa: PLC0415 - for one format
-
-    if not is_valid_pylock_path(file):
-        raise UsageError(
-            f"{file.name} is not a name for this format",
-            cause="pip and uv know the format by the name: pylock.toml or pylock.<word>.toml",
-            remedy="name it pylock.toml",
-        )
-
-
-def _pylock(
-    project: Project, lock: Lock, supply: ArtifactSources, indexes: Mapping[str, str]
-) -> str:
-    from provision.lockfile.pylock import pylock  # noqa: PLC0415 - for one format
-
-    return pylock(lock, _addresses(project, lock, supply), indexes)
 
 
 def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Artifact, str]:

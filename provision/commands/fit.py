@@ -37,37 +37,22 @@ _OF_TORCH = ("nvidia-*-cu1?", "triton", "pytorch-triton*", "triton-xpu")
 
 @dataclass
 class Fitter:
-    """What a spec has to say to serve a repository on one target.
-
-    Attributes:
-        target: The target that it extends.
-        catalog: The folder of the catalogs.
-        requirements: Requirements of its own.
-        drop: Distributions of the repository that it leaves out.
-        index: Catalog index to the distributions that come from it as well.
-        done: What was changed, each with its place.
-        left: What is left out, each with its place.
-    """
+    """What a spec has to say to serve a repository on one target."""
 
     target: Target
     catalog: Path
-    requirements: list[str] = field(default_factory=list)
-    drop: list[str] = field(default_factory=list)
-    index: dict[str, list[str]] = field(default_factory=dict)
-    done: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    requirements: list[str] = field(default_factory=list)  # requirements of its own
+    drop: list[str] = field(default_factory=list)  # distributions to leave out
+    index: dict[str, list[str]] = field(default_factory=dict)  # catalog index to names
+    done: list[str] = field(default_factory=list)  # what was changed, each with its place
+    left: list[str] = field(default_factory=list)  # what is left out, each with its place
 
     def __post_init__(self) -> None:
         self._own = {_name(text): Requirement(text) for text in self.target.pip.requirements}
         self._torch = str(self._own["torch"].specifier).removeprefix("==")
 
     def fit(self, lines: Mapping[str, str], others: Mapping[str, str]) -> None:
-        """Fit requirements.
-
-        Args:
-            lines: Requirements of files that the spec will name, each with its place.
-            others: Requirements that it has to contain.
-        """
+        """Fit requirements."""
         every = {**lines, **others}
         for text in sorted(every, key=lambda text: _name(text) != "torch"):
             asked = Requirement(text)

@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from provision.commands.current import require_current
 from provision.core.errors import UsageError
 from provision.core.filesystem import read_link, swap_link
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
 from provision.core.project import CURRENT
-from provision.environment.manifest import (
-    current_generation,
-    finished_generations,
-    sweep,
-)
+from provision.environment.manifest import finished_generations, sweep
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.environment.manifest import Generation
@@ -38,15 +33,12 @@ class Cleaned:
     """The removed and the kept generations, each with its size in bytes.
 
     Files that several generations share through hard links are counted in each of them.
-
-    Attributes:
-        in_use: Of the kept ones those that would have been removed, each with the program.
     """
 
     target: str
     removed: tuple[tuple[str, int], ...]
     kept: tuple[tuple[str, int], ...]
-    in_use: tuple[tuple[str, str], ...] = ()
+    in_use: tuple[tuple[str, str], ...] = ()  # kept for the program that runs
 
 
 def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
@@ -56,7 +48,7 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
         UsageError: There is none that can run here.
     """
     home = project.environments(target)
-    now = _current(home, target)
+    now = require_current(project, target)
     with folder_lock(home, lambda: progress.note(waiting(target))):
         found = finished_generations(home)
         places = [generation.folder for generation in found]
@@ -76,12 +68,8 @@ def clean(
 ) -> Cleaned:
     """Remove generations that no program uses; folders without our tag are never touched.
 
-    Args:
-        project: The project.
-        target: Its name.
-        progress: Receives what was removed if Ctrl-C ends it.
-        keep: How many generations besides the current one stay, newest first.
-        everything: Remove the current one too. Reports are kept: they are this host's baseline.
+    ``keep`` is how many besides the current one stay, newest first; ``everything`` removes the
+    current one too. Reports are kept: they are this host's baseline.
     """
     home = project.environments(target)
     if not home.is_dir():
@@ -108,13 +96,6 @@ def clean(
     kept = [g for g in generations if g not in removed]
     in_use = tuple((name, user) for name, user in users.items() if user)
     return Cleaned(target, _sized(removed), _sized(kept), in_use)
-
-
-def _current(home: Path, target: str) -> Generation:
-    now = current_generation(home)
-    if now is None:
-        raise UsageError(f"{target} is not built", remedy=f"`provision build {target}`")
-    return now
 
 
 def _sized(generations: list[Generation]) -> tuple[tuple[str, int], ...]:

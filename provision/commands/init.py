@@ -31,46 +31,27 @@ add_sessions(__file__)
 
 @dataclass(frozen=True, slots=True)
 class InitializedTarget:
-    """What was done for one target.
-
-    Attributes:
-        name: Its name.
-        spec: The file; None where it existed, and was left as it is.
-        done: Versions that were changed to fit the target, each with its place.
-        left: Requirements that are left out, each with its place and why.
-        locked: Whether the shipped lock serves, since nothing was added.
-    """
+    """What was done for one target."""
 
     name: str
-    spec: str | None
-    done: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    locked: bool = False
+    spec: str | None  # the file; None where it existed, and was left as it is
+    done: tuple[str, ...] = ()  # versions that were changed to fit the target, each with its place
+    left: tuple[str, ...] = ()  # requirements that are left out, each with its place and why
+    locked: bool = False  # whether the shipped lock serves, since nothing was added
 
 
 @dataclass(frozen=True, slots=True)
 class Initialized:
-    """A project that was made, or completed.
-
-    Attributes:
-        root: Its folder.
-        targets: What was done for each target.
-        written: Files that were written or got lines.
-        left: What could not be carried over, or has to be done by hand, each with its place.
-    """
+    """A project that was made, or completed."""
 
     root: Path
     targets: tuple[InitializedTarget, ...]
-    written: tuple[str, ...]
-    left: tuple[str, ...]
+    written: tuple[str, ...]  # files that were written or got lines
+    left: tuple[str, ...]  # what has to be done by hand, each with its place
 
 
 def initialize(project: Project, names: Sequence[str]) -> Initialized:
     """Make a project with a spec for each target; no file of the user's is overwritten.
-
-    Args:
-        project: The folder.
-        names: Shipped targets.
 
     Raises:
         UsageError: The folder is that of the toolkit, or there is no such target.
@@ -132,18 +113,14 @@ def _spec(name: str, asked: Asked, fitted: Fitter) -> str:
     document = tomlkit.document()
     document["extends"] = name
     pip = tomlkit.table()
-    for key, values in {
-        "files": asked.files,
-        "local": asked.local,
-        "requirements": fitted.requirements,
-        "drop": fitted.drop,
-        "index": fitted.index,
-    }.items():
-        if isinstance(values, dict) and values:
-            pip[key] = values
-        elif values:
+    lists = {"files": asked.files, "local": asked.local, "requirements": fitted.requirements,
+             "drop": fitted.drop}  # fmt: skip
+    for key, values in lists.items():
+        if values:
             pip[key] = tomlkit.array().multiline(len(values) > 3)
             pip[key].extend(dict.fromkeys(values))
+    if fitted.index:
+        pip["index"] = fitted.index
     if pip:
         document["pip"] = pip
     return tomlkit.dumps(document)

@@ -28,11 +28,7 @@ class Kernel(NamedTuple):
 
 
 def install_kernel(project: Project, target: str, prefix: Path | None) -> Kernel:
-    """Write a kernel for the Jupyter of an environment, or of this user.
-
-    Raises:
-        UsageError: The target is not built, or its lock has no ipykernel.
-    """
+    """Write a kernel for the Jupyter of an environment, or of this user."""
     require_current(project, target)
     if "ipykernel" not in read_lock(project.lock(target)).versions:
         raise UsageError(

@@ -30,64 +30,37 @@ _WORKERS = 8  # more than the cores of a small machine: resolvers mostly wait fo
 
 @dataclass(frozen=True, slots=True)
 class LockResult:
-    """What ``lock`` did, or would do, for one target.
-
-    Attributes:
-        target: Name of the target.
-        packages: Number of distributions in the new pip layer.
-        changes: Differences to the old pip layer, by name.
-        differs: Whether any byte of the new lock differs from the old one.
-        error: Why there is no new lock; the old one is unchanged then.
-    """
+    """What ``lock`` did, or would do, for one target."""
 
     target: str
-    packages: int = 0
-    changes: tuple[ArtifactChange, ...] = ()
-    differs: bool = False
-    error: ProvisionError | None = None
+    packages: int = 0  # number of distributions in the new pip layer
+    changes: tuple[ArtifactChange, ...] = ()  # differences to the old pip layer, by name
+    differs: bool = False  # whether any byte of the new lock differs from the old one
+    error: ProvisionError | None = None  # why there is no new lock; the old one is unchanged then
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Whether a target's lock is up to date.
-
-    Attributes:
-        target: Name of the target.
-        stale: Why it is stale; None where it is fresh.
-        error: What is wrong with its spec, if that cannot be read.
-        open: Wheels whose RECORD the lock does not have; see :attr:`Lock.open`.
-    """
+    """Whether a target's lock is up to date."""
 
     target: str
-    stale: str | None
-    error: ProvisionError | None = None
-    open: tuple[str, ...] = ()
+    stale: str | None  # why it is stale; None where it is fresh
+    error: ProvisionError | None = None  # what is wrong with its spec, if that cannot be read
+    open: tuple[str, ...] = ()  # wheels whose RECORD the lock does not have; see Lock.open
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Whether a second resolver agrees with a target's lock.
-
-    Attributes:
-        target: Name of the target.
-        differences: What it resolves differently; empty where it agrees.
-    """
+    """Whether a second resolver agrees with a target's lock."""
 
     target: str
-    differences: tuple[ArtifactChange, ...]
+    differences: tuple[ArtifactChange, ...]  # what it resolves differently; empty where it agrees
 
 
 def lock(
     targets: Sequence[Target], project: Project, resolver: Resolver, *, write: bool = True
 ) -> list[LockResult]:
-    """Lock targets in parallel, and write each lock whole or not at all.
-
-    Args:
-        targets: The targets to lock.
-        project: The project with their locks.
-        resolver: Resolves each target.
-        write: Whether to write the locks; otherwise only the changes are returned.
-    """
+    """Lock targets in parallel, and write each lock whole or not at all."""
 
     def lock_one(target: Target) -> LockResult:
         note = functools.partial(resolver.progress.note, waiting(f"the lock of {target.name}"))
@@ -166,12 +139,7 @@ def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshne
 
 
 def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver) -> Confirmation:
-    """Resolve a target with pip-tools, constrained to the locked versions.
-
-    Raises:
-        SpecError: There is no lock, or its versions conflict for pip-tools.
-        UsageError: pip-tools cannot resolve this target on this machine.
-    """
+    """Resolve a target with pip-tools, constrained to the locked versions."""
     locked = read_lock(project.lock(target.name)).versions
     found = resolver.resolve_with_pip_tools(target, locked)
     return Confirmation(
@@ -185,16 +153,7 @@ def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver)
 
 
 def staleness(target: Target, folder: Path, lock: Lock) -> str | None:
-    """Return why a lock is stale, or None; needs no network and no process.
-
-    Args:
-        target: The spec.
-        folder: The catalog.
-        lock: The lock of the target.
-
-    Raises:
-        SpecError: A snapshot that the target uses is missing or is not JSON.
-    """
+    """Return why a lock is stale, or None; needs no network and no process."""
     if lock.header.get("spec") != target.digest():
         return f"envs/{target.name}.toml changed since it was locked"
     if target.pip.local:

@@ -45,11 +45,7 @@ def detect_machine(project: Project) -> Detection:
 
 
 def choose_target(found: Detection) -> str:
-    """Return the target that ``auto`` stands for.
-
-    Raises:
-        UsageError: None fits this machine.
-    """
+    """Return the target that ``auto`` stands for."""
     if found.chosen is None:
         raise UsageError(
             f"no target fits this machine ({found.host.platform})",

@@ -63,11 +63,7 @@ def with_built_wheels(
 
 
 def install_local(python: Path, request: BuildRequest, run: Run, progress: Progress) -> None:
-    """Install the project's own packages into an environment, without what they require.
-
-    Raises:
-        ToolError: One cannot be built.
-    """
+    """Install the project's own packages into an environment, without what they require."""
     from provision.installer.uv import uv_program  # noqa: PLC0415
     from provision.resolver.uv import midnight  # noqa: PLC0415
     from provision.spec.local import local_folder  # noqa: PLC0415

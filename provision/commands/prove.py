@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.commands import smoke
@@ -11,49 +10,18 @@ from provision.commands.current import hold_current, require_current
 from provision.environment.manifest import mark_verified
 from provision.lockfile.pip import read_lock
 from provision.report.history import baseline, last_report
-from provision.report.regressions import (
-    SmokeResult,
-    SmokeSkipped,
-    changed_layers,
-    compare_reports,
-)
+from provision.report.regressions import SmokeResult, SmokeSkipped, changed_layers, compare_reports
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from provision.commands.smoke import Subject
+    from provision.commands.smoke import SmokeRequest
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.core.project import Project
-    from provision.report.model import Report
-    from provision.spec.model import Target
-
-
-@dataclass(frozen=True, slots=True)
-class SmokeRequest:
-    """What to check.
-
-    Attributes:
-        layers: Of this host; see :func:`provision.host.model.host_layers`.
-        full: All checks, not only the quick ones.
-        device: Number of the device as torch counts, or ``all``.
-        junit: Where to write JUnit XML as well.
-    """
-
-    project: Project
-    target: Target
-    layers: dict[str, str]
-    full: bool = False
-    device: str = ""
-    junit: Path | None = None
 
 
 def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
-    """Return the last verdict if neither this host nor the lock changed since; None otherwise.
-
-    Raises:
-        UsageError: The target is not built.
-    """
+    """Return the last verdict if neither this host nor the lock changed since; None otherwise."""
     require_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
     last = last_report(request.project, request.target.name, progress.note)
@@ -63,16 +31,11 @@ def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
 
 
 def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
-    """Check a target's current generation; its record becomes ``proven`` if it owes nothing more.
-
-    Raises:
-        UsageError: The target is not built.
-        ToolError: The suite did not come to an end.
-    """
+    """Check a target's current generation; it becomes ``proven`` if it owes nothing more."""
     now, held = hold_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
     try:
-        report = _run(request, smoke.from_generation(now.folder, lock), run)
+        report = smoke.smoke(request, smoke.from_generation(now.folder, lock), run)
     finally:
         if held is not None:
             os.close(held)
@@ -84,23 +47,5 @@ def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
 
 
 def prove_interpreter(request: SmokeRequest, python: Path, run: Run) -> SmokeResult:
-    """Check another environment against a target; its report is not kept.
-
-    Raises:
-        UsageError: ``python`` is no interpreter that runs.
-        ToolError: The suite did not come to an end.
-    """
-    return SmokeResult(_run(request, smoke.from_interpreter(python, run), run), None)
-
-
-def _run(request: SmokeRequest, subject: Subject, run: Run) -> Report:
-    return smoke.smoke(
-        request.project,
-        request.target,
-        subject,
-        request.layers,
-        run,
-        full=request.full,
-        device=request.device,
-        junit=request.junit,
-    )
+    """Check another environment against a target; its report is not kept."""
+    return SmokeResult(smoke.smoke(request, smoke.from_interpreter(python, run), run), None)

@@ -36,12 +36,6 @@ if TYPE_CHECKING:
 def repair(found: Verification, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """Replace a target's current generation by one that equals its lock.
 
-    Args:
-        found: From :func:`provision.environment.verify.verify`.
-        request: What to build.
-        run: Starts processes; see :func:`provision.core.process.run`.
-        progress: Receives the steps.
-
     Raises:
         ToolError: An artifact cannot be obtained again; the drifted generation stays as it was.
     """

@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING
 
 from provision.artifacts.pip_config import read_pip_config
 from provision.catalog.snapshot import index_address
-from provision.commands.build import BuildRequest
 from provision.commands.lock import staleness
-from provision.commands.machine import read_layers, why_device_is_absent
 from provision.core.errors import SpecError, UsageError
 from provision.core.program import program_name
 from provision.host.probe import this_platform
 from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, read_lock
-from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from provision.core.progress import Progress
     from provision.core.project import Project
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
@@ -32,37 +28,8 @@ if TYPE_CHECKING:
 _VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 
 
-def build_request(
-    project: Project,
-    name: str,
-    progress: Progress,
-    *,
-    wheelhouses: Sequence[Path],
-    offline: bool,
-    smoke: bool,
-) -> BuildRequest:
-    """Return what to build for a target on this machine.
-
-    Raises:
-        UsageError: There is no such target, it is for another platform, or a wheelhouse is absent.
-        SpecError: The spec has faults, or the lock is absent, stale or unreadable.
-    """
-    target = load_target(project.specs, name)
-    _require_platform(target)
-    if target.status == "legacy":
-        progress.note(f"{target.name} is legacy: {target.reason}")
-    return BuildRequest(
-        project,
-        target,
-        require_fresh_lock(project, target),
-        artifact_sources(project, target, wheelhouses, offline=offline),
-        smoke=smoke,
-        absent=why_device_is_absent(project, target),
-        stack=lambda: read_layers(project),
-    )
-
-
-def _require_platform(target: Target) -> None:
+def require_platform(target: Target) -> None:
+    """Raise :class:`UsageError` if a target is for another platform than this machine's."""
     if target.platform != (here := this_platform()):
         raise UsageError(
             f"{target.name} is for {target.platform}; this machine is {here}",
@@ -119,11 +86,7 @@ def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> Non
 def artifact_sources(
     project: Project, target: Target, wheelhouses: Sequence[Path], *, offline: bool = False
 ) -> ArtifactSources:
-    """Return where artifacts come from: the named wheelhouses, pip's configuration, the catalog.
-
-    Raises:
-        UsageError: A wheelhouse is no folder, or pip's configuration cannot be parsed.
-    """
+    """Return where artifacts come from: the named wheelhouses, pip's configuration, the catalog."""
     for folder in wheelhouses:
         if not folder.is_dir():
             raise UsageError(f"--wheelhouse {folder}: there is no such folder")

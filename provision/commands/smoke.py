@@ -41,20 +41,25 @@ _LIST = (
 
 
 @dataclass(frozen=True, slots=True)
+class SmokeRequest:
+    """What to check."""
+
+    project: Project
+    target: Target
+    layers: dict[str, str]  # of this host; see provision.host.model.host_layers()
+    full: bool = False  # all checks, not only the quick ones
+    device: str = ""  # a number as torch counts, `all`, or the default of the suite
+    junit: Path | None = None  # where to write JUnit XML as well
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
-    """An environment to be checked.
+    """An environment to be checked."""
 
-    Attributes:
-        prefix: Its folder, for variables that name it.
-        python: Its interpreter.
-        versions: What must be installed in it, by normalised name.
-        lock: Digest of the lock that it was built from; None for a foreign one.
-    """
-
-    prefix: Path
-    python: Path
-    versions: dict[str, str]
-    lock: str | None
+    prefix: Path  # its folder, for variables that name it
+    python: Path  # its interpreter
+    versions: dict[str, str]  # what must be installed in it, by normalised name
+    lock: str | None  # digest of the lock that it was built from; None for a foreign one
 
 
 def from_generation(prefix: Path, lock: Lock) -> Subject:
@@ -63,11 +68,7 @@ def from_generation(prefix: Path, lock: Lock) -> Subject:
 
 
 def from_interpreter(python: Path, run: Run) -> Subject:
-    """Return somebody else's environment, taken as it is.
-
-    Raises:
-        UsageError: ``python`` is no interpreter that runs.
-    """
+    """Return somebody else's environment, taken as it is."""
     from packaging.utils import canonicalize_name  # noqa: PLC0415
 
     try:
@@ -86,17 +87,7 @@ def from_interpreter(python: Path, run: Run) -> Subject:
 def expectation(
     target: Target, versions: dict[str, str], catalog: Path, host: Host | None = None
 ) -> dict[str, Any]:
-    """Return the content of ``expect.json``: what the suite has to find.
-
-    Args:
-        target: The spec.
-        versions: Every distribution that must be installed, by normalised name.
-        catalog: Folder of the catalog; its device list is read for Intel GPUs only.
-        host: The machine that the suite will run on, whose driver is judged; None if it is unknown.
-
-    Raises:
-        SpecError: The catalog's device list cannot be read.
-    """
+    """Return the content of ``expect.json``: what the suite has to find."""
     intel = target.accelerator == "xpu"
     return {
         "schema": 3,
@@ -141,51 +132,27 @@ def _judge_driver(target: Target, devices: Devices, host: Host) -> dict[str, Any
     """Return the judgement that the check ``device.driver`` reports; None without a requirement."""
     from provision.host.drivers import smoke_expectation  # noqa: PLC0415 - only where one is judged
 
-    hardware = target.hardware
-    if target.accelerator == "cpu" or hardware.driver is None:
+    kind, required, families = target.accelerator, target.hardware.driver, target.hardware.families
+    if kind == "cpu" or required is None:
         return None
-    return smoke_expectation(
-        host,
-        devices,
-        accelerator=target.accelerator,
-        required=hardware.driver,
-        families=hardware.families,
-    )
+    return smoke_expectation(host, devices, accelerator=kind, required=required, families=families)
 
 
 def smoke(
-    project: Project,
-    target: Target,
-    subject: Subject,
-    stack: dict[str, str],
-    run: Run,
-    *,
-    full: bool = False,
-    device: str = "",
-    junit: Path | None = None,
-    verified: Lock | None = None,
+    request: SmokeRequest, subject: Subject, run: Run, verified: Lock | None = None
 ) -> Report:
     """Run the suite in an environment; the report of one of ours is kept, below its target.
 
-    Args:
-        project: Where the suite lies and the reports go.
-        target: What the environment promises.
-        subject: The environment.
-        stack: Layers of this host; see :func:`provision.host.model.host_layers`.
-        run: The door.
-        full: All checks, not only the quick ones.
-        device: Number of the device as torch counts, or ``all``; by default all in the full suite,
-            and the first in the quick one.
-        junit: Where to write JUnit XML as well.
-        verified: The lock that every file has just been found equal to: results of the last build
-            stand then where nothing changed; see :mod:`provision.commands.carry`.
+    ``verified`` is the lock that every file has just been found equal to: results of the last
+    build stand then where nothing changed; see :mod:`provision.commands.carry`.
 
     Raises:
         ToolError: The suite itself did not come to an end, or left out what the target owes; a
             failed check is no error.
     """
-    suite = "full" if full else "quick"
-    device = device or ("all" if full else "0")
+    project, target, layers = request.project, request.target, request.layers
+    suite = "full" if request.full else "quick"
+    device = request.device or ("all" if request.full else "0")
     with scratch() as folder:
         expect, written, xml = (folder / n for n in ("expect.json", "report.json", "j.xml"))
         host = this_host(project) if target.hardware.driver else None
@@ -196,32 +163,28 @@ def smoke(
         if verified:
             from provision.commands.carry import earlier, facts  # noqa: PLC0415 - only builds do
 
-            known = facts(subject.prefix, verified, project, expected, stack | environment)
+            known = facts(subject.prefix, verified, project, expected, layers | environment)
             before = earlier(project, target.name, known)
-        request = {"earlier": before.request(known)} if known and before else {}
-        expect.write_text(json.dumps(expected | request), encoding="utf-8")
+        carry = {"earlier": before.request(known)} if known and before else {}
+        expect.write_text(json.dumps(expected | carry), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
-        argv += [str(written), *(["--full"] if full else []), "--junit", str(xml)]
+        argv += [str(written), *(["--full"] if request.full else []), "--junit", str(xml)]
         argv += ["--runner", str(runner_folder()), "--device", device]
-        finished = run(
-            argv,
-            env=environment,
-            cwd=folder,
-            timeout=_TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1),
-        )
+        timeout = _TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1)
+        finished = run(argv, env=environment, cwd=folder, timeout=timeout)
         if finished.returncode not in _VERDICTS or not written.is_file():
             raise ToolError(
                 f"the smoke suite of {target.name} did not come to an end",
-                evidence=_tail(finished.stderr or finished.stdout),
+                evidence="\n".join((finished.stderr or finished.stdout).strip().splitlines()[-12:]),
                 cause=f"its process ended with {describe_exit(finished.returncode)}",
                 remedy=f"`provision doctor --python {subject.python}` looks for the cause",
             )
-        document = json.loads(complete_report(written, stack, subject.lock))
+        document = json.loads(complete_report(written, layers, subject.lock))
         document["checks"] = with_causes(document["checks"])
         document |= known._asdict() if known else {}
         document = before.complete(document) if before else document
-        if junit:
-            _write_junit(xml, junit, document["checks"])
+        if request.junit:
+            _write_junit(xml, request.junit, document["checks"])
         path = new_report(project, target.name, suite) if subject.lock else folder / "foreign.json"
         write_atomic(path, json_text(document))
         return read_report(path)
@@ -232,23 +195,20 @@ def with_causes(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Symptom and evidence stay as the suite wrote them.
     """
+    return [
+        check | {"finding": check["finding"] | _cause(check["finding"])}
+        if check["finding"] and check["finding"]["code"] in _UNEXPLAINED
+        else check
+        for check in checks
+    ]
+
+
+def _cause(finding: dict[str, Any]) -> dict[str, str]:
     # A good report must not load some hundred patterns.
-    return [_with_cause(check) if _is_unexplained(check) else check for check in checks]
+    from provision.doctor import diagnose_evidence  # noqa: PLC0415
 
-
-def _is_unexplained(check: dict[str, Any]) -> bool:
-    return bool(check["finding"]) and check["finding"]["code"] in _UNEXPLAINED
-
-
-def _with_cause(check: dict[str, Any]) -> dict[str, Any]:
-    from provision.doctor import diagnose_evidence  # noqa: PLC0415 - see with_causes
-
-    finding = check["finding"]
     found = diagnose_evidence([finding["symptom"], *finding["evidence"]])
-    if found is None:
-        return check
-    known = {"code": found.code, "cause": found.cause, "remedy": found.remedy}
-    return check | {"finding": finding | known}
+    return {"code": found.code, "cause": found.cause, "remedy": found.remedy} if found else {}
 
 
 def _write_junit(written: Path, path: Path, checks: list[dict[str, Any]]) -> None:
@@ -265,7 +225,3 @@ def _write_junit(written: Path, path: Path, checks: list[dict[str, Any]]) -> Non
             failure.set("message", f"{finding['code']}: {finding['symptom']}")
             failure.text = "\n".join([finding["cause"], finding["remedy"], *finding["evidence"]])
     tree.write(path, encoding="utf-8", xml_declaration=True)
-
-
-def _tail(text: str) -> str:
-    return "\n".join(text.strip().splitlines()[-12:])

@@ -26,21 +26,15 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """The state of one target, as texts to be shown.
-
-    Attributes:
-        built: ``no``, or the proof in the record of the current generation.
-        proof: The same, with what the last report of its lock says: ``proven (27 of 27)``.
-        smoke: The verdict and the day of the last report.
-    """
+    """The state of one target, as texts to be shown."""
 
     name: str
     platform: str
     status: str
     lock: str
-    built: str
-    proof: str
-    smoke: str
+    built: str  # `no`, or the proof in the record of the current generation
+    proof: str  # the same, with what the last report of its lock says: `proven (27 of 27)`
+    smoke: str  # the verdict and the day of the last report
     summary: str
 
 
@@ -82,13 +76,11 @@ def _readable(read: Callable[[], T]) -> T | str:
 
 
 def _lock(project: Project, target: Target) -> str:
-    if not (project.lock(target.name) / PIP_LAYER).is_file():
+    lock = project.lock(target.name)
+    if not (lock / PIP_LAYER).is_file():
         return "none"
-    try:
-        found = read_lock(project.lock(target.name))
-        return "stale" if staleness(target, project.catalog, found) else "fresh"
-    except ProvisionError:  # in each column: one broken file must not hide all other targets
-        return "unreadable"
+    why = _readable(lambda: staleness(target, project.catalog, read_lock(lock)))
+    return UNREADABLE if why == UNREADABLE else "stale" if why else "fresh"
 
 
 def _record(project: Project, name: str) -> Record | None:

@@ -26,7 +26,7 @@ from provision.artifacts.pip_config import config_files
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import read_link, write_atomic
 from provision.core.limits import read_bytes
-from provision.core.prefix import dist_info_names, environment_python, misplaced, site_packages
+from provision.core.prefix import drifted
 from provision.core.project import CURRENT, RECORD, shipped
 
 if TYPE_CHECKING:
@@ -134,13 +134,7 @@ def _toolkit(folder: Path | str) -> Iterator[str]:
 
 
 def recall(project: Project, target: str, before: str) -> UpToDate | None:
-    """Return the current generation if an earlier build noted this very state; None otherwise.
-
-    Args:
-        project: The project.
-        target: A target's name, as it was typed.
-        before: :func:`fingerprint` of both.
-    """
+    """Return the current generation if an earlier build noted this very state; None otherwise."""
     folder = read_link(project.environments(target) / CURRENT)
     if folder is None:
         return None
@@ -148,19 +142,13 @@ def recall(project: Project, target: str, before: str) -> UpToDate | None:
     if record is None or note is None or note != _note(before, record):
         return None
     known: dict[str, Any] = json.loads(record)
-    if _drifted(folder, known):
+    if drifted(folder, known.get("path", ""), known["distributions"]):
         return None
     return UpToDate(target, RecordedGeneration(folder, known))
 
 
 def remember(generation: Generation, target: Target, before: str) -> None:
-    """Note that a build of this state has nothing to do, where that is certain.
-
-    Args:
-        generation: What the build ended with.
-        target: Its spec.
-        before: :func:`fingerprint` from before the build.
-    """
+    """Note that a build of this state has nothing to do, where that is certain."""
     content = _bytes_of(generation.folder / RECORD)
     if generation.record.proof != "proven" or target.status == "legacy" or content is None:
         return
@@ -174,10 +162,3 @@ def remember(generation: Generation, target: Target, before: str) -> None:
 
 def _note(before: str, record: bytes) -> bytes:
     return hashlib.sha256(before.encode() + record).hexdigest().encode()
-
-
-def _drifted(folder: Path, record: dict[str, Any]) -> bool:
-    site = site_packages(folder)
-    if misplaced(folder, record.get("path", "")) or not environment_python(folder).exists():
-        return True
-    return site is None or dist_info_names(site) != set(record["distributions"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
@@ -13,6 +14,7 @@ from provision.artifacts.wheel_records import remote_record, wheel_record
 from provision.catalog import simple_index
 from provision.catalog.snapshot import (
     SNAPSHOT,
+    ChannelPackage,
     Index,
     Wheel,
     is_channel,
@@ -32,14 +34,14 @@ from provision.resolver import conda_lock
 from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pypi_simple import DistributionPackage
     from requests import Session
 
     from provision.artifacts.resumable_download import OnBytes
-    from provision.catalog.snapshot import Channel, ChannelPackage, DriverFile, DriverSet
+    from provision.catalog.snapshot import Channel, DriverFile, DriverSet
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
@@ -58,15 +60,6 @@ def update(
 ) -> list[RefreshResult]:
     """Refresh snapshots of wheel indexes, conda channels and driver releases.
 
-    Args:
-        project: The project with the catalog.
-        targets: All targets: their platforms, Pythons and requirements select the files to add.
-        downloads: Folder for wheels that must be read; interrupted downloads stay there.
-        progress: Receives the steps.
-        on_bytes: Receives the progress of a download.
-        run: Runs the solver of conda channels.
-        only: Snapshots to refresh; if empty, the project's own and those that its targets name.
-
     Raises:
         SpecError: A snapshot is missing or has faults.
     """
@@ -83,11 +76,7 @@ def _names(project: Project, targets: Sequence[Target]) -> list[str]:
 
 
 def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
-    """Write an empty snapshot of an index, for :func:`update` to fill.
-
-    Raises:
-        UsageError: Not one name is given, the name has a snapshot, or the URL is not one.
-    """
+    """Write an empty snapshot of an index, for :func:`update` to fill."""
     if len(names) != 1 or names[0] in snapshot_names(catalog) or not SNAPSHOT.fullmatch(names[0]):
         raise UsageError(
             f"--url goes with one new name, not with {', '.join(names) or 'none'}",
@@ -113,11 +102,7 @@ class CatalogUpdater:
     run: Run
 
     def refresh(self, name: str) -> RefreshResult:
-        """Refresh one snapshot, and write it if anything changed.
-
-        Raises:
-            SpecError: The snapshot cannot be read.
-        """
+        """Refresh one snapshot, and write it if anything changed."""
         if is_channel(self.folder, name):
             return self._refresh_channel(name)
         if is_driver_set(self.folder, name):
@@ -127,32 +112,25 @@ class CatalogUpdater:
     def _refresh_channel(self, name: str) -> RefreshResult:
         old = load_channel(self.folder, name)
         pending = SnapshotUpdate({package.filename: package for package in old.packages})
-        for target in _distinct(self.targets, name):
-            self.progress.step(f"{name}: {target.name}")
-            try:
-                for package in conda_lock.latest_packages(target, old.url, self.run):
-                    pending.record(package.filename, _unless_reuploaded(pending.files, package))
-            except ProvisionError as error:
-                pending.errors.append(error)
-        if pending.changed:
-            files = sorted(pending.files.values(), key=lambda p: (p.subdir, p.name, p.filename))
-            self._write(name, old.model_copy(update={"packages": tuple(files)}))
+        with self._kept(name, old, pending):
+            for target in _distinct(self.targets, name):
+                self.progress.step(f"{name}: {target.name}")
+                try:
+                    for package in conda_lock.latest_packages(target, old.url, self.run):
+                        pending.record(package.filename, _unless_reuploaded(pending.files, package))
+                except ProvisionError as error:
+                    pending.errors.append(error)
         return pending.result(name)
 
     def _refresh_drivers(self, name: str) -> RefreshResult:
         """Hash the packages whose hash is not confirmed; a person chooses their versions."""
         old = load_driver_set(self.folder, name)
         pending = SnapshotUpdate({file.filename: file for file in old.files})
-        try:
-            with network.session() as session:
-                for file in old.files:
-                    if not file.confirmed:
-                        self.progress.step(f"{name}: {file.filename}")
-                        self._refresh_driver(session, file, pending)
-        finally:  # on Ctrl-C too: what was downloaded and hashed need not be downloaded again
-            if pending.changed:
-                files = tuple(pending.files.values())
-                self._write(name, old.model_copy(update={"files": files}))
+        with self._kept(name, old, pending), network.session() as session:
+            for file in old.files:
+                if not file.confirmed:
+                    self.progress.step(f"{name}: {file.filename}")
+                    self._refresh_driver(session, file, pending)
         return pending.result(name)
 
     def _refresh_driver(
@@ -176,15 +154,10 @@ class CatalogUpdater:
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
         pending = SnapshotUpdate({wheel.filename: wheel for wheel in old.files})
-        try:
-            with network.session() as session:
-                for name in sorted(names):
-                    self.progress.step(f"{index}: {name}")
-                    self._refresh_name(session, old, name, pending)
-        finally:  # on Ctrl-C too: what was downloaded and hashed need not be downloaded again
-            if pending.changed:
-                files = sorted(pending.files.values(), key=_sort_key)
-                self._write(index, old.model_copy(update={"files": tuple(files)}))
+        with self._kept(index, old, pending), network.session() as session:
+            for name in sorted(names):
+                self.progress.step(f"{index}: {name}")
+                self._refresh_name(session, old, name, pending)
         return pending.result(index)
 
     def _refresh_name(
@@ -263,8 +236,19 @@ class CatalogUpdater:
         finally:
             path.unlink()  # gigabytes that are not needed again once hashed
 
-    def _write(self, name: str, snapshot: Index | Channel | DriverSet) -> None:
-        write_atomic(self.folder / f"{name}.json", render_snapshot(snapshot))
+    @contextlib.contextmanager
+    def _kept(
+        self, name: str, old: Index | Channel | DriverSet, pending: SnapshotUpdate[Any]
+    ) -> Iterator[None]:
+        """Write what changed, on Ctrl-C too: it need not be downloaded and hashed again."""
+        try:
+            yield
+        finally:
+            if pending.changed:
+                files = sorted(pending.files.values(), key=_sort_key)
+                key = "packages" if is_channel(self.folder, name) else "files"
+                new = old.model_copy(update={key: tuple(files)})
+                write_atomic(self.folder / f"{name}.json", render_snapshot(new))
 
 
 def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
@@ -289,6 +273,10 @@ def _metadata_fields(metadata: simple_index.CoreMetadata, basis: str) -> dict[st
     return {"requires_dist": metadata.requires_dist, "basis": basis, **python}
 
 
-def _sort_key(wheel: Wheel) -> tuple[object, ...]:
-    name, version, _, _ = parse_wheel_filename(wheel.filename)
-    return name, version, wheel.filename
+def _sort_key(file: Wheel | ChannelPackage | DriverFile) -> tuple[object, ...]:
+    if isinstance(file, Wheel):
+        name, version, _, _ = parse_wheel_filename(file.filename)
+        return name, version, file.filename
+    if isinstance(file, ChannelPackage):
+        return file.subdir, file.name, file.filename
+    return ()  # in the order that a person wrote

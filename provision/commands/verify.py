@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 def verify_current(project: Project, target: str, *, deep: bool) -> Verification:
     """Compare a target's current generation with its lock and its seal.
 
-    Args:
-        project: The project.
-        target: Its name.
-        deep: Compare the hash of every file, the interpreter and the bytecode as well.
-
-    Raises:
-        UsageError: The target is not built.
-        SpecError: Its lock cannot be read.
+    ``deep`` compares the hash of every file, the interpreter and the bytecode as well.
     """
     forbid = read_forbidden(project.specs, target)
     folder = current_folder(project, target)

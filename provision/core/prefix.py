@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -45,3 +46,11 @@ def misplaced(prefix: Path, built_at: str) -> str:
         if not built_at or prefix.samefile(built_at):
             return ""
     return f"was built at {built_at}, and its programs start only there"
+
+
+def drifted(prefix: Path, built_at: str, distributions: Iterable[str]) -> bool:
+    """Whether it was moved, or distributions came or went; costs one directory listing."""
+    site = site_packages(prefix)
+    if misplaced(prefix, built_at) or not environment_python(prefix).exists():
+        return True
+    return site is None or dist_info_names(site) != set(distributions)

@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 from provision.artifacts.pip_config import read_pip_config
 from provision.catalog.snapshot import index_address
 from provision.commands import build
+from provision.commands.populate import populate_prefix
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.filesystem import make_tagged, write_atomic
 from provision.core.prefix import site_packages
@@ -115,7 +116,7 @@ def make(request: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> Non
     """
     progress = _LogProgress()
     make_tagged(prefix)
-    built = build.populate_prefix(prefix, request, run, progress)
+    built = populate_prefix(prefix, request, run, progress)
     site = site_packages(prefix)
     assert built.generation is not None  # noqa: S101 - no checks were asked for
     assert site is not None  # noqa: S101 - it was just filled

@@ -161,7 +161,7 @@ def test_the_checks_hold_what_they_check(lab: Lab, monkeypatch: pytest.MonkeyPat
     real = smoke.smoke
     monkeypatch.setattr(smoke, "smoke", meanwhile)
     order = lab.order()
-    prove.prove(prove.SmokeRequest(order.project, order.target, {}), run, lab.listener)
+    prove.prove(smoke.SmokeRequest(order.project, order.target, {}), run, lab.listener)
     assert len(kept) == 1
     assert clean(lab.project, TARGET, lab.listener, keep=0, everything=True).in_use == ()
 
@@ -236,10 +236,11 @@ def test_two_cleans_wait_for_each_other_and_say_so(lab: Lab) -> None:
 def test_the_files_are_on_the_disk_before_the_record(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from provision.commands import build
+    from provision.commands import build, populate
 
     seen: list[tuple[str, bool]] = []
-    real = {name: getattr(build, name) for name in ("sync_folder", "swap_link")}
+    places = {"sync_folder": populate, "swap_link": build}
+    real = {name: getattr(place, name) for name, place in places.items()}
 
     def watch(name: str) -> object:
         def called(*words: Path, **options: bool) -> None:
@@ -248,8 +249,8 @@ def test_the_files_are_on_the_disk_before_the_record(
 
         return called
 
-    for name in real:
-        monkeypatch.setattr(build, name, watch(name))
+    for name, place in places.items():
+        monkeypatch.setattr(place, name, watch(name))
     lab.build()
     assert seen == [("sync_folder", False), ("swap_link", True)]
 

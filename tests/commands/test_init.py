@@ -191,7 +191,7 @@ def test_a_conda_environment(tmp_path: Path) -> None:
     assert [text.split(": ")[1] for text in left] == [
         "python=3.10",
         "ffmpeg",
-        "--index-url https://example.org",
+        "'--index-url https://example.org' is not a requirement",
     ]
 
 

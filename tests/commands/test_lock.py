@@ -14,7 +14,7 @@ import pytest
 from provision.artifacts.pip_config import PipConfig
 from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import Wheel
-from provision.commands import lock, upgrade
+from provision.commands import edit_spec, lock
 from provision.commands.edit_spec import edit_and_lock
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import run
@@ -372,13 +372,13 @@ def test_a_failed_upgrade_leaves_the_spec_as_it_was(project: Project, sources: P
     path = project.specs / "thing.toml"
     path.write_text(SPEC)
     later = dt.date(2026, 11, 20)
-    assert upgrade.move_cutoff(path, project, "Helper", later).pip.cutoffs == {"helper": later}
+    assert edit_spec.move_cutoff(path, project, "Helper", later).pip.cutoffs == {"helper": later}
     for name, why in {"flask": "no package flask", "torch": "default index",
                       "thing": "is a target"}.items():  # fmt: skip
         with pytest.raises(UsageError, match=why):
-            upgrade.move_cutoff(path, project, name, later)
+            edit_spec.move_cutoff(path, project, name, later)
     path.write_text(SPEC.replace("helper", "nowhere"))
-    edit = functools.partial(upgrade.move_cutoff, project=project, package=None, day=later)
+    edit = functools.partial(edit_spec.move_cutoff, project=project, package=None, day=later)
     with pytest.raises(SpecError, match="nowhere") as caught:
         edit_and_lock(["thing"], edit, project, make_resolver(project, sources))
     assert "put back as before" in caught.value.evidence

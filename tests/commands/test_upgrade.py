@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands import upgrade
+from provision.commands import edit_spec
 from provision.core.project import Project
 from provision.lockfile.pip import PIP_LAYER, Artifact, render_requirements
 
@@ -47,7 +47,7 @@ def project(tmp_path: Path) -> Project:
 def moved(project: Project, text: str, package: str | None) -> str:
     path = project.specs / "thing.toml"
     path.write_text(text)
-    upgrade.move_cutoff(path, project, package, DAY)
+    edit_spec.move_cutoff(path, project, package, DAY)
     return path.read_text()
 
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from provision.commands.evidence import evidence_table, judge
+from provision.commands.evidence import Evidence, judge
 from provision.core.errors import ToolError, UsageError
 from provision.core.project import Project
 from provision.lockfile.pip import read_lock
@@ -28,6 +28,19 @@ if TYPE_CHECKING:
 
 PROJECT = Project(ROOT)
 LOCK = read_lock(PROJECT.lock("cpu-linux")).digest
+
+
+def evidence_table(found: list[Evidence]) -> str:
+    """Return the table of valid and stale evidence for the documentation, in Markdown."""
+    rows = [
+        f"| {e.target} | {e.device} | {e.driver} | {e.day} | {e.checks} | {e.key} | {e.state} |"
+        for e in sorted(found, key=lambda e: (e.target, e.day))
+        if e.state != "refused"
+    ]
+    head = (
+        "| target | device | driver | day | checks | key | state |\n|---|---|---|---|---|---|---|"
+    )
+    return "\n".join([head, *rows]) + "\n"
 
 
 def report(**changes: object) -> Report:

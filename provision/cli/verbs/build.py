@@ -4,78 +4,60 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from provision.cli.options import add_build_options
-from provision.cli.outcome import Outcome, findings_if
+from provision.cli.call import Call, Outcome, Parser, add_build_options, findings_if
 
 if TYPE_CHECKING:
-    import argparse
-
     from provision.commands.build import BuildResult
-    from provision.commands.up_to_date import UpToDate
-    from provision.core.project import Project
-    from provision.ui.console import Console
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the target and how it is built."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("target", help="a target's name, or `auto` for the one that fits")
     add_build_options(parser)
 
 
-def handle(
-    arguments: argparse.Namespace, project: Project, console: Console
-) -> Outcome[BuildResult] | Outcome[UpToDate]:
-    """Build a target, or the one that fits this machine."""
-    if arguments.target == "auto":
-        return _build_auto(arguments, project, console)
+def handle(call: Call) -> Outcome:
     from provision.commands.up_to_date import fingerprint, recall
 
+    better = _choose(call) if call.arguments.target == "auto" else None
+    target = call.arguments.target
     # Taken before the full path reads the same files, so that a file edited in between is noticed.
-    before = fingerprint(project, arguments.target)
+    before = fingerprint(call.project, target)
     # A folder that --wheelhouse names has to exist, which the full path checks.
-    if not arguments.wheelhouse and (found := recall(project, arguments.target, before)):
+    plain = better is None and not call.arguments.wheelhouse
+    if plain and (found := recall(call.project, target, before)):
         from provision.ui.up_to_date import show_up_to_date
 
         return Outcome(found, show_up_to_date)
-    return build_named(arguments, project, console, before)
-
-
-def build_named(
-    arguments: argparse.Namespace, project: Project, console: Console, before: str
-) -> Outcome[BuildResult]:
-    """Build the target that the arguments name; ``before`` is its fingerprint."""
-    from provision.commands.build import build
-    from provision.commands.request import build_request
-    from provision.commands.up_to_date import remember
-    from provision.core.process import run
     from provision.ui.build import show_build
 
-    request = build_request(
-        project,
-        arguments.target,
-        console,
-        wheelhouses=arguments.wheelhouse,
-        offline=arguments.offline,
-        smoke=not arguments.no_smoke,
-    )
-    built = build(request, run, console)
-    if built.generation:
-        remember(built.generation, request.target, before)
+    built = build_named(call, before)
+    # After the build, whose output has pushed the detection off the screen.
+    for note in better or ():
+        call.console.note(note)
     return Outcome(built, show_build, findings_if(not built.generation))
 
 
-def _build_auto(
-    arguments: argparse.Namespace, project: Project, console: Console
-) -> Outcome[BuildResult]:
+def build_named(call: Call, before: str) -> BuildResult:
+    """Build the target that the arguments name; ``before`` is its fingerprint."""
+    from provision.commands.build import build
+    from provision.commands.up_to_date import remember
+    from provision.core.process import run
+
+    built = build(call.build_request(), run, call.console)
+    if built.generation:
+        remember(built.generation, call.target, before)
+    return built
+
+
+def _choose(call: Call) -> list[str]:
+    """Choose the target that fits this machine; return notes on those that would fit better."""
     from provision.commands.machine import choose_target, detect_machine
-    from provision.commands.up_to_date import fingerprint
     from provision.ui.detect import show_detection
 
-    found = detect_machine(project)
-    show_detection(found, console)
-    arguments.target = choose_target(found)
-    outcome = build_named(arguments, project, console, fingerprint(project, arguments.target))
-    # Repeated, because the output of the build has pushed the detection off the screen.
-    for fit in found.better:
-        console.note(f"{fit.target} fits this machine better; {fit.remedy}, then build again")
-    return outcome
+    found = detect_machine(call.project)
+    show_detection(found, call.console)
+    call.arguments.target = choose_target(found)
+    return [
+        f"{fit.target} fits this machine better; {fit.remedy}, then build again"
+        for fit in found.better
+    ]

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from provision.cli.options import add_wheelhouse
-from provision.cli.outcome import Outcome, findings_if
-
-if TYPE_CHECKING:
-    import argparse
-
-    from provision.commands.bundle import Bundle
-    from provision.core.project import Project
-    from provision.ui.console import Console
+from provision.cli.call import Call, Outcome, Parser, add_wheelhouse, findings_if
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the target and the folder."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("target")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR",
@@ -26,20 +16,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_wheelhouse(parser)
 
 
-def handle(arguments: argparse.Namespace, project: Project, console: Console) -> Outcome[Bundle]:
-    """Collect the artifacts; exit code 1 until the bundle is complete."""
+def handle(call: Call) -> Outcome:
     from provision.commands.bundle import bundle
-    from provision.commands.request import artifact_sources, require_fresh_lock
-    from provision.spec.reader import load_target
     from provision.ui.bundle import show_bundle
 
-    target = load_target(project.specs, arguments.target)
+    folder = call.arguments.output.absolute()
     result = bundle(
-        project,
-        target,
-        require_fresh_lock(project, target),
-        supply=artifact_sources(project, target, arguments.wheelhouse),
-        folder=arguments.output.absolute(),
-        progress=console,
-    )
+        call.project, call.target, call.lock, supply=call.supply, folder=folder,
+        progress=call.console,
+    )  # fmt: skip
     return Outcome(result, show_bundle, findings_if(result.missing))

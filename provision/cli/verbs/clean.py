@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from provision.cli.outcome import Outcome, each
+from provision.cli.call import Call, Outcome, Parser, each
 from provision.core.errors import UsageError
 
 if TYPE_CHECKING:
-    import argparse
-
     from provision.commands.generations import Cleaned
-    from provision.core.project import Project
-    from provision.ui.console import Console
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the targets and what stays."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
     parser.add_argument(
         "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
@@ -24,25 +19,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="remove the current one too")
 
 
-def handle(
-    arguments: argparse.Namespace, project: Project, console: Console
-) -> Outcome[list[Cleaned]]:
-    """Remove generations of the named targets."""
+def handle(call: Call) -> Outcome:
     from provision.commands.generations import clean
     from provision.spec.reader import load_target, target_names
     from provision.ui.generations import show_cleaned
 
-    if arguments.keep < 0:
+    keep, everything = call.arguments.keep, call.arguments.all
+    if keep < 0:
         raise UsageError("--keep takes a number from 0 up")
-    known = target_names(project.specs)
-    names = [load_target(project.specs, name).name for name in arguments.targets] or known
+    specs = call.project.specs
+    names = [load_target(specs, name).name for name in call.arguments.targets]
     cleaned: list[Cleaned] = []
-    show = each(show_cleaned)
     try:
-        for name in names:
-            options = {"keep": arguments.keep, "everything": arguments.all}
-            cleaned.append(clean(project, name, console, **options))
+        for name in names or target_names(specs):
+            done = clean(call.project, name, call.console, keep=keep, everything=everything)
+            cleaned.append(done)
     except KeyboardInterrupt:
-        show(cleaned, console)
+        each(show_cleaned)(cleaned, call.console)
         raise
-    return Outcome(cleaned, show)
+    return Outcome(cleaned, each(show_cleaned))

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from provision.cli.outcome import Outcome, findings_if
-
-if TYPE_CHECKING:
-    import argparse
-
-    from provision.core.findings import Diagnosis
-    from provision.core.project import Project
-    from provision.ui.console import Console
+from provision.cli.call import Call, Outcome, Parser, findings_if
 
 ANYWHERE = True
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the subjects of a diagnosis."""
+def add_arguments(parser: Parser) -> None:
     subjects = parser.add_mutually_exclusive_group()
     subjects.add_argument(
         "--python", metavar="PATH", help="an interpreter, its folder, or a command such as python3"
@@ -28,16 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def handle(arguments: argparse.Namespace, project: Project, _: Console) -> Outcome[Diagnosis]:
-    """Diagnose a log, an environment or this machine."""
+def handle(call: Call) -> Outcome:
+    from provision.commands.diagnose import diagnose, diagnose_log_file
     from provision.ui.doctor import show_diagnosis
 
-    if arguments.log:
-        from provision.commands.diagnose import diagnose_log_file
-
-        result = diagnose_log_file(arguments.log)
+    wanted = call.arguments
+    if wanted.log:
+        result = diagnose_log_file(wanted.log)
     else:
-        from provision.commands.diagnose import diagnose
-
-        result = diagnose(project, python=arguments.python, target=arguments.target)
+        result = diagnose(call.project, python=wanted.python, target=wanted.target)
     return Outcome(result, show_diagnosis, findings_if(result.bad))

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from provision.cli.outcome import Outcome, each, findings_if
-
-if TYPE_CHECKING:
-    import argparse
-
-    from provision.commands.evidence import Evidence
-    from provision.core.project import Project
-    from provision.ui.console import Console
+from provision.cli.call import Call, Outcome, Parser, each, findings_if
+from provision.core.errors import UsageError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the action, and what it is about."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("action", choices=("emit", "verify"))
     parser.add_argument(
         "subjects", nargs="*", metavar="T|FILE",
@@ -34,31 +26,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def handle(arguments: argparse.Namespace, project: Project, _: Console) -> Outcome[list[Evidence]]:
-    """Sign or verify; exit code 1 if a file is refused or stale."""
-    from provision.commands.evidence import judge
-    from provision.ui.evidence import show_evidence
-
-    if arguments.action == "emit":
-        return Outcome(_emit(arguments, project), each(show_evidence))
-    files = list(map(Path, arguments.subjects)) or sorted(project.evidence.glob("*.json"))
-    found = judge(project, files, arguments.keys or project.evidence / "keys")
-    return Outcome(found, each(show_evidence), findings_if(any(e.state != "valid" for e in found)))
-
-
-def _emit(arguments: argparse.Namespace, project: Project) -> list[Evidence]:
+def handle(call: Call) -> Outcome:
     import getpass
 
-    from provision.commands.evidence import emit
-    from provision.core.errors import UsageError
+    from provision.commands.evidence import emit, judge
     from provision.spec.reader import load_target
+    from provision.ui.evidence import show_evidence
 
+    arguments, project = call.arguments, call.project
+    if arguments.action == "verify":
+        files = list(map(Path, arguments.subjects)) or sorted(project.evidence.glob("*.json"))
+        found = judge(project, files, arguments.keys or project.evidence / "keys")
+        bad = any(evidence.state != "valid" for evidence in found)
+        return Outcome(found, each(show_evidence), findings_if(bad))
     if len(arguments.subjects) != 1:
         raise UsageError("emit is about one target", remedy="name one, such as cpu-linux")
-    target = load_target(project.specs, arguments.subjects[0])
+    target, key = load_target(project.specs, arguments.subjects[0]), arguments.key
     file = arguments.output or Path(f"{target.name}.evidence.json")
 
     def passphrase() -> str:
-        return getpass.getpass(f"passphrase of {arguments.key}: ")
+        return getpass.getpass(f"passphrase of {key}: ")
 
-    return [emit(project, target, file=file, key=arguments.key, passphrase=passphrase)]
+    made = emit(project, target, file=file, key=key, passphrase=passphrase)
+    return Outcome([made], each(show_evidence))

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from provision.cli.outcome import Outcome
-
-if TYPE_CHECKING:
-    import argparse
-
-    from provision.commands.kernel import Kernel
-    from provision.core.project import Project
-    from provision.ui.console import Console
+from provision.cli.call import Call, Outcome, Parser
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the target and where the kernel goes."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("target")
     parser.add_argument(
         "--prefix", type=Path, metavar="DIR", help="for the Jupyter of this environment only"
     )
 
 
-def handle(arguments: argparse.Namespace, project: Project, _console: Console) -> Outcome[Kernel]:
-    """Install the kernel."""
+def handle(call: Call) -> Outcome:
     from provision.commands.kernel import install_kernel
     from provision.ui.kernel import show_kernel
 
-    return Outcome(install_kernel(project, arguments.target, arguments.prefix), show_kernel)
+    made = install_kernel(call.project, call.arguments.target, call.arguments.prefix)
+    return Outcome(made, show_kernel)

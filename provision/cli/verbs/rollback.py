@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from provision.cli.outcome import Outcome
-
-if TYPE_CHECKING:
-    import argparse
-
-    from provision.commands.generations import RolledBack
-    from provision.core.project import Project
-    from provision.ui.console import Console
+from provision.cli.call import Call, Outcome, Parser
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the target."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("target")
 
 
-def handle(
-    arguments: argparse.Namespace, project: Project, console: Console
-) -> Outcome[RolledBack]:
-    """Make the previous generation current."""
+def handle(call: Call) -> Outcome:
     from provision.commands.generations import rollback
-    from provision.spec.reader import load_target
     from provision.ui.generations import show_rollback
 
-    target = load_target(project.specs, arguments.target)
-    return Outcome(rollback(project, target.name, console), show_rollback)
+    return Outcome(rollback(call.project, call.target.name, call.console), show_rollback)

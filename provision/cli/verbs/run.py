@@ -6,17 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
-    from provision.core.project import Project
-    from provision.ui.console import Console
+    from provision.cli.call import Call, Parser
 
 _WITH_A_VALUE = ("--project", "--env")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the target, the variables that pass, and the command."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("target")
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME", help="pass a variable that is dropped"
@@ -45,26 +42,20 @@ def mark_command(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def handle(arguments: argparse.Namespace, project: Project, console: Console) -> int:
-    """Become the command; on Windows run it, and end with its exit code."""
+def handle(call: Call) -> int:
     from provision.commands.current import hold_current
     from provision.core.process import become
     from provision.core.variables import program_environment
-    from provision.spec.reader import load_target
 
-    target = load_target(project.specs, arguments.target)
-    now, _ = hold_current(project, target.name)
+    target, console = call.target, call.console
+    now, _ = hold_current(call.project, target.name)
     if why := now.misplaced():
         console.note(f"{target.name} {why}; `provision build {target.name}` builds it again")
     if now.record.proof == "unproven":
         console.note(f"{target.name} is unproven: {now.record.reason}")
     # With the spec's variables, under which the checks ran as well.
-    environment, dropped = program_environment(
-        os.environ,
-        now.folder,
-        target.variables(now.folder),
-        keep=[*target.run.keep, *arguments.env],
-    )
+    variables, kept = target.variables(now.folder), [*target.run.keep, *call.arguments.env]
+    environment, dropped = program_environment(os.environ, now.folder, variables, keep=kept)
     if dropped:
         console.step(f"not passed on: {', '.join(dropped)} (`--env NAME` passes one)")
-    return become(arguments.command, env=environment)
+    return become(call.arguments.command, env=environment)

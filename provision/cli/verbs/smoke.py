@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from provision.cli.outcome import Outcome, findings_if
+from provision.cli.call import Call, Outcome, Parser, findings_if
 from provision.core.errors import UsageError
 
-if TYPE_CHECKING:
-    import argparse
 
-    from provision.core.project import Project
-    from provision.report.regressions import SmokeResult, SmokeSkipped
-    from provision.ui.console import Console
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the target, the suite, and the environment to check."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("target")
     suites = parser.add_mutually_exclusive_group()
     suites.add_argument("--quick", action="store_true", help="what gates a build; the default")
@@ -37,38 +28,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
 
 
-def _device(word: str) -> str:
-    if word not in ("", "all") and not word.isdecimal():
-        raise UsageError(f"--device {word}: neither a number nor `all`")
-    return word
-
-
-def handle(
-    arguments: argparse.Namespace, project: Project, console: Console
-) -> Outcome[SmokeResult] | Outcome[SmokeSkipped]:
-    """Run the checks in the current generation or in another environment."""
+def handle(call: Call) -> Outcome:
     from provision.commands.machine import read_layers
-    from provision.commands.prove import SmokeRequest, prove, prove_interpreter, unchanged
+    from provision.commands.prove import prove, prove_interpreter, unchanged
+    from provision.commands.smoke import SmokeRequest
     from provision.core.process import run
-    from provision.spec.reader import load_target
     from provision.ui.smoke import show_skipped, show_smoke
 
-    target = load_target(project.specs, arguments.target)
-    device = _device(arguments.device)
+    full, device = call.arguments.full, call.arguments.device
+    if device not in ("", "all") and not device.isdecimal():
+        raise UsageError(f"--device {device}: neither a number nor `all`")
+    layers = read_layers(call.project)
     request = SmokeRequest(
-        project,
-        target,
-        read_layers(project),
-        full=arguments.full,
-        device=device,
-        junit=arguments.junit,
+        call.project, call.target, layers, full=full, device=device, junit=call.arguments.junit
     )
-    console.step(f"the {'full' if arguments.full else 'quick'} checks of {target.name}")
-    if arguments.against:
-        result = prove_interpreter(request, arguments.against, run)
-    elif arguments.if_driver_changed and (skipped := unchanged(request, console)):
+    call.console.step(f"the {'full' if full else 'quick'} checks of {call.target.name}")
+    if call.arguments.against:
+        result = prove_interpreter(request, call.arguments.against, run)
+    elif call.arguments.if_driver_changed and (skipped := unchanged(request, call.console)):
         return Outcome(skipped, show_skipped, findings_if(skipped.failed))
     else:
-        result = prove(request, run, console)
+        result = prove(request, run, call.console)
     bad = not result.report.proves or (result.comparison and result.comparison.bad)
     return Outcome(result, show_smoke, findings_if(bad))

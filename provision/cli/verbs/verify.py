@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from provision.cli.options import add_build_options
-from provision.cli.outcome import Outcome, findings_if
-
-if TYPE_CHECKING:
-    import argparse
-
-    from provision.commands.build import BuildResult
-    from provision.core.project import Project
-    from provision.environment.verify import Verification
-    from provision.ui.console import Console
+from provision.cli.call import Call, Outcome, Parser, add_build_options, findings_if
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the target, the depth, and how a repair builds."""
+def add_arguments(parser: Parser) -> None:
     parser.add_argument("target")
     parser.add_argument("--deep", action="store_true", help="compare the hash of every file")
     parser.add_argument(
@@ -26,37 +14,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_build_options(parser)
 
 
-def handle(
-    arguments: argparse.Namespace, project: Project, console: Console
-) -> Outcome[Verification] | Outcome[BuildResult]:
-    """Compare the current generation with its lock, and repair it if asked."""
+def handle(call: Call) -> Outcome:
     from provision.commands.verify import verify_current
     from provision.ui.verify import show_verification
 
-    deep = arguments.deep or arguments.repair
-    result = verify_current(project, arguments.target, deep=deep)
-    if result.findings and arguments.repair:
-        return _repair(result, arguments, project, console)
-    return Outcome(result, show_verification, findings_if(result.findings))
-
-
-def _repair(
-    found: Verification, arguments: argparse.Namespace, project: Project, console: Console
-) -> Outcome[BuildResult]:
+    wanted = call.arguments
+    found = verify_current(call.project, wanted.target, deep=wanted.deep or wanted.repair)
+    if not (found.findings and wanted.repair):
+        return Outcome(found, show_verification, findings_if(found.findings))
     from provision.commands.repair import repair
-    from provision.commands.request import build_request
     from provision.core.process import run
     from provision.ui.build import show_build
 
     for finding in found.findings:
-        console.finding(finding)
-    request = build_request(
-        project,
-        arguments.target,
-        console,
-        wheelhouses=arguments.wheelhouse,
-        offline=arguments.offline,
-        smoke=not arguments.no_smoke,
-    )
-    built = repair(found, request, run, console)
+        call.console.finding(finding)
+    built = repair(found, call.build_request(), run, call.console)
     return Outcome(built, show_build, findings_if(not built.generation))
