@@ -48,6 +48,7 @@ class Initialized:
     targets: tuple[InitializedTarget, ...]
     written: tuple[str, ...]  # files that were written or got lines
     left: tuple[str, ...]  # what has to be done by hand, each with its place
+    empty: bool  # the repository asks for something, and the specs have none of it
 
 
 def initialize(project: Project, names: Sequence[str]) -> Initialized:
@@ -76,7 +77,8 @@ def initialize(project: Project, names: Sequence[str]) -> Initialized:
     elif "add_sessions" not in noxfile.read_text(encoding="utf-8", errors="replace"):
         lines = "; ".join(line for line in _NOXFILE.splitlines() if line)
         left.append(f"noxfile.py: exists; add these lines to it for the sessions: {lines}")
-    return Initialized(project.root, targets, tuple(written), tuple(left))
+    empty = bool(asked.left) and not asked.any
+    return Initialized(project.root, targets, tuple(written), tuple(left), empty)
 
 
 def _target(project: Project, name: str, asked: Asked) -> InitializedTarget:
@@ -113,14 +115,18 @@ def _spec(name: str, asked: Asked, fitted: Fitter) -> str:
     document = tomlkit.document()
     document["extends"] = name
     pip = tomlkit.table()
-    lists = {"files": asked.files, "local": asked.local, "requirements": fitted.requirements,
-             "drop": fitted.drop}  # fmt: skip
-    for key, values in lists.items():
-        if values:
+    for key, values in {
+        "files": asked.files,
+        "local": asked.local,
+        "requirements": fitted.requirements,
+        "drop": fitted.drop,
+        "index": fitted.index,
+    }.items():
+        if isinstance(values, dict) and values:
+            pip[key] = values
+        elif values:
             pip[key] = tomlkit.array().multiline(len(values) > 3)
             pip[key].extend(dict.fromkeys(values))
-    if fitted.index:
-        pip["index"] = fitted.index
     if pip:
         document["pip"] = pip
     return tomlkit.dumps(document)

@@ -1,10 +1,12 @@
 """Run init, lock and build on the requirements of public projects, and write docs/projects.md.
 
     python -m tests.projects.record [--build] [NAME…]
+    python -m tests.projects.record --expected
 
 Each project is a folder of its own, as its users have it, and each step is the command that they
 would type. Where `lock` answers with the line that the spec lacks to build packages from source,
-the line is written and counted as said. The results are kept in results.json.
+the line is written and counted as said. The results are kept in results.json; expected.json is what
+`init` alone makes of each project, and needs no network.
 """
 
 from __future__ import annotations
@@ -17,24 +19,45 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from provision.commands.init import initialize
+from provision.core.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PROJECTS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "projects.toml").read_text("utf-8"))
 TARGETS = ("cpu-linux", "cuda-linux", "arc-linux", "arc-windows")
+FITTED = ("cuda-linux", "arc-windows")  # the targets of expected.json
 RESULTS, PAGE = HERE / "results.json", ROOT / "docs" / "projects.md"
+EXPECTED = HERE / "expected.json"
 _LINE = re.compile(r"`(build = \[.*?\])`")
 
 
 def open_project(name: str, folder: Path) -> Path:
     """Copy a project's requirements into a folder of its name."""
     return Path(shutil.copytree(HERE / name, folder / name))
+
+
+def of_init(name: str, folder: Path) -> dict[str, Any]:
+    """Return what init lists for a project, by its place, and what the specs add to a target."""
+    root = open_project(name, folder)
+    made = initialize(Project(root), FITTED)
+    specs = {t: tomllib.loads((root / "envs" / f"{t}.toml").read_text("utf-8")) for t in FITTED}
+    return {"left": _places(made.left),
+            "listed": {t.name: _places([*t.done, *t.left]) for t in made.targets},
+            "added": {t: spec.get("pip", {}) for t, spec in specs.items()}}  # fmt: skip
+
+
+def _places(lines: Sequence[str]) -> list[str]:
+    return [line.partition(": ")[0] for line in lines]
 
 
 def provision(root: Path, *words: str) -> tuple[Any, float]:
@@ -65,6 +88,8 @@ def lock_target(root: Path, target: str) -> dict[str, Any]:
     # Not what names a folder of the machine that made the page.
     whole = [text.splitlines() for text in texts if text and tempfile.gettempdir() not in text]
     told = whole[0] if whole else []
+    if error and "more fault" in error["what"]:
+        told = told[:1]  # of the fault that is named; `lock` lists the others too
     why = ": ".join([error["what"], *["; ".join(told)][: len(told)]]) if error else ""
     lock = root / "lockfiles" / target / "requirements.txt"
     torch = (
@@ -84,19 +109,13 @@ def _say(spec: Path, line: str, *, instead_of: str = "") -> None:
 def try_project(name: str, folder: Path, *, build: bool) -> dict[str, Any]:
     """Return what init, lock and, where it is asked for, build of a project came to."""
     root = open_project(name, folder)
-    # init reads requirements.txt; a user of another file names it there.
-    chosen, files = Path(PROJECTS[name]["files"][0]).name, ""
-    if chosen not in {"requirements.txt", "pyproject.toml"}:
-        files = f"-r {chosen}"
-        (root / "requirements.txt").write_text(f"{files}\n", "utf-8")
     made, seconds = provision(root, "init", *(f"--target={target}" for target in TARGETS))
-    specs = [root / "envs" / f"{target}.toml" for target in TARGETS]
-    if not any("[pip]" in spec.read_text("utf-8") for spec in specs):
+    if made["empty"]:
         why = {"seconds": 0, "packages": 0, "said": "", "torch": "",
                "why": f"init carries nothing: {'; '.join(made['left'])}"}  # fmt: skip
-        return {"init": seconds, "left": len(made["left"]), "files": "",
+        return {"init": seconds, "left": len(made["left"]),
                 "targets": dict.fromkeys(TARGETS, why)}  # fmt: skip
-    found = {"init": seconds, "left": len(made["left"]), "files": files,
+    found = {"init": seconds, "left": len(made["left"]),
              "targets": {target: lock_target(root, target) for target in TARGETS}}  # fmt: skip
     if build and not found["targets"]["cpu-linux"]["why"]:
         result, seconds = provision(root, "build", "cpu-linux")
@@ -128,9 +147,9 @@ def page(results: dict[str, Any]) -> str:
         "",
         "A cell has the number of packages and the seconds of `provision lock` on two busy cores,",
         "builds from source included. *s* marks a spec that needed one line more, which `lock`",
-        "gives: `build = […]` in `[pip]`, the packages that exist as source only and may be built;",
-        "*f* a project whose file has another name, which a requirements.txt then includes with",
-        "`-r`. The last column is the build of cpu-linux:",
+        "gives: `build = […]` in `[pip]`, the packages that exist as source only and may be built.",
+        "`init` does not write it: it would need the index, and a build runs the code of a package.",
+        "The last column is the build of cpu-linux:",
         "whether the main packages of the project can be imported, and the seconds.",
         "",
         "The machine that made this page reaches the default index and nothing else: no git host,",
@@ -144,11 +163,11 @@ def page(results: dict[str, Any]) -> str:
     for name, found in results.items():
         facts = PROJECTS[name]
         link = f"[{name}](https://github.com/{facts['repository']}/tree/{facts['commit']})"
-        cells = [_cell(found["targets"][target], found["files"]) for target in TARGETS]
+        cells = [_cell(found["targets"][target]) for target in TARGETS]
         built = found.get("build")
         cells.append(_built(built) if built else "")
         lines.append(f"| {link} | {facts['kind']} | {found['left']} | {' | '.join(cells)} |")
-        whys = (textwrap.shorten(found["targets"][target]["why"], 320) for target in TARGETS)
+        whys = (found["targets"][target]["why"] for target in TARGETS)
         notes += [f"- {name}: {why}" for why in whys if why]
         if built and built["why"]:
             notes.append(f"- {name}: built for cpu-linux: {built['why']}")
@@ -162,7 +181,7 @@ def _accelerators(found: dict[str, Any]) -> set[str]:
 
 
 def _said(found: dict[str, Any]) -> bool:
-    return bool(found["files"]) or any(found["targets"][t]["said"] for t in TARGETS)
+    return any(found["targets"][t]["said"] for t in TARGETS)
 
 
 def _needs_git_host(found: dict[str, Any]) -> bool:
@@ -171,10 +190,10 @@ def _needs_git_host(found: dict[str, Any]) -> bool:
     return all("github.com" in why or why.startswith("git failed") for why in whys)
 
 
-def _cell(result: dict[str, Any], files: str) -> str:
+def _cell(result: dict[str, Any]) -> str:
     if result["why"]:
         return "no"
-    said = f"{' *s*' if result['said'] else ''}{' *f*' if files else ''}"
+    said = " *s*" if result["said"] else ""
     return f"{result['packages']} in {result['seconds']:g} s{said}"
 
 
@@ -187,7 +206,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=list(PROJECTS))
     parser.add_argument("--build", action="store_true", help="build cpu-linux as well")
+    parser.add_argument("--expected", action="store_true", help="only write expected.json")
     arguments = parser.parse_args()
+    if arguments.expected:
+        with tempfile.TemporaryDirectory() as folder:
+            found = {name: of_init(name, Path(folder)) for name in PROJECTS}
+        EXPECTED.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        return
 
     def attempt(name: str) -> tuple[str, dict[str, Any]]:
         with tempfile.TemporaryDirectory() as folder:
