@@ -133,21 +133,19 @@ class Fitter:
             wanted = asked.specifier or (self._open if name == "torchaudio" else "")
             self.requirements.append(f"{name}{_LOCAL.sub('', str(wanted))}")
             return
-        if self._index == "default":  # its catalog would be all of it, so the resolver chooses
-            if name not in self._own and (asked.specifier or not in_file):
-                self.requirements.append(name)
-                self.drop += [name] if in_file else []
-                self.done.append(f"{place}: any release that fits torch {self._torch}")
-            return
         exact = {f"torch=={Version(self._torch).public}", f"torch=={self._torch}"}
         built = [
             Version(wheel.version)
             for wheel in self._wheels(name)
             if any(r.replace(" ", "") in exact for r in wheel.requires_dist or ())
         ]
-        if not built and name == "torchaudio" and not self._before("2.9"):
-            self.requirements.append(f"{name}<={Version(self._torch).public}")
-            self.done.append(f"{place}: {self.requirements[-1]}, for torch {self._torch}")
+        one_for_all = name == "torchaudio" and not self._before("2.9")
+        if not built and (one_for_all or self._index == "default"):  # so the resolver chooses
+            if name not in self._own and (asked.specifier or one_for_all or not in_file):
+                limit = f"<={Version(self._torch).public}" if one_for_all else ""
+                self.requirements.append(f"{name}{limit}")
+                self.drop += [name] if in_file else []
+                self.done.append(f"{place}: any release that fits torch {self._torch}")
             return
         if not built:
             why = f"the catalog {self._index} has none for torch {self._torch}"
@@ -169,7 +167,8 @@ class Fitter:
 
     def _wheels(self, name: str) -> list[Wheel]:
         """Return the wheels of torch's catalog that can be installed and locked."""
-        found = load_index(self.catalog, self._index).of(name)
+        default = self._index == "default"  # the catalog would be the whole of it
+        found = () if default else load_index(self.catalog, self._index).of(name)
         where = (self.target.platform, self.target.python)
         return [w for w in found if not w.lacks and best_wheel([w.filename], *where)]
 

@@ -148,7 +148,7 @@ def page(results: dict[str, Any]) -> str:
         "A cell has the number of packages and the seconds of `provision lock` on two busy cores,",
         "builds from source included. *s* marks a spec that needed one line more, which `lock`",
         "gives: `build = […]` in `[pip]`, the packages that exist as source only and may be built.",
-        "`init` does not write it: it would need the index, and a build runs the code of a package.",
+        "`init` does not write it: that needs the index, and a build runs the code of a package.",
         "The last column is the build of cpu-linux:",
         "whether the main packages of the project can be imported, and the seconds.",
         "",
