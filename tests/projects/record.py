@@ -90,6 +90,8 @@ def lock_target(root: Path, target: str) -> dict[str, Any]:
     told = whole[0] if whole else []
     if error and "more fault" in error["what"]:
         told = told[:1]  # of the fault that is named; `lock` lists the others too
+    elif error and "work together" in error["what"]:
+        told = [error["evidence"].splitlines()[0].rpartition(": ")[2]]  # the cause names no package
     why = ": ".join([error["what"], *["; ".join(told)][: len(told)]]) if error else ""
     lock = root / "lockfiles" / target / "requirements.txt"
     torch = (
