@@ -38,6 +38,9 @@ TARGETS = ("cpu-linux", "cuda-linux", "arc-linux", "arc-windows")
 FITTED = ("cuda-linux", "arc-windows")  # the targets of expected.json
 RESULTS, PAGE = HERE / "results.json", ROOT / "docs" / "projects.md"
 EXPECTED = HERE / "expected.json"
+# In the words of another program: what it lacks, or the host that does not answer.
+_NAMED = re.compile(r"(?m)^hint: .*?(need to install .*)$|Could not resolve host: \S+|"
+                    r"Failed to resolve '\S+'")  # fmt: skip
 _LINE = re.compile(r"`(build = \[.*?\])`")
 
 
@@ -84,21 +87,23 @@ def lock_target(root: Path, target: str) -> dict[str, Any]:
             break
         _say(root / "envs" / f"{target}.toml", asked[1], instead_of=said)
         said = asked[1]
-    texts = [error["cause"], error["evidence"]] if error else []
-    # Not what names a folder of the machine that made the page.
-    whole = [text.splitlines() for text in texts if text and tempfile.gettempdir() not in text]
-    told = whole[0] if whole else []
-    if error and "more fault" in error["what"]:
-        told = told[:1]  # of the fault that is named; `lock` lists the others too
-    elif error and "work together" in error["what"]:
-        told = [error["evidence"].splitlines()[0].rpartition(": ")[2]]  # the cause names no package
-    why = ": ".join([error["what"], *["; ".join(told)][: len(told)]]) if error else ""
     lock = root / "lockfiles" / target / "requirements.txt"
-    torch = (
-        re.search(r"^torch==(\S+)", lock.read_text("utf-8"), re.MULTILINE) if not error else None
-    )
+    torch = re.search(r"(?m)^torch==(\S+)", "" if error else lock.read_text("utf-8"))
+    why = _sentence(error) if error else ""
     return {"seconds": round(seconds, 1), "packages": result["packages"], "said": said,
             "torch": torch[1] if torch else "", "why": why}  # fmt: skip
+
+
+def _sentence(error: dict[str, str]) -> str:
+    """Return why a target was not locked: what went wrong, and the one reason of that."""
+    what, evidence, cause = error["what"], error["evidence"], error["cause"]
+    if found := _NAMED.search(evidence):
+        return f"{what}: {found[1] or found[0]}"
+    if "work together" in what:  # the cause names no package
+        return f"{what}: {evidence.splitlines()[0].rpartition(': ')[2]}"
+    # Of the fault that is named; `lock` lists the others too.
+    facts = cause.splitlines()[: 1 if "more fault" in what else None]
+    return ": ".join([what, *["; ".join(facts)][: len(facts)]])
 
 
 def _say(spec: Path, line: str, *, instead_of: str = "") -> None:
@@ -134,18 +139,20 @@ def try_project(name: str, folder: Path, *, build: bool) -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """Return the text of docs/projects.md."""
-    good = [name for name in results if len(_accelerators(results[name])) > 1]
-    alone = [name for name in good if not _said(results[name])]
-    tried = [name for name in results if not _needs_git_host(results[name])]
+    tried = {name: found for name, found in results.items() if not _needs_git_host(found)}
+    good = [name for name in tried if len(_accelerators(tried[name])) > 1]
+    alone = [name for name in good if len(_accelerators(tried[name], said="")) > 1]
     lines = [
         "# Requirements of public projects, tried",
         "",
         "What public projects ask for at the commit that is linked: names and versions only, as",
         "`tests/projects/projects.toml` lists them. In a folder with these, `init` made",
-        "the specs, which were locked as they are.",
-        f"**{len(good)} of {len(tried)} lock for two accelerators or more**, {len(alone)} of them",
-        "without a line added by hand;",
-        f"{len(results) - len(tried)} more need files of a git host and could not be tried here.",
+        "the specs.",
+        f"**{len(good)} of {len(tried)} lock for two accelerators or more**: {len(alone)} of them as",
+        f"`init` leaves them, {len(good) - len(alone)} with the line that `lock` gives.",
+        f"{len(tried) - len(good)} do not: the sentences below say why. {len(results) - len(tried)} "
+        "more need files of a git host: they are not",
+        "counted, because none can be reached from the machine that made this page.",
         "",
         "A cell has the number of packages and the seconds of `provision lock` on two busy cores,",
         "builds from source included. *s* marks a spec that needed one line more, which `lock`",
@@ -178,18 +185,16 @@ def page(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _accelerators(found: dict[str, Any]) -> set[str]:
-    return {target.split("-")[0] for target in TARGETS if not found["targets"][target]["why"]}
-
-
-def _said(found: dict[str, Any]) -> bool:
-    return any(found["targets"][t]["said"] for t in TARGETS)
+def _accelerators(found: dict[str, Any], said: str | None = None) -> set[str]:
+    """Return the accelerators that were locked, with any line added or with this one."""
+    locked = {t: result for t, result in found["targets"].items() if not result["why"]}
+    return {t.split("-")[0] for t, result in locked.items() if said in {None, result["said"]}}
 
 
 def _needs_git_host(found: dict[str, Any]) -> bool:
     """Whether each target ended with a git host that does not answer."""
     whys = [found["targets"][target]["why"] for target in TARGETS]
-    return all("github.com" in why or why.startswith("git failed") for why in whys)
+    return all("github.com" in why for why in whys)
 
 
 def _cell(result: dict[str, Any]) -> str:
