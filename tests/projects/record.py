@@ -142,17 +142,17 @@ def page(results: dict[str, Any]) -> str:
     tried = {name: found for name, found in results.items() if not _needs_git_host(found)}
     good = [name for name in tried if len(_accelerators(tried[name])) > 1]
     alone = [name for name in good if len(_accelerators(tried[name], said="")) > 1]
+    with_line, host = len(good) - len(alone), len(results) - len(tried)
     lines = [
         "# Requirements of public projects, tried",
         "",
         "What public projects ask for at the commit that is linked: names and versions only, as",
-        "`tests/projects/projects.toml` lists them. In a folder with these, `init` made",
-        "the specs.",
-        f"**{len(good)} of {len(tried)} lock for two accelerators or more**: {len(alone)} of them as",
-        f"`init` leaves them, {len(good) - len(alone)} with the line that `lock` gives.",
-        f"{len(tried) - len(good)} do not: the sentences below say why. {len(results) - len(tried)} "
-        "more need files of a git host: they are not",
-        "counted, because none can be reached from the machine that made this page.",
+        "`tests/projects/projects.toml` lists them. In a folder with these, `init` made the specs.",
+        f"**{len(good)} of {len(tried)} lock for two accelerators or more**:",
+        f"{len(alone)} as `init` leaves them, {with_line} with the line that `lock` gives.",
+        f"{len(tried) - len(good)} do not; the sentences below the table say why.",
+        f"{host} more need files of a git host. The machine that made this page",
+        "reaches none, so they are not counted.",
         "",
         "A cell has the number of packages and the seconds of `provision lock` on two busy cores,",
         "builds from source included. *s* marks a spec that needed one line more, which `lock`",
@@ -180,7 +180,8 @@ def page(results: dict[str, Any]) -> str:
         notes += [f"- {name}: {why}" for why in whys if why]
         if built and built["why"]:
             notes.append(f"- {name}: built for cpu-linux: {built['why']}")
-    lines += ["", "What did not go, in the words that a user reads:", "", *dict.fromkeys(notes), "",
+    lines += ["", "What did not go, and the first reason that `lock` or `build` gives:", "",
+              *dict.fromkeys(notes), "",
               "`python -m tests.projects.record --build` makes this page again."]  # fmt: skip
     return "\n".join(lines) + "\n"
 
