@@ -71,6 +71,7 @@ def test_torch_and_its_companions_are_chosen_per_accelerator(repository: Path) -
     assert {"torch==2.8.0+cpu", "torchvision==0.23.0+cpu"} <= {*cpu.requirements}
     assert cpu.index_of("torchvision") == "pytorch-cpu"
     assert {"torchaudio", "xformers", "triton"} <= {*cpu.drop}
+    assert not [text for text in cpu.requirements if text.startswith("torchaudio")]
     cuda = pip(repository, "cuda-linux")
     # The default index has any release, so both hold what the repository says.
     theirs = {"torch==2.8.0", "torchvision>=0.16", "torchaudio==2.8.0", "xformers==0.0.27"}
@@ -202,7 +203,9 @@ def test_nothing_carried_over_does_not_look_like_success(
 
 def test_what_has_no_place_is_listed_with_file_and_line(repository: Path) -> None:
     write(repository, "requirements-dev.txt", "pytest\n")
-    left = init(repository).left
+    result = init(repository)
+    left = result.left
+    assert not result.empty
     assert any(text.startswith("requirements.txt, line 2: --extra-index-url") for text in left)
     assert any("requirements-dev.txt" in text for text in left)
     assert not any("extra.txt" in text for text in left)
