@@ -68,7 +68,7 @@ class Fitter:
         # The target pins those for its own torch, also where the repository does not name them.
         for name in sorted(self._own.keys() & _COMPANIONS - said) if changed else ():
             self._choose_companion(Requirement(name), self.target.name, in_file=True)
-        for name in _WITH_TORCH if every and self._index != "default" else ():
+        for name in _WITH_TORCH if every else ():
             if name != "torchaudio" or self._before("2.9"):
                 self._assign(name)
 
@@ -167,8 +167,7 @@ class Fitter:
 
     def _wheels(self, name: str) -> list[Wheel]:
         """Return the wheels of torch's catalog that can be installed and locked."""
-        default = self._index == "default"  # the catalog would be the whole of it
-        found = () if default else load_index(self.catalog, self._index).of(name)
+        found = () if self._index == "default" else load_index(self.catalog, self._index).of(name)
         where = (self.target.platform, self.target.python)
         return [w for w in found if not w.lacks and best_wheel([w.filename], *where)]
 

@@ -77,7 +77,7 @@ def initialize(project: Project, names: Sequence[str]) -> Initialized:
     elif "add_sessions" not in noxfile.read_text(encoding="utf-8", errors="replace"):
         lines = "; ".join(line for line in _NOXFILE.splitlines() if line)
         left.append(f"noxfile.py: exists; add these lines to it for the sessions: {lines}")
-    empty = bool(asked.left) and not asked.any
+    empty = bool(asked.left) and not (asked.files or asked.requirements or asked.local)
     return Initialized(project.root, targets, tuple(written), tuple(left), empty)
 
 
@@ -115,18 +115,14 @@ def _spec(name: str, asked: Asked, fitted: Fitter) -> str:
     document = tomlkit.document()
     document["extends"] = name
     pip = tomlkit.table()
-    for key, values in {
-        "files": asked.files,
-        "local": asked.local,
-        "requirements": fitted.requirements,
-        "drop": fitted.drop,
-        "index": fitted.index,
-    }.items():
-        if isinstance(values, dict) and values:
-            pip[key] = values
-        elif values:
+    lists = {"files": asked.files, "local": asked.local, "requirements": fitted.requirements,
+             "drop": fitted.drop}  # fmt: skip
+    for key, values in lists.items():
+        if values:
             pip[key] = tomlkit.array().multiline(len(values) > 3)
             pip[key].extend(dict.fromkeys(values))
+    if fitted.index:
+        pip["index"] = fitted.index
     if pip:
         document["pip"] = pip
     return tomlkit.dumps(document)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
@@ -14,10 +14,10 @@ from provision.core.limits import read_parsed
 from provision.spec.requirement_files import RequirementFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 Data = dict[str, Any]
+_DAMAGED = (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError)
 
 
 @dataclass
@@ -30,31 +30,23 @@ class Asked:
     local: list[str] = field(default_factory=list)  # its own packages that a spec can name
     left: list[str] = field(default_factory=list)  # what no spec can hold, each with its place
 
-    @property
-    def any(self) -> bool:
-        """Whether a spec gets anything of it."""
-        return bool(self.files or self.requirements or self.local)
-
 
 def read_repository(root: Path) -> Asked:
     """Read what a repository asks for; what cannot be read is listed, not raised."""
     asked = Asked()
-    files, read = sorted(root.resolve().glob("requirements*.txt")), []
+    files, seen = sorted(root.resolve().glob("requirements*.txt")), []
     if (root / "requirements.txt").is_file():
-        read = _requirement_file(root.resolve() / "requirements.txt", asked)
-    path = root / "pyproject.toml"
-    if path.is_file():
-        try:
-            _pyproject(read_parsed(path, tomllib.loads), asked)
-        except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-            asked.left.append(f"pyproject.toml: cannot be read: {error}")
-    for name in ("environment.yml", "environment.yaml"):
+        seen = _requirement_file(root.resolve() / "requirements.txt", asked)
+    for name, read in _FILES.items():
         if (root / name).is_file():
-            _conda_environment(root / name, asked)
-    if len(files) == 1 and not (read or asked.any):  # the repository says nothing else
-        read = _requirement_file(files[0], asked)
+            try:
+                read(root / name, asked)
+            except _DAMAGED as error:
+                asked.left.append(f"{name}: cannot be read: {error}")
+    if len(files) == 1 and not (seen or asked.requirements or asked.local):  # it says nothing else
+        seen = _requirement_file(files[0], asked)
     asked.left += [f'{file.name}: not used; add "{file.name}" to [pip] files if needed'
-                   for file in files if file not in read]  # fmt: skip
+                   for file in files if file not in seen]  # fmt: skip
     return asked
 
 
@@ -72,26 +64,21 @@ def _requirement_file(path: Path, asked: Asked) -> list[Path]:
     return found.read
 
 
-def _pyproject(document: Data, asked: Asked) -> None:
-    name = "pyproject.toml"
+def _pyproject(path: Path, asked: Asked) -> None:
+    name, document = path.name, read_parsed(path, tomllib.loads)
     project, uv = document.get("project", {}), document.get("tool", {}).get("uv", {})
     sources = uv.get("sources", {})
     for text in project.get("dependencies", ()):
         _add(text, f"{name} [project] dependencies", asked, sources)
-    extras = project.get("optional-dependencies", {})
-    asked.left += [f"{name} [project.optional-dependencies] {extra}: not used; its requirements "
-                   "can be added to the spec" for extra in extras]  # fmt: skip
-    asked.left += [f"{name} [dependency-groups] {group}: not used; its requirements can be added "
-                   "to the spec" for group in document.get("dependency-groups", {})]  # fmt: skip
+    extras = project.get("optional-dependencies", ())
+    unused = [f"[project.optional-dependencies] {extra}" for extra in extras]
+    unused += [f"[dependency-groups] {group}" for group in document.get("dependency-groups", ())]
+    asked.left += [f"{name} {part}: not used; a spec can have its requirements" for part in unused]
     for index in uv.get("index", ()):
-        asked.left.append(
-            f"{name} [[tool.uv.index]] {index.get('name', '')} {index.get('url')}: not used; "
-            "[pip.index] of a spec names catalogs"
-        )
+        named = f"[[tool.uv.index]] {index.get('name', '')} {index.get('url')}"
+        asked.left.append(f"{name} {named}: not used; [pip.index] of a spec names catalogs")
     if "poetry" in document.get("tool", {}) and not project:
-        asked.left.append(
-            f"{name} [tool.poetry]: not read; `poetry export -o requirements.txt` writes what is"
-        )
+        asked.left.append(f"{name} [tool.poetry]: not read; `poetry export` writes requirements")
     if "build-system" in document and project and not asked.files:
         asked.left.append(f'{name}: the package itself; add `local = ["-e ."]` to [pip] for it')
 
@@ -124,27 +111,19 @@ def _url(source: Data) -> str | None:
 
 
 def _conda_environment(path: Path, asked: Asked) -> None:
-    import yaml  # noqa: PLC0415 - slow, and few repositories have such a file
-
-    try:
-        document = read_parsed(path, yaml.safe_load)
-        dependencies: Iterable[Any] = document.get("dependencies") or ()
-        for entry in dependencies:
-            if isinstance(entry, dict):
-                _pip_of_conda(entry.get("pip") or (), path.name, asked)
-            elif re.match(r"python\b", entry):
-                asked.left.append(f"{path.name}: {entry}: the target's Python is used instead")
-            elif entry != "pip":
-                asked.left.append(f"{path.name}: {entry}: add what pip calls it to the spec")
-    except (OSError, ValueError, yaml.YAMLError, AttributeError, TypeError) as error:
-        asked.left.append(f"{path.name}: cannot be read: {error}")
+    for entry in read_parsed(path, yaml.safe_load).get("dependencies") or ():
+        if isinstance(entry, dict):
+            for text in entry.get("pip") or ():
+                if text.startswith("-e ") and "+" not in text:
+                    asked.local.append(text)
+                else:
+                    _add(text, f"{path.name} pip", asked, {})
+        elif entry != "pip":
+            asked.left.append(f"{path.name}: {entry}: not used; what pip calls it can be added")
 
 
-def _pip_of_conda(lines: Iterable[str], name: str, asked: Asked) -> None:
-    for text in lines:
-        if editable := re.match(r"(-e|--editable)[\s=]+(?!\w+\+)", text):
-            asked.local.append(f"-e {text[editable.end() :]}")
-        elif text.startswith("-"):
-            asked.left.append(f"{name} pip: {text}: not used")
-        else:
-            _add(text, f"{name} pip", asked, {})
+_FILES = {
+    "pyproject.toml": _pyproject,
+    "environment.yml": _conda_environment,
+    "environment.yaml": _conda_environment,
+}
