@@ -96,7 +96,8 @@ def lock_target(root: Path, target: str) -> dict[str, Any]:
 
 def _sentence(error: dict[str, str]) -> str:
     """Return why a target was not locked: what went wrong, and the one reason of that."""
-    what, evidence, cause = error["what"], error["evidence"], error["cause"]
+    evidence, cause = error["evidence"], error["cause"]
+    what = re.sub(r" sha256:\w+", "", error["what"])
     if found := _NAMED.search(evidence):
         return f"{what}: {found[1] or found[0]}"
     if "work together" in what:  # the cause names no package
