@@ -33,6 +33,9 @@ _ONLY = {
 }  # fmt: skip
 # torch requires these in the releases that it was built with.
 _OF_TORCH = ("nvidia-*-cu1?", "triton", "pytorch-triton*", "triton-xpu")
+# From the index of torch even if only others require them; torchaudio has one build since 2.9.
+_WITH_TORCH = ("torchvision", "torchaudio", "pytorch-triton-xpu", "triton-xpu")
+_LOCAL = re.compile(r"\+[\w.]+")  # 2.8.0+cu128 of the repository is 2.8.0+xpu here
 
 
 @dataclass
@@ -50,6 +53,8 @@ class Fitter:
     def __post_init__(self) -> None:
         self._own = {_name(text): Requirement(text) for text in self.target.pip.requirements}
         self._torch = str(self._own["torch"].specifier).removeprefix("==")
+        self._index = self.target.pip.index_of("torch")
+        self._open = ""  # what the repository says of torch, where the resolver chooses it
 
     def fit(self, lines: Mapping[str, str], others: Mapping[str, str]) -> None:
         """Fit requirements."""
@@ -58,6 +63,14 @@ class Fitter:
             asked = Requirement(text)
             if self._applies(asked):
                 self._fit(asked, f"{every[text]}: {text}", in_file=text in lines)
+        said = {*map(_name, self.requirements), *self.drop}
+        changed = self._open or f"=={self._torch}" != str(self._own["torch"].specifier)
+        # The target pins those for its own torch, also where the repository does not name them.
+        for name in sorted(self._own.keys() & _COMPANIONS - said) if changed else ():
+            self._choose_companion(Requirement(name), self.target.name, in_file=True)
+        for name in _WITH_TORCH if every else ():
+            if name != "torchaudio" or self._before("2.9"):
+                self._assign(name)
 
     def _applies(self, asked: Requirement) -> bool:
         try:
@@ -94,12 +107,15 @@ class Fitter:
         self.drop += [name] if in_file else []
 
     def _choose_torch(self, asked: Requirement, place: str) -> None:
-        # 2.8.0+cu128 of the repository is 2.8.0+xpu here.
-        wanted = SpecifierSet(re.sub(r"\+[\w.]+", "", str(asked.specifier)))
+        wanted = SpecifierSet(_LOCAL.sub("", str(asked.specifier)))
         if wanted.contains(Version(self._torch).public, prereleases=True):
             return
-        index = self.target.pip.index_of("torch")
-        offered = {Version(wheel.version) for wheel in self._wheels(index, "torch")}
+        if self._index == "default":
+            self._open = str(wanted)
+            self.requirements.append(f"torch{wanted}")
+            self.done.append(f"{place} replaces torch=={self._torch} of {self.target.name}")
+            return
+        offered = {Version(wheel.version) for wheel in self._wheels("torch")}
         if fitting := {v for v in offered if wanted.contains(v.public)}:
             self._torch = str(max(fitting))
             self.requirements.append(f"torch=={self._torch}")
@@ -107,33 +123,46 @@ class Fitter:
 
     def _choose_companion(self, asked: Requirement, place: str, *, in_file: bool) -> None:
         """Choose the release of a package that was compiled for the chosen torch."""
-        name, index = _name(asked.name), self.target.pip.index_of("torch")
-        if index == "default":  # its catalog would be the whole of it, so the resolver chooses
-            if name not in self._own and (asked.specifier or not in_file):
-                self.requirements.append(name)
-                self.drop += [name] if in_file else []
-                self.done.append(f"{place}: any release that fits torch {self._torch}")
+        name = _name(asked.name)
+        if self._open:  # what the repository says of both goes together
+            wanted = asked.specifier or (self._open if name == "torchaudio" else "")
+            self.requirements.append(f"{name}{_LOCAL.sub('', str(wanted))}")
             return
         exact = {f"torch=={Version(self._torch).public}", f"torch=={self._torch}"}
         built = [
             Version(wheel.version)
-            for wheel in self._wheels(index, name)
+            for wheel in self._wheels(name)
             if any(r.replace(" ", "") in exact for r in wheel.requires_dist or ())
         ]
+        one_for_all = name == "torchaudio" and not self._before("2.9")
+        if not built and (one_for_all or self._index == "default"):  # so the resolver chooses
+            if name not in self._own and (asked.specifier or one_for_all or not in_file):
+                limit = f"<={Version(self._torch).public}" if one_for_all else ""
+                self.requirements.append(f"{name}{limit}")
+                self.drop += [name] if in_file else []
+                self.done.append(f"{place}: any release that fits torch {self._torch}")
+            return
         if not built:
-            why = f"the catalog {index} has none for torch {self._torch}"
+            why = f"the catalog {self._index} has none for torch {self._torch}"
             self._leave_out(name, f"{place}: {why}", in_file=in_file)
             return
         chosen = f"{name}=={max(built)}"
         if name not in self._own or chosen != str(self._own[name]):
             self.requirements.append(chosen)
             self.done.append(f"{place}: {chosen}, for torch {self._torch}")
-        if self.target.pip.index_of(name) != index:
-            self.index.setdefault(index, []).append(name)
+        self._assign(name)
 
-    def _wheels(self, index: str, name: str) -> list[Wheel]:
-        """Return the wheels of a catalog that can be installed and locked."""
-        found = load_index(self.catalog, index).of(name) if index != "default" else ()
+    def _before(self, version: str) -> bool:
+        return Version(self._torch) < Version(version)
+
+    def _assign(self, name: str) -> None:
+        known = name in self.index.get(self._index, ())
+        if not known and self.target.pip.index_of(name) != self._index and self._wheels(name):
+            self.index.setdefault(self._index, []).append(name)
+
+    def _wheels(self, name: str) -> list[Wheel]:
+        """Return the wheels of torch's catalog that can be installed and locked."""
+        found = () if self._index == "default" else load_index(self.catalog, self._index).of(name)
         where = (self.target.platform, self.target.python)
         return [w for w in found if not w.lacks and best_wheel([w.filename], *where)]
 

@@ -48,6 +48,7 @@ class Initialized:
     targets: tuple[InitializedTarget, ...]
     written: tuple[str, ...]  # files that were written or got lines
     left: tuple[str, ...]  # what has to be done by hand, each with its place
+    empty: bool  # the repository asks for something, and the specs have none of it
 
 
 def initialize(project: Project, names: Sequence[str]) -> Initialized:
@@ -76,7 +77,8 @@ def initialize(project: Project, names: Sequence[str]) -> Initialized:
     elif "add_sessions" not in noxfile.read_text(encoding="utf-8", errors="replace"):
         lines = "; ".join(line for line in _NOXFILE.splitlines() if line)
         left.append(f"noxfile.py: exists; add these lines to it for the sessions: {lines}")
-    return Initialized(project.root, targets, tuple(written), tuple(left))
+    empty = bool(asked.left) and not (asked.files or asked.requirements or asked.local)
+    return Initialized(project.root, targets, tuple(written), tuple(left), empty)
 
 
 def _target(project: Project, name: str, asked: Asked) -> InitializedTarget:

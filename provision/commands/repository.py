@@ -34,31 +34,34 @@ class Asked:
 def read_repository(root: Path) -> Asked:
     """Read what a repository asks for; what cannot be read is listed, not raised."""
     asked = Asked()
-    _requirement_files(root, asked)
+    files, seen = sorted(root.resolve().glob("requirements*.txt")), []
+    if (root / "requirements.txt").is_file():
+        seen = _requirement_file(root.resolve() / "requirements.txt", asked)
     for name, read in _FILES.items():
         if (root / name).is_file():
             try:
                 read(root / name, asked)
             except _DAMAGED as error:
                 asked.left.append(f"{name}: cannot be read: {error}")
+    if len(files) == 1 and not (seen or asked.requirements or asked.local):  # it says nothing else
+        seen = _requirement_file(files[0], asked)
+    asked.left += [f'{file.name}: not used; add "{file.name}" to [pip] files if needed'
+                   for file in files if file not in seen]  # fmt: skip
     return asked
 
 
-def _requirement_files(root: Path, asked: Asked) -> None:
-    found = RequirementFiles(root := root.resolve())
-    if (root / "requirements.txt").is_file():
-        found.add(root / "requirements.txt")
-        # A file with a fault cannot be named by a spec, so the spec gets the lines without one.
-        if found.faults:
-            asked.requirements |= found.places
-            asked.local += found.local
-        else:
-            asked.files.append("requirements.txt")
-            asked.lines |= found.places
+def _requirement_file(path: Path, asked: Asked) -> list[Path]:
+    found = RequirementFiles(root := path.parent)
+    found.add(path)
+    # A file with a fault cannot be named by a spec, so the spec gets the lines without one.
+    if found.faults:
+        asked.requirements |= found.places
+        asked.local += found.local
+    else:
+        asked.files.append(path.name)
+        asked.lines |= found.places
     asked.left += [line.replace(f"{root}/", "") for line in (*found.faults, *found.ignored)]
-    for path in sorted(root.glob("requirements*.txt")):
-        if path not in found.read:
-            asked.left.append(f'{path.name}: not used; add "{path.name}" to [pip] files if needed')
+    return found.read
 
 
 def _pyproject(path: Path, asked: Asked) -> None:

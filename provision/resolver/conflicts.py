@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
+from provision.core.text import plural
 from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
@@ -202,8 +203,7 @@ def _nearest(target: Target, wanted: Requirement, engine: UvResolver) -> list[st
 
 def _subject(conflicts: Sequence[Sequence[str]]) -> str:
     *others, last = conflicts[0]
-    if len(conflicts) > 1:
-        return f"{len(conflicts)} faults in the requirements"
+    more = f", and {plural(len(conflicts) - 1, 'more fault')}" if len(conflicts) > 1 else ""
     if not others:
-        return f"{last} is not available"
-    return f"{', '.join(others)} and {last} cannot be installed together"
+        return f"{last} is not available{more}"
+    return f"{', '.join(others)} and {last} cannot be installed together{more}"

@@ -21,6 +21,9 @@ def show_initialized(result: Initialized, console: Console) -> None:
             console.line(f"{target.name}: left out: {text}", "yellow")
     for text in result.left:
         console.line(f"not carried over: {text}", "yellow")
+    if result.empty:
+        console.line("none of the repository's requirements is in a spec", "red")
+        return
     for target in result.targets:
         verb = "build" if target.locked else "lock"
         console.line(f"next: {console.program} {verb} {target.name}")

@@ -7,11 +7,13 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
+from packaging.requirements import Requirement
 
 from provision.cli.main import main
 from provision.commands.init import Initialized, initialize
 from provision.core.errors import UsageError
 from provision.core.project import Project, shipped
+from provision.resolver.resolver import offered
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
@@ -69,11 +71,12 @@ def test_torch_and_its_companions_are_chosen_per_accelerator(repository: Path) -
     assert {"torch==2.8.0+cpu", "torchvision==0.23.0+cpu"} <= {*cpu.requirements}
     assert cpu.index_of("torchvision") == "pytorch-cpu"
     assert {"torchaudio", "xformers", "triton"} <= {*cpu.drop}
+    assert not [text for text in cpu.requirements if text.startswith("torchaudio")]
     cuda = pip(repository, "cuda-linux")
-    assert {"torch==2.13.0", "torchvision==0.28.0", "torchaudio", "xformers"} <= {
-        *cuda.requirements
-    }
-    assert not any(text.startswith("xformers=") for text in cuda.requirements)
+    # The default index has any release, so both hold what the repository says.
+    theirs = {"torch==2.8.0", "torchvision>=0.16", "torchaudio==2.8.0", "xformers==0.0.27"}
+    assert theirs <= {*cuda.requirements}
+    assert not {"torch==2.13.0", "torchvision==0.28.0"} & {*cuda.requirements}
     for found in (xpu, cpu, cuda):
         names = [text for text in found.requirements if text.startswith(("nvidia", "triton"))]
         linux_only = 'triton==3.1.0 ; sys_platform == "linux"'
@@ -83,7 +86,7 @@ def test_torch_and_its_companions_are_chosen_per_accelerator(repository: Path) -
         assert both | {"tqdm", "einops>=0.7"} <= {*found.requirements}
         assert found.constraints == ("numpy<3",)  # that of torch gives way with its line
     said = {target.name: target for target in result.targets}
-    assert any("line 3: torch==2.8.0: torch==2.13.0" in text for text in said["cuda-linux"].done)
+    assert any("line 3: torch==2.8.0 replaces torch==2.13.0" in t for t in said["cuda-linux"].done)
     assert any("line 6: xformers==0.0.27" in text for text in said["cpu-linux"].left)
     assert not any("xformers" in text for text in said["arc-windows"].left)  # its marker
 
@@ -105,7 +108,8 @@ def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "requirements.txt", "torch>=2\nnumpy\neinops\n")
     result = init(tmp_path)
     text = (tmp_path / "envs" / "cpu-linux.toml").read_text(encoding="utf-8")
-    assert text == 'extends = "cpu-linux"\n\n[pip]\nfiles = ["requirements.txt"]\n'
+    index = '[pip.index]\npytorch-cpu = ["torchvision"]\n'  # in case that einops requires it
+    assert text == f'extends = "cpu-linux"\n\n[pip]\nfiles = ["requirements.txt"]\n\n{index}'
     assert (result.targets[0].done, result.targets[0].left, result.left) == ((), (), ())
     assert "torch==2.13.0+cpu" in pip(tmp_path).requirements
     assert "torch>=2" not in pip(tmp_path).requirements
@@ -117,9 +121,92 @@ def test_another_accelerator_s_build_stands_for_its_release(tmp_path: Path) -> N
     assert "torch==2.8.0+xpu" in pip(tmp_path, "arc-linux").requirements
 
 
+@pytest.mark.parametrize("asked", ["torch>=2.11.0,<=2.12.1", "torch~=2.8.0", "torch==2.8.0+cu128"])
+def test_torch_of_the_default_index_is_within_the_repository_s_limits(
+    tmp_path: Path, asked: str
+) -> None:
+    write(tmp_path, "requirements.txt", f"{asked}\ntorchaudio\n")
+    init(tmp_path, "cuda-linux")
+    found = pip(tmp_path, "cuda-linux").requirements
+    wanted = {*Requirement(asked.removesuffix("+cu128")).specifier}
+    torch = [Requirement(text) for text in found if Requirement(text).name == "torch"]
+    assert wanted == {each for required in torch for each in required.specifier}
+    audio = [Requirement(text) for text in found if Requirement(text).name == "torchaudio"]
+    assert wanted == {each for required in audio for each in required.specifier}  # same releases
+    assert [text for text in found if text.startswith("torchvision")] == ["torchvision"]
+
+
+@pytest.mark.parametrize("name", ["arc-linux", "arc-windows"])
+def test_what_comes_with_torch_is_of_the_same_index_even_if_others_bring_it(
+    tmp_path: Path, name: str
+) -> None:
+    write(tmp_path, "requirements.txt", "torch>=2.12\ntimm\n")
+    init(tmp_path, name)
+    found = pip(tmp_path, name)
+    newest = {"arc-linux": ("2.13.0", "0.28.0"), "arc-windows": ("2.12.1", "0.27.1")}[name]
+    assert {f"torch=={newest[0]}+xpu", f"torchvision=={newest[1]}+xpu"} <= {*found.requirements}
+    for each in ("torchvision", "triton-xpu", "pytorch-triton-xpu"):
+        assert found.index_of(each) == "pytorch-xpu"
+    assert found.index_of("torchaudio") == "default"  # one build for all since 2.9
+    served = offered(load_target(tmp_path / "envs", name), Project(tmp_path).catalog)
+    assert {"triton-xpu", "torchvision"} <= {wheel.name for wheel in served["pytorch-xpu"]}
+
+
+def test_torchaudio_is_of_the_index_of_an_older_torch_and_of_the_default_one_later(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "requirements.txt", "torch==2.8.0\npyannote-audio\n")
+    init(tmp_path, "arc-linux")
+    assert pip(tmp_path, "arc-linux").index_of("torchaudio") == "pytorch-xpu"
+    write(tmp_path, "requirements.txt", "torch\ntorchaudio\n")
+    init(tmp_path, "cpu-linux")
+    found = pip(tmp_path)
+    assert "torchaudio<=2.13.0" in found.requirements
+    assert found.index_of("torchaudio") == "default"
+
+
+def test_the_only_requirement_file_is_read_whatever_its_name(tmp_path: Path) -> None:
+    write(tmp_path, "requirements_versions.txt", "einops==0.8.0\n")
+    write(tmp_path, "pyproject.toml", "[tool.ruff]\nline-length = 100\n")
+    result = init(tmp_path)
+    assert pip(tmp_path).files == ("requirements_versions.txt",)
+    assert "einops==0.8.0" in pip(tmp_path).requirements
+    assert (result.left, result.empty, result.targets[0].locked) == ((), False, False)
+
+
+def test_one_of_several_sources_is_not_chosen(tmp_path: Path) -> None:
+    write(tmp_path, "requirements-dev.txt", "ruff\n")
+    write(tmp_path, "pyproject.toml", "[project]\nname = 'a'\ndependencies = ['einops']\n")
+    assert [text.split(":")[0] for text in init(tmp_path).left] == ["requirements-dev.txt"]
+    assert not pip(tmp_path).files
+    assert "ruff" not in pip(tmp_path).requirements
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"requirements-a.txt": "einops\n", "requirements-b.txt": "tqdm\n"},
+        {"pyproject.toml": "[tool.poetry.dependencies]\ntqdm = '^4'\n"},
+    ],
+)
+def test_nothing_carried_over_does_not_look_like_success(
+    tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in files.items():
+        write(tmp_path, name, text)
+    assert main(["init", "--project", str(tmp_path), "--target", "cpu-linux"]) == 1
+    said = capsys.readouterr().err
+    assert "none of the repository's requirements is in a spec" in said
+    assert "next: " not in said
+    for name in files:
+        assert f"not carried over: {name}" in said
+
+
 def test_what_has_no_place_is_listed_with_file_and_line(repository: Path) -> None:
     write(repository, "requirements-dev.txt", "pytest\n")
-    left = init(repository).left
+    result = init(repository)
+    left = result.left
+    assert not result.empty
     assert any(text.startswith("requirements.txt, line 2: --extra-index-url") for text in left)
     assert any("requirements-dev.txt" in text for text in left)
     assert not any("extra.txt" in text for text in left)

@@ -1,10 +1,12 @@
 """Run init, lock and build on the requirements of public projects, and write docs/projects.md.
 
     python -m tests.projects.record [--build] [NAME…]
+    python -m tests.projects.record --expected
 
 Each project is a folder of its own, as its users have it, and each step is the command that they
 would type. Where `lock` answers with the line that the spec lacks to build packages from source,
-the line is written and counted as said. The results are kept in results.json.
+the line is written and counted as said. The results are kept in results.json; expected.json is what
+`init` alone makes of each project, and needs no network.
 """
 
 from __future__ import annotations
@@ -17,24 +19,48 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from provision.commands.init import initialize
+from provision.core.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PROJECTS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "projects.toml").read_text("utf-8"))
 TARGETS = ("cpu-linux", "cuda-linux", "arc-linux", "arc-windows")
+FITTED = ("cuda-linux", "arc-windows")  # the targets of expected.json
 RESULTS, PAGE = HERE / "results.json", ROOT / "docs" / "projects.md"
+EXPECTED = HERE / "expected.json"
+# In the words of another program: what it lacks, or the host that does not answer.
+_NAMED = re.compile(r"(?m)^hint: .*?(need to install .*)$|Could not resolve host: \S+|"
+                    r"Failed to resolve '\S+'")  # fmt: skip
 _LINE = re.compile(r"`(build = \[.*?\])`")
 
 
 def open_project(name: str, folder: Path) -> Path:
     """Copy a project's requirements into a folder of its name."""
     return Path(shutil.copytree(HERE / name, folder / name))
+
+
+def of_init(name: str, folder: Path) -> dict[str, Any]:
+    """Return what init lists for a project, by its place, and what the specs add to a target."""
+    root = open_project(name, folder)
+    made = initialize(Project(root), FITTED)
+    specs = {t: tomllib.loads((root / "envs" / f"{t}.toml").read_text("utf-8")) for t in FITTED}
+    return {"left": _places(made.left),
+            "listed": {t.name: _places([*t.done, *t.left]) for t in made.targets},
+            "added": {t: spec.get("pip", {}) for t, spec in specs.items()}}  # fmt: skip
+
+
+def _places(lines: Sequence[str]) -> list[str]:
+    return [line.partition(": ")[0] for line in lines]
 
 
 def provision(root: Path, *words: str) -> tuple[Any, float]:
@@ -61,17 +87,24 @@ def lock_target(root: Path, target: str) -> dict[str, Any]:
             break
         _say(root / "envs" / f"{target}.toml", asked[1], instead_of=said)
         said = asked[1]
-    texts = [error["cause"], error["evidence"]] if error else []
-    # Not what names a folder of the machine that made the page.
-    whole = [text.splitlines() for text in texts if text and tempfile.gettempdir() not in text]
-    told = whole[0] if whole else []
-    why = ": ".join([error["what"], *["; ".join(told)][: len(told)]]) if error else ""
     lock = root / "lockfiles" / target / "requirements.txt"
-    torch = (
-        re.search(r"^torch==(\S+)", lock.read_text("utf-8"), re.MULTILINE) if not error else None
-    )
+    torch = re.search(r"(?m)^torch==(\S+)", "" if error else lock.read_text("utf-8"))
+    why = _sentence(error) if error else ""
     return {"seconds": round(seconds, 1), "packages": result["packages"], "said": said,
             "torch": torch[1] if torch else "", "why": why}  # fmt: skip
+
+
+def _sentence(error: dict[str, str]) -> str:
+    """Return why a target was not locked: what went wrong, and the one reason of that."""
+    evidence, cause = error["evidence"], error["cause"]
+    what = re.sub(r" sha256:\w+", "", error["what"])
+    if found := _NAMED.search(evidence):
+        return f"{what}: {found[1] or found[0]}"
+    if "work together" in what:  # the cause names no package
+        return f"{what}: {evidence.splitlines()[0].rpartition(': ')[2]}"
+    # Of the fault that is named; `lock` lists the others too.
+    facts = cause.splitlines()[: 1 if "more fault" in what else None]
+    return ": ".join([what, *["; ".join(facts)][: len(facts)]])
 
 
 def _say(spec: Path, line: str, *, instead_of: str = "") -> None:
@@ -84,19 +117,13 @@ def _say(spec: Path, line: str, *, instead_of: str = "") -> None:
 def try_project(name: str, folder: Path, *, build: bool) -> dict[str, Any]:
     """Return what init, lock and, where it is asked for, build of a project came to."""
     root = open_project(name, folder)
-    # init reads requirements.txt; a user of another file names it there.
-    chosen, files = Path(PROJECTS[name]["files"][0]).name, ""
-    if chosen not in {"requirements.txt", "pyproject.toml"}:
-        files = f"-r {chosen}"
-        (root / "requirements.txt").write_text(f"{files}\n", "utf-8")
     made, seconds = provision(root, "init", *(f"--target={target}" for target in TARGETS))
-    specs = [root / "envs" / f"{target}.toml" for target in TARGETS]
-    if not any("[pip]" in spec.read_text("utf-8") for spec in specs):
+    if made["empty"]:
         why = {"seconds": 0, "packages": 0, "said": "", "torch": "",
                "why": f"init carries nothing: {'; '.join(made['left'])}"}  # fmt: skip
-        return {"init": seconds, "left": len(made["left"]), "files": "",
+        return {"init": seconds, "left": len(made["left"]),
                 "targets": dict.fromkeys(TARGETS, why)}  # fmt: skip
-    found = {"init": seconds, "left": len(made["left"]), "files": files,
+    found = {"init": seconds, "left": len(made["left"]),
              "targets": {target: lock_target(root, target) for target in TARGETS}}  # fmt: skip
     if build and not found["targets"]["cpu-linux"]["why"]:
         result, seconds = provision(root, "build", "cpu-linux")
@@ -113,24 +140,29 @@ def try_project(name: str, folder: Path, *, build: bool) -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """Return the text of docs/projects.md."""
-    good = [name for name in results if len(_accelerators(results[name])) > 1]
-    alone = [name for name in good if not _said(results[name])]
-    tried = [name for name in results if not _needs_git_host(results[name])]
+    tried = {name: found for name, found in results.items() if not _needs_git_host(found)}
+    good = [name for name in tried if len(_accelerators(tried[name])) > 1]
+    alone = [name for name in good if len(_accelerators(tried[name], said="")) > 1]
+    with_line, host = len(good) - len(alone), len(results) - len(tried)
     lines = [
         "# Requirements of public projects, tried",
         "",
         "What public projects ask for at the commit that is linked: names and versions only, as",
-        "`tests/projects/projects.toml` lists them. In a folder with these, `init` made",
-        "the specs, which were locked as they are.",
-        f"**{len(good)} of {len(tried)} lock for two accelerators or more**, {len(alone)} of them",
-        "without a line added by hand;",
-        f"{len(results) - len(tried)} more need files of a git host and could not be tried here.",
+        "`tests/projects/projects.toml` lists them. In a folder with these, `init` made the specs.",
+        "A repository that has several requirement files, and none named requirements.txt,",
+        "gets none of them: its user names one in `[pip] files`.",
+        "",
+        f"**{len(good)} of {len(tried)} lock for two accelerators or more**:",
+        f"{len(alone)} as `init` leaves them, {with_line} with the line that `lock` gives.",
+        f"{len(tried) - len(good)} do not; the sentences below the table say why.",
+        f"{host} more need files of a git host. The machine that made this page",
+        "reaches none, so they are not counted.",
         "",
         "A cell has the number of packages and the seconds of `provision lock` on two busy cores,",
         "builds from source included. *s* marks a spec that needed one line more, which `lock`",
-        "gives: `build = […]` in `[pip]`, the packages that exist as source only and may be built;",
-        "*f* a project whose file has another name, which a requirements.txt then includes with",
-        "`-r`. The last column is the build of cpu-linux:",
+        "gives: `build = […]` in `[pip]`, the packages that exist as source only and may be built.",
+        "`init` does not write it: that needs the index, and a build runs the code of a package.",
+        "The last column is the build of cpu-linux:",
         "whether the main packages of the project can be imported, and the seconds.",
         "",
         "The machine that made this page reaches the default index and nothing else: no git host,",
@@ -144,37 +176,36 @@ def page(results: dict[str, Any]) -> str:
     for name, found in results.items():
         facts = PROJECTS[name]
         link = f"[{name}](https://github.com/{facts['repository']}/tree/{facts['commit']})"
-        cells = [_cell(found["targets"][target], found["files"]) for target in TARGETS]
+        cells = [_cell(found["targets"][target]) for target in TARGETS]
         built = found.get("build")
         cells.append(_built(built) if built else "")
         lines.append(f"| {link} | {facts['kind']} | {found['left']} | {' | '.join(cells)} |")
-        whys = (textwrap.shorten(found["targets"][target]["why"], 320) for target in TARGETS)
+        whys = (found["targets"][target]["why"] for target in TARGETS)
         notes += [f"- {name}: {why}" for why in whys if why]
         if built and built["why"]:
             notes.append(f"- {name}: built for cpu-linux: {built['why']}")
-    lines += ["", "What did not go, in the words that a user reads:", "", *dict.fromkeys(notes), "",
+    lines += ["", "What did not go, and the first reason that `lock` or `build` gives:", "",
+              *dict.fromkeys(notes), "",
               "`python -m tests.projects.record --build` makes this page again."]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
-def _accelerators(found: dict[str, Any]) -> set[str]:
-    return {target.split("-")[0] for target in TARGETS if not found["targets"][target]["why"]}
-
-
-def _said(found: dict[str, Any]) -> bool:
-    return bool(found["files"]) or any(found["targets"][t]["said"] for t in TARGETS)
+def _accelerators(found: dict[str, Any], said: str | None = None) -> set[str]:
+    """Return the accelerators that were locked, with any line added or with this one."""
+    locked = {t: result for t, result in found["targets"].items() if not result["why"]}
+    return {t.split("-")[0] for t, result in locked.items() if said in {None, result["said"]}}
 
 
 def _needs_git_host(found: dict[str, Any]) -> bool:
     """Whether each target ended with a git host that does not answer."""
     whys = [found["targets"][target]["why"] for target in TARGETS]
-    return all("github.com" in why or why.startswith("git failed") for why in whys)
+    return all("github.com" in why for why in whys)
 
 
-def _cell(result: dict[str, Any], files: str) -> str:
+def _cell(result: dict[str, Any]) -> str:
     if result["why"]:
         return "no"
-    said = f"{' *s*' if result['said'] else ''}{' *f*' if files else ''}"
+    said = " *s*" if result["said"] else ""
     return f"{result['packages']} in {result['seconds']:g} s{said}"
 
 
@@ -187,7 +218,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=list(PROJECTS))
     parser.add_argument("--build", action="store_true", help="build cpu-linux as well")
+    parser.add_argument("--expected", action="store_true", help="only write expected.json")
     arguments = parser.parse_args()
+    if arguments.expected:
+        with tempfile.TemporaryDirectory() as folder:
+            found = {name: of_init(name, Path(folder)) for name in PROJECTS}
+        EXPECTED.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        return
 
     def attempt(name: str) -> tuple[str, dict[str, Any]]:
         with tempfile.TemporaryDirectory() as folder:

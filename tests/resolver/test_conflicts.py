@@ -214,7 +214,7 @@ def test_all_faults_are_reported_at_once_and_shown_when_they_are_found() -> None
     first = engine.pins(wanted)
     assert isinstance(first, Completed)
     error = explain_conflict(wanted, first, engine, {}, steps)
-    assert error.what == "thing: 3 faults in the requirements"
+    assert error.what == "thing: a is not available, and 2 more faults"
     asked = [line.rpartition(" ")[2] for line in error.evidence.splitlines()]
     assert asked == ["a", "b", "d", "c"]
     assert len(steps) == 3

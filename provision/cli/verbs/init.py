@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from provision.cli.call import Call, Outcome, Parser
+from provision.cli.call import Call, Outcome, Parser, findings_if
 from provision.core.project import Project
 
 ANYWHERE = True
@@ -25,4 +25,5 @@ def handle(call: Call) -> Outcome:
     # Not the project of a folder above this one.
     here = Project((call.arguments.project or Path.cwd()).absolute())
     names = call.arguments.target or fitting_shipped_targets(call.project)
-    return Outcome(initialize(here, names), show_initialized)
+    result = initialize(here, names)
+    return Outcome(result, show_initialized, findings_if(result.empty))
