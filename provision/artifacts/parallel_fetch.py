@@ -160,11 +160,9 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
             return False
         part.replace(path)
     except OSError as error:
-        raise ToolError(
-            f"cannot copy {source} to {path.parent}",
-            evidence=str(error),
-            remedy="check the folder and the free space",
-        ) from error
+        what = f"cannot copy {source} to {path.parent}"
+        remedy = "check the folder and the free space"
+        raise ToolError(what, evidence=str(error), remedy=remedy) from error
     return True
 
 

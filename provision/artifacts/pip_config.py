@@ -97,11 +97,9 @@ def _settings(path: Path) -> dict[str, str]:
     except OSError:
         return {}
     except (configparser.Error, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"cannot read pip's configuration {path}",
-            evidence=str(error).splitlines()[0],
-            remedy="correct the file; `pip config debug` shows how pip reads it",
-        ) from error
+        what = f"cannot read pip's configuration {path}"
+        remedy = "correct the file; `pip config debug` shows how pip reads it"
+        raise UsageError(what, evidence=str(error).splitlines()[0], remedy=remedy) from error
     found: dict[str, str] = {}
     for section in _SECTIONS:
         if parser.has_section(section):

@@ -115,11 +115,9 @@ def read_devices(catalog: Path) -> Devices:
             intel_names={k: _names(v) for k, v in devices["intel"]["family"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SpecError(
-            f"cannot read the device catalog in {catalog}",
-            evidence=f"{type(error).__name__}: {error}",
-            remedy="restore devices.toml and drivers.toml from version control",
-        ) from error
+        what = f"cannot read the device catalog in {catalog}"
+        remedy = "restore devices.toml and drivers.toml from version control"
+        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error
 
 
 def _intel(table: dict[str, Any]) -> dict[str, Device]:

@@ -64,8 +64,6 @@ def _part(
         # Sorted, because a refresh may list the same files in another order.
         return sorted(bare, key=lambda entry: json.dumps(entry, sort_keys=True))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SpecError(
-            f"cannot read the catalog file {path}",
-            evidence=f"{type(error).__name__}: {error}",
-            remedy="restore it from the last commit, or name a snapshot that exists",
-        ) from error
+        what = f"cannot read the catalog file {path}"
+        remedy = "restore it from the last commit, or name a snapshot that exists"
+        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error

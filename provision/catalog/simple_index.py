@@ -65,11 +65,9 @@ def list_files(session: Session, url: str | None, name: str) -> list[Distributio
         cause = "it was removed, or was never listed"
         raise ToolError(f"{where} lists no {name}", evidence=str(error), cause=cause) from error
     except Exception as error:  # parsers raise errors of any type on garbage
-        raise ToolError(
-            f"{where} does not answer for {name}",
-            evidence=str(error),
-            remedy="try again later; nothing was changed",
-        ) from error
+        what = f"{where} does not answer for {name}"
+        remedy = "try again later; nothing was changed"
+        raise ToolError(what, evidence=str(error), remedy=remedy) from error
 
 
 def is_wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None) -> bool:
@@ -112,11 +110,9 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
     except (OSError, UnicodeDecodeError, pypi_simple.NoMetadataError):
         return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:
-        raise ToolError(
-            f"the metadata of {package.filename} does not have the hash that its index lists",
-            evidence=str(error),
-            remedy="report it to the vendor; the catalog is unchanged",
-        ) from error
+        what = f"the metadata of {package.filename} does not have the hash that its index lists"
+        remedy = "report it to the vendor; the catalog is unchanged"
+        raise ToolError(what, evidence=str(error), remedy=remedy) from error
 
 
 def embedded_metadata(path: Path) -> CoreMetadata:
@@ -133,11 +129,9 @@ def embedded_metadata(path: Path) -> CoreMetadata:
                 text = b"".join(bounded(iter(lambda: stream.read(1 << 20), b""), METADATA, member))
             return _parse(text.decode("utf-8"))
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise ToolError(
-            f"{path.name} is not a wheel",
-            evidence=str(error),
-            remedy=f"remove {path} and run it again",
-        ) from error
+        what = f"{path.name} is not a wheel"
+        remedy = f"remove {path} and run it again"
+        raise ToolError(what, evidence=str(error), remedy=remedy) from error
 
 
 def _parse(text: str) -> CoreMetadata:

@@ -245,19 +245,15 @@ def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     try:
         return model.model_validate_json(read_bytes(path))
     except OSError as error:
-        raise SpecError(
-            f"there is no catalog of {name!r}",
-            evidence=str(error),
-            cause=f"{folder} holds: {', '.join(snapshot_names(folder))}",
-            remedy="name one of these in the spec",
-        ) from error
+        what = f"there is no catalog of {name!r}"
+        cause = f"{folder} holds: {', '.join(snapshot_names(folder))}"
+        remedy = "name one of these in the spec"
+        raise SpecError(what, evidence=str(error), cause=cause, remedy=remedy) from error
     except ValidationError as error:
         faults = faults_of(error, model)
-        raise SpecError(
-            f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}",
-            evidence="\n".join(faults),
-            remedy="correct each of them, or restore the file from the last commit",
-        ) from error
+        what = f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}"
+        remedy = "correct each of them, or restore the file from the last commit"
+        raise SpecError(what, evidence="\n".join(faults), remedy=remedy) from error
 
 
 def index_address(folder: Path, index: str) -> str:

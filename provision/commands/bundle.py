@@ -97,11 +97,9 @@ def bundle(
 def _refuse_foreign(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
     if folder.exists() and names - {_LOCK} and not is_tagged(folder):
-        raise UsageError(
-            f"{folder} exists and is not a bundle",
-            cause="files that are not part of the bundle would be removed from it",
-            remedy="name a folder that is empty or does not exist",
-        )
+        what = f"{folder} exists and is not a bundle"
+        cause = "files that are not part of the bundle would be removed from it"
+        raise UsageError(what, cause=cause, remedy="name a folder that is empty or does not exist")
 
 
 def _artifacts(
@@ -172,11 +170,9 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
         for own in project.catalog.glob("*"):
             shutil.copyfile(own, catalog / own.name)
     except OSError as error:
-        raise ToolError(
-            f"cannot copy the toolkit to {folder}",
-            evidence=str(error),
-            remedy="check the toolkit's own folder, and the free space",
-        ) from error
+        what = f"cannot copy the toolkit to {folder}"
+        remedy = "check the toolkit's own folder, and the free space"
+        raise ToolError(what, evidence=str(error), remedy=remedy) from error
     spec = f"{target.name}.toml"
     write_atomic(folder / "envs" / spec, resolved_text(project.specs / spec))
 

@@ -41,11 +41,9 @@ def hold_current(project: Project, target: str) -> tuple[Generation, int | None]
         now = require_current(project, target)
     if not (python := environment_python(now.folder)).exists():
         # PATH would lead to another Python.
-        raise UsageError(
-            f"{target} cannot run",
-            evidence=f"{python} is gone, or links to an interpreter that is",
-            remedy=f"`{program_name()} build {target}`",
-        )
+        what = f"{target} cannot run"
+        evidence = f"{python} is gone, or links to an interpreter that is"
+        raise UsageError(what, evidence=evidence, remedy=f"`{program_name()} build {target}`")
     return now, held
 
 

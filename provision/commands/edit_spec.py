@@ -82,11 +82,9 @@ def remove_from(path: Path, names: Sequence[str]) -> Target:
     """
     wanted, required = [*map(_name, names)], _required(path)
     if absent := [name for name in wanted if name not in required]:
-        raise UsageError(
-            f"{path} does not require {', '.join(absent)}",
-            cause=f"it requires {', '.join(sorted(required))}",
-            remedy="name one of these; what only these require goes with them",
-        )
+        what = f"{path} does not require {', '.join(absent)}"
+        remedy = "name one of these; what only these require goes with them"
+        raise UsageError(what, cause=f"it requires {', '.join(sorted(required))}", remedy=remedy)
     with pip_table(path) as pip:
         for name in wanted:
             _take(pip, "requirements", name)
@@ -104,21 +102,16 @@ def move_cutoff(path: Path, project: Project, package: str | None, day: dt.date)
     """
     target, name = load_spec(path), str(canonicalize_name(package)) if package else None
     if package in target_names(project.specs):
-        raise UsageError(
-            f"--upgrade took {package} for a package, and it is a target",
-            remedy=f"name targets first: `provision lock {package} --upgrade`",
-        )
+        what = f"--upgrade took {package} for a package, and it is a target"
+        raise UsageError(what, remedy=f"name targets first: `provision lock {package} --upgrade`")
     if name and name not in read_lock(project.lock(target.name)).versions:
-        raise UsageError(
-            f"{target.name} has no package {package} to upgrade",
-            remedy=f"`provision add {target.name} {name}` adds it",
-        )
+        what = f"{target.name} has no package {package} to upgrade"
+        raise UsageError(what, remedy=f"`provision add {target.name} {name}` adds it")
     if name and (index := target.pip.index_of(name)) != "default":
-        raise UsageError(
-            f"{package} does not come from the default index",
-            cause=f"{target.name} takes it from the catalog {index}, which has no cut-off",
-            remedy="`provision update`, then name the new version in the spec",
-        )
+        what = f"{package} does not come from the default index"
+        cause = f"{target.name} takes it from the catalog {index}, which has no cut-off"
+        remedy = "`provision update`, then name the new version in the spec"
+        raise UsageError(what, cause=cause, remedy=remedy)
     import tomlkit  # noqa: PLC0415 - as in pip_table
 
     with pip_table(path) as pip:

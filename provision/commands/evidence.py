@@ -67,10 +67,8 @@ def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]
         UsageError: There is nothing to judge.
     """
     if not files:
-        raise UsageError(
-            "there is no evidence to verify",
-            remedy="name the files, or put them into docs/evidence",
-        )
+        what = "there is no evidence to verify"
+        raise UsageError(what, remedy="name the files, or put them into docs/evidence")
     known = trusted_keys(keys)
     found = []
     for file in files:

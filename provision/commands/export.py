@@ -65,16 +65,12 @@ def export(
         ToolError: An index does not answer, or no longer lists a locked wheel.
     """
     if kind == "pylock" and file and not is_valid_pylock_path(file):
-        raise UsageError(
-            f"{file.name} is not a name for this format",
-            cause="pip and uv know the format by the name: pylock.toml or pylock.<word>.toml",
-            remedy="name it pylock.toml",
-        )
+        what = f"{file.name} is not a name for this format"
+        cause = "pip and uv know the format by the name: pylock.toml or pylock.<word>.toml"
+        raise UsageError(what, cause=cause, remedy="name it pylock.toml")
     if kind in _LINUX and target.platform != "linux-64":
-        raise UsageError(
-            f"{target.name} is for {target.platform}; this format is of Linux",
-            remedy="name a Linux target; `provision targets` lists them",
-        )
+        what = f"{target.name} is for {target.platform}; this format is of Linux"
+        raise UsageError(what, remedy="name a Linux target; `provision targets` lists them")
     # Sorted, and only those in use: the same lock gives the same text.
     used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}

@@ -54,11 +54,9 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
         places = [generation.folder for generation in found]
         older = [g for g in found[places.index(now.folder) + 1 :] if not g.misplaced()]
         if not older:
-            raise UsageError(
-                f"{target} has no earlier generation",
-                cause=f"{now.folder.name} is the oldest one that runs here",
-                remedy=f"check out the lock you want, then `provision build {target}`",
-            )
+            cause = f"{now.folder.name} is the oldest one that runs here"
+            remedy = f"check out the lock you want, then `provision build {target}`"
+            raise UsageError(f"{target} has no earlier generation", cause=cause, remedy=remedy)
         swap_link(home / CURRENT, older[0].folder)
     return RolledBack(target, now.folder.name, older[0])
 

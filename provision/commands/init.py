@@ -59,10 +59,8 @@ def initialize(project: Project, names: Sequence[str]) -> Initialized:
         ToolError: A file cannot be written.
     """
     if project == shipped():
-        raise UsageError(
-            "this is the toolkit's own folder, which has every target",
-            remedy="change into your repository, or name it with --project",
-        )
+        what = "this is the toolkit's own folder, which has every target"
+        raise UsageError(what, remedy="change into your repository, or name it with --project")
     for name in names:
         load_target(shipped().specs, name)  # before anything is written
     asked = read_repository(project.root)

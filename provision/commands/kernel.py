@@ -31,10 +31,8 @@ def install_kernel(project: Project, target: str, prefix: Path | None) -> Kernel
     """Write a kernel for the Jupyter of an environment, or of this user."""
     require_current(project, target)
     if "ipykernel" not in read_lock(project.lock(target)).versions:
-        raise UsageError(
-            f"{target} has no ipykernel, which Jupyter starts",
-            remedy=f"`provision add {target} ipykernel`",
-        )
+        what = f"{target} has no ipykernel, which Jupyter starts"
+        raise UsageError(what, remedy=f"`provision add {target} ipykernel`")
     folder = prefix.absolute() / "share" / "jupyter" if prefix else _user_folder()
     # Jupyter allows these characters in a name. Two projects may have one target each.
     name = re.sub(r"[^a-z0-9._-]+", "-", f"{project.root.name}-{target}".lower())

@@ -47,10 +47,8 @@ def detect_machine(project: Project) -> Detection:
 def choose_target(found: Detection) -> str:
     """Return the target that ``auto`` stands for."""
     if found.chosen is None:
-        raise UsageError(
-            f"no target fits this machine ({found.host.platform})",
-            remedy="add one to envs/, or build on a machine that is listed by `provision targets`",
-        )
+        remedy = "add one to envs/, or build on a machine that is listed by `provision targets`"
+        raise UsageError(f"no target fits this machine ({found.host.platform})", remedy=remedy)
     return found.chosen
 
 

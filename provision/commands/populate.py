@@ -96,12 +96,11 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
 
 def _refuse(request: BuildRequest, result: Verification) -> None:
     if result.findings:
-        raise ToolError(
-            f"what was installed for {request.target.name} is not what is locked",
-            evidence="\n".join(f"{f.symptom}: {', '.join(f.evidence)}" for f in result.findings),
-            cause="the installer's cache holds changed files, or the disk is failing",
-            remedy="empty the cache with `uv cache clean`, then build again",
-        )
+        what = f"what was installed for {request.target.name} is not what is locked"
+        evidence = "\n".join(f"{f.symptom}: {', '.join(f.evidence)}" for f in result.findings)
+        cause = "the installer's cache holds changed files, or the disk is failing"
+        remedy = "empty the cache with `uv cache clean`, then build again"
+        raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
 
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:

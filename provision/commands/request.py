@@ -31,11 +31,9 @@ _VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 def require_platform(target: Target) -> None:
     """Raise :class:`UsageError` if a target is for another platform than this machine's."""
     if target.platform != (here := this_platform()):
-        raise UsageError(
-            f"{target.name} is for {target.platform}; this machine is {here}",
-            cause="an environment is built where it runs",
-            remedy=f"run `provision build {target.name}` on a {target.platform} machine",
-        )
+        what = f"{target.name} is for {target.platform}; this machine is {here}"
+        remedy = f"run `provision build {target.name}` on a {target.platform} machine"
+        raise UsageError(what, cause="an environment is built where it runs", remedy=remedy)
 
 
 def require_fresh_lock(project: Project, target: Target) -> Lock:
@@ -46,11 +44,8 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
     """
     lock = read_lock(project.lock(target.name))
     if why := staleness(target, project.catalog, lock) or _foreign_variables(target, lock):
-        raise SpecError(
-            f"the lock of {target.name} is stale",
-            cause=why,
-            remedy=f"lock it again: `{program_name()} lock {target.name}`",
-        )
+        remedy = f"lock it again: `{program_name()} lock {target.name}`"
+        raise SpecError(f"the lock of {target.name} is stale", cause=why, remedy=remedy)
     _refuse_foreign_sources(project, target, lock)
     return lock
 
@@ -75,12 +70,11 @@ def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> Non
         if not any(package.url.startswith(url) for url in known)
     }
     if foreign := of_index | urls:
-        raise SpecError(
-            f"the lock of {target.name} takes packages from where the spec does not",
-            evidence="\n".join(f"{name}: {source}" for name, source in foreign.items()),
-            cause="it was not made by `provision lock` from this spec",
-            remedy=f"lock it again: `{program_name()} lock {target.name}`",
-        )
+        what = f"the lock of {target.name} takes packages from where the spec does not"
+        evidence = "\n".join(f"{name}: {source}" for name, source in foreign.items())
+        cause = "it was not made by `provision lock` from this spec"
+        remedy = f"lock it again: `{program_name()} lock {target.name}`"
+        raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
 
 
 def artifact_sources(

@@ -75,11 +75,10 @@ def from_interpreter(python: Path, run: Run) -> Subject:
         listed = run([python, "-I", "-c", _LIST], timeout=60).require("it does not run")
         found = json.loads(listed.stdout)
     except (ToolError, ValueError) as error:
-        raise UsageError(
-            f"{python} is no Python that runs",
-            evidence=str(getattr(error, "evidence", "") or error),
-            remedy="name the interpreter itself, such as venv/bin/python",
-        ) from error
+        what = f"{python} is no Python that runs"
+        evidence = str(getattr(error, "evidence", "") or error)
+        remedy = "name the interpreter itself, such as venv/bin/python"
+        raise UsageError(what, evidence=evidence, remedy=remedy) from error
     versions = {str(canonicalize_name(name)): version for name, version in found.items() if name}
     return Subject(python.absolute().parent.parent, python.absolute(), versions, None)
 
@@ -173,12 +172,11 @@ def smoke(
         timeout = _TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1)
         finished = run(argv, env=environment, cwd=folder, timeout=timeout)
         if finished.returncode not in _VERDICTS or not written.is_file():
-            raise ToolError(
-                f"the smoke suite of {target.name} did not come to an end",
-                evidence="\n".join((finished.stderr or finished.stdout).strip().splitlines()[-12:]),
-                cause=f"its process ended with {describe_exit(finished.returncode)}",
-                remedy=f"`provision doctor --python {subject.python}` looks for the cause",
-            )
+            what = f"the smoke suite of {target.name} did not come to an end"
+            evidence = "\n".join((finished.stderr or finished.stdout).strip().splitlines()[-12:])
+            cause = f"its process ended with {describe_exit(finished.returncode)}"
+            remedy = f"`provision doctor --python {subject.python}` looks for the cause"
+            raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
         document = json.loads(complete_report(written, layers, subject.lock))
         document["checks"] = with_causes(document["checks"])
         document |= known._asdict() if known else {}

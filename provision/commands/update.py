@@ -78,11 +78,10 @@ def _names(project: Project, targets: Sequence[Target]) -> list[str]:
 def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
     """Write an empty snapshot of an index, for :func:`update` to fill."""
     if len(names) != 1 or names[0] in snapshot_names(catalog) or not SNAPSHOT.fullmatch(names[0]):
-        raise UsageError(
-            f"--url goes with one new name, not with {', '.join(names) or 'none'}",
-            cause=f"there are {', '.join(snapshot_names(catalog))}",
-            remedy="`provision update NAME --url URL`; NAME is lower-case words joined by '-'",
-        )
+        what = f"--url goes with one new name, not with {', '.join(names) or 'none'}"
+        cause = f"there are {', '.join(snapshot_names(catalog))}"
+        remedy = "`provision update NAME --url URL`; NAME is lower-case words joined by '-'"
+        raise UsageError(what, cause=cause, remedy=remedy)
     try:
         index = Index(url=f"{url.rstrip('/')}/", files=())
     except ValidationError as error:
@@ -212,10 +211,8 @@ class CatalogUpdater:
         try:
             return Wheel.model_validate(facts)
         except ValidationError as error:
-            raise ToolError(
-                f"{package.filename} is not valid in a catalog",
-                evidence="\n".join(faults_of(error, Wheel)),
-            ) from error
+            what = f"{package.filename} is not valid in a catalog"
+            raise ToolError(what, evidence="\n".join(faults_of(error, Wheel))) from error
 
     def _read_wheel(
         self, session: Session, package: DistributionPackage, offered: str | None
@@ -224,11 +221,9 @@ class CatalogUpdater:
         try:
             found = sha256_file(path)
             if offered and found != offered:
-                raise ToolError(
-                    f"{package.filename} does not have the hash that its index lists",
-                    evidence=f"sha256 {found}, listed {offered}",
-                    remedy="try again; if it persists, report it to the vendor",
-                )
+                what = f"{package.filename} does not have the hash that its index lists"
+                remedy = "try again; if it persists, report it to the vendor"
+                raise ToolError(what, evidence=f"sha256 {found}, listed {offered}", remedy=remedy)
             metadata = simple_index.embedded_metadata(path)
             fields = _metadata_fields(metadata, "the wheel's own METADATA")
             fields |= {"sha256": found, "size": path.stat().st_size, "confirmed": True}

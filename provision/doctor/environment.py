@@ -105,11 +105,9 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     prefix = prefix_of(python)
     sites = sites_of(python)
     if not sites:
-        raise UsageError(
-            f"there is no Python environment at {python}",
-            cause="nothing is there, or it has no site-packages folder",
-            remedy="give the path of its interpreter, for instance .venv/bin/python",
-        )
+        cause = "nothing is there, or it has no site-packages folder"
+        remedy = "give the path of its interpreter, for instance .venv/bin/python"
+        raise UsageError(f"there is no Python environment at {python}", cause=cause, remedy=remedy)
     site = next((folder for folder in sites if (folder / "torch").is_dir()), sites[0])
     config = config_of(prefix)
     version = config.get("version_info") or config.get("version") or _version_of(site)

@@ -47,12 +47,10 @@ def refuse_lock(target: Target, lock: Lock, requires: Mapping[str, tuple[str, ..
         SpecError: They do not; it has the line to write into the spec.
     """
     if found := diagnose_lock(target, lock, requires):
-        raise SpecError(
-            f"the packages locked for {target.name} do not work together",
-            evidence=_of_a_lock(_evidence(found)),
-            cause=_of_a_lock(found[0].cause),
-            remedy=_remedy(found[0], target, lock),
-        )
+        what = f"the packages locked for {target.name} do not work together"
+        evidence = _of_a_lock(_evidence(found))
+        remedy = _remedy(found[0], target, lock)
+        raise SpecError(what, evidence=evidence, cause=_of_a_lock(found[0].cause), remedy=remedy)
 
 
 def refuse_built(prefix: Path, target: Target) -> None:
@@ -62,12 +60,9 @@ def refuse_built(prefix: Path, target: Target) -> None:
         ToolError: They do not.
     """
     if found := diagnose_built(prefix, target):
-        raise ToolError(
-            f"the packages that were built for {target.name} do not work together",
-            evidence=_evidence(found),
-            cause=found[0].cause,
-            remedy=f"correct envs/{target.name}.toml, then `provision lock {target.name}`",
-        )
+        what = f"the packages that were built for {target.name} do not work together"
+        remedy = f"correct envs/{target.name}.toml, then `provision lock {target.name}`"
+        raise ToolError(what, evidence=_evidence(found), cause=found[0].cause, remedy=remedy)
 
 
 def diagnose_lock(

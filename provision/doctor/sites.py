@@ -37,12 +37,10 @@ def locate(python: str, run: Run) -> Path:
         argv = [str(path), "-I", "-S", "-c", "import sys; print(sys.executable)"]
         answer = run(argv, env=dict(os.environ), timeout=_TIMEOUT).require(f"{path} does not run")
     except ToolError as error:
-        raise UsageError(
-            f"{path} does not report which environment it belongs to",
-            evidence="\n".join(filter(None, (error.what, error.evidence))),
-            cause=error.cause,
-            remedy="give the path of the environment's own interpreter, or of its folder",
-        ) from error
+        what = f"{path} does not report which environment it belongs to"
+        evidence = "\n".join(filter(None, (error.what, error.evidence)))
+        remedy = "give the path of the environment's own interpreter, or of its folder"
+        raise UsageError(what, evidence=evidence, cause=error.cause, remedy=remedy) from error
     return Path(answer.stdout.strip())
 
 

@@ -59,12 +59,9 @@ def _package(file: Path, site: str) -> InstalledCondaPackage:
             },
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SpecError(
-            f"cannot read {file}",
-            evidence=repr(error),
-            cause="the file was edited, or the installation was interrupted",
-            remedy="build again",
-        ) from error
+        what = f"cannot read {file}"
+        cause = "the file was edited, or the installation was interrupted"
+        raise SpecError(what, evidence=repr(error), cause=cause, remedy="build again") from error
 
 
 def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:

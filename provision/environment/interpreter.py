@@ -51,12 +51,10 @@ def read_interpreter(prefix: Path, version: str) -> Interpreter:
             stdlib=_digest(base, library),
         )
     except (OSError, ValueError) as error:
-        raise ToolError(
-            f"cannot read the interpreter of {prefix}",
-            evidence=str(error),
-            cause="it was removed or replaced",
-            remedy="install that Python again, then build again",
-        ) from error
+        what = f"cannot read the interpreter of {prefix}"
+        cause = "it was removed or replaced"
+        remedy = "install that Python again, then build again"
+        raise ToolError(what, evidence=str(error), cause=cause, remedy=remedy) from error
 
 
 def _base(prefix: Path, *, conda: bool) -> tuple[Path, Path]:

@@ -105,12 +105,10 @@ def read_generation(folder: Path) -> Generation | None:
         return None
     except (OSError, ValidationError) as error:
         faults = faults_of(error, Record) if isinstance(error, ValidationError) else [str(error)]
-        raise SpecError(
-            f"cannot read {path}",
-            evidence="\n".join(faults),
-            cause="it was edited, or written by another version of Provision",
-            remedy="remove its folder and build again",
-        ) from error
+        what = f"cannot read {path}"
+        cause = "it was edited, or written by another version of Provision"
+        remedy = "remove its folder and build again"
+        raise SpecError(what, evidence="\n".join(faults), cause=cause, remedy=remedy) from error
 
 
 def current_generation(environments: Path) -> Generation | None:

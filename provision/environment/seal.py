@@ -66,11 +66,10 @@ def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
     changed += [name for name in (RECORD, "up-to-date") if os.path.lexists(prefix / name)]
     if changed:
         tag(prefix)  # it may be what was replaced, and the folder has to be removed
-        raise ToolError(
-            f"a wheel replaced files of the environment itself: {', '.join(sorted(changed))}",
-            cause="its .data folder holds files of these names, which belong to no package",
-            remedy="find the wheel with `unzip -l`, and forbid it in the spec",
-        )
+        what = f"a wheel replaced files of the environment itself: {', '.join(sorted(changed))}"
+        cause = "its .data folder holds files of these names, which belong to no package"
+        remedy = "find the wheel with `unzip -l`, and forbid it in the spec"
+        raise ToolError(what, cause=cause, remedy=remedy)
 
 
 def read_seal(folder: Path) -> Seal | None:

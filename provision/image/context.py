@@ -111,11 +111,9 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
     """
     target = request.target
     if target.docker is None:
-        raise UsageError(
-            f"{target.name} has no images",
-            cause="its spec has no table [docker]",
-            remedy=f"add `[docker]` to envs/{target.name}.toml; images are for linux-64",
-        )
+        what = f"{target.name} has no images"
+        remedy = f"add `[docker]` to envs/{target.name}.toml; images are for linux-64"
+        raise UsageError(what, cause="its spec has no table [docker]", remedy=remedy)
     drivers = require_drivers(request)
     progress.step(f"preparing {request.context}")
     tools = _tools(request, run)  # first: it needs the network and can fail
@@ -215,12 +213,10 @@ def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     found = find_artifacts(items, (*request.supply.wheelhouses, request.project.archives))
     missing = [item.filename for item in items if item not in found]
     if request.supply.offline and missing:
-        raise UsageError(
-            f"{plural(len(missing), 'file')} of the lock in no wheelhouse",
-            evidence="\n".join(missing[:8]),
-            cause="--offline was given",
-            remedy="put them into a folder and name it with --wheelhouse, or drop --offline",
-        )
+        what = f"{plural(len(missing), 'file')} of the lock in no wheelhouse"
+        evidence = "\n".join(missing[:8])
+        remedy = "put them into a folder and name it with --wheelhouse, or drop --offline"
+        raise UsageError(what, evidence=evidence, cause="--offline was given", remedy=remedy)
     wheelhouse = request.context / "wheelhouse"
     wheelhouse.mkdir()
     for path in found.values():

@@ -122,11 +122,9 @@ def find_engine(run: Run) -> str:
             errors.append(
                 f"{program}: client {version.stdout.split()[0]} without its plugin buildx"
             )
-    raise ToolError(
-        "there is no Docker engine that can build",
-        evidence="\n".join(errors) or "no `docker` on PATH",
-        remedy="install Docker with buildx, start its engine, and check your permission to use it",
-    )
+    what = "there is no Docker engine that can build"
+    remedy = "install Docker with buildx, start its engine, and check your permission to use it"
+    raise ToolError(what, evidence="\n".join(errors) or "no `docker` on PATH", remedy=remedy)
 
 
 def _builds(program: str, versions: str, run: Run) -> bool:

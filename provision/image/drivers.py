@@ -101,11 +101,9 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
             for package, fact in packages.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SpecError(
-            f"cannot read {path}",
-            evidence=f"{type(error).__name__}: {error}",
-            remedy="restore it from version control",
-        ) from error
+        what = f"cannot read {path}"
+        remedy = "restore it from version control"
+        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error
     package = next((name for name in (docker.apt if docker else ()) if name in versions), None)
     if package is None:
         return None, f"{base}: the spec names no driver set, and no package of a known version"

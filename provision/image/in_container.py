@@ -202,11 +202,9 @@ def _rewrite_record(generation: Generation, request: build.BuildRequest, epoch: 
     """
     result = verify(generation.folder, request.lock, request.target.pip.forbid, deep=False)
     if result.findings:
-        raise ToolError(
-            "removing files broke the environment",
-            evidence="\n".join(finding.symptom for finding in result.findings),
-            remedy="remove the pattern at fault from docker/leave-out*.txt",
-        )
+        evidence = "\n".join(finding.symptom for finding in result.findings)
+        remedy = "remove the pattern at fault from docker/leave-out*.txt"
+        raise ToolError("removing files broke the environment", evidence=evidence, remedy=remedy)
     moment = dt.datetime.fromtimestamp(epoch, dt.UTC).isoformat(timespec="seconds")
     facts = {"files": result.files, "size": result.size, "built": moment}
     write_record(generation.folder, generation.record.model_copy(update=facts))

@@ -100,11 +100,10 @@ def statement(report: Report, checks_digest: str) -> Statement:
     """
     bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
     if report.suite != "full" or report.lock is None or bad:
-        raise UsageError(
-            f"the last report of {report.target} proves nothing",
-            evidence=", ".join(bad) or f"it is of the {report.suite} suite",
-            remedy=f"`provision smoke {report.target} --full` on the device makes one",
-        )
+        what = f"the last report of {report.target} proves nothing"
+        evidence = ", ".join(bad) or f"it is of the {report.suite} suite"
+        remedy = f"`provision smoke {report.target} --full` on the device makes one"
+        raise UsageError(what, evidence=evidence, remedy=remedy)
     document = {
         "_type": _STATEMENT,
         "subject": [{"name": report.target, "digest": {"sha256": report.lock}}],
@@ -169,11 +168,9 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
         try:
             key = SSlibKey.from_crypto(load_ssh_public_key(path.read_bytes()))
         except (OSError, ValueError) as error:
-            raise SpecError(
-                f"{path} is no public key in the format of OpenSSH",
-                evidence=str(error),
-                remedy="put the line of the owner's .pub file there, or remove it",
-            ) from error
+            what = f"{path} is no public key in the format of OpenSSH"
+            remedy = "put the line of the owner's .pub file there, or remove it"
+            raise SpecError(what, evidence=str(error), remedy=remedy) from error
         found[key.keyid] = (path.stem, key)
     return found
 
@@ -192,12 +189,10 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
             FormatError, VerificationError) as error:  # fmt: skip
         faults = faults_of(error, Statement) if isinstance(error, ValidationError) else [str(error)]
-        raise ToolError(
-            f"{file} is no evidence",
-            evidence="\n".join(faults),
-            cause="it was changed, was not written by Provision, or its key is not known here",
-            remedy="ask its author for the file again, or put their public key among the known",
-        ) from error
+        what = f"{file} is no evidence"
+        cause = "it was changed, was not written by Provision, or its key is not known here"
+        remedy = "ask its author for the file again, or put their public key among the known"
+        raise ToolError(what, evidence="\n".join(faults), cause=cause, remedy=remedy) from error
 
 
 def _opened(file: Path, keys: Container[str]) -> Envelope:

@@ -214,11 +214,9 @@ def read_report(path: Path) -> Report:
         return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         faults = faults_of(error, Report) if isinstance(error, ValidationError) else [str(error)]
-        raise ToolError(
-            f"no usable smoke report at {path}",
-            evidence="\n".join(faults),
-            cause="the suite ended before it could write one",
-        ) from error
+        what = f"no usable smoke report at {path}"
+        cause = "the suite ended before it could write one"
+        raise ToolError(what, evidence="\n".join(faults), cause=cause) from error
 
 
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:

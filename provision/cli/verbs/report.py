@@ -25,10 +25,8 @@ def handle(call: Call) -> int:
     name = call.target.name
     kept = list(read_reports(history(call.project, name), call.console.note))
     if not kept:
-        raise UsageError(
-            f"{name} has no report on this host",
-            remedy=f"`{program_name()} smoke {name}` makes one",
-        )
+        what = f"{name} has no report on this host"
+        raise UsageError(what, remedy=f"`{program_name()} smoke {name}` makes one")
     out = call.arguments.output or Path(f"{name}.html")
     write_atomic(out, render_page(kept))
     call.console.line(f"{out}: {len(kept)} reports")
