@@ -26,15 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CoreMetadata:
-    """The requirements in a wheel's metadata.
+    """The requirements in a wheel's metadata."""
 
-    Attributes:
-        requires_dist: Its Requires-Dist fields.
-        requires_python: Its Requires-Python, if any.
-    """
-
-    requires_dist: tuple[str, ...]
-    requires_python: str | None
+    requires_dist: tuple[str, ...]  # its Requires-Dist fields
+    requires_python: str | None  # its Requires-Python, if any
 
 
 def list_wheels(session: Session, url: str, name: str) -> list[DistributionPackage]:

@@ -13,17 +13,11 @@ File = TypeVar("File")
 
 @dataclass(frozen=True, slots=True)
 class Reupload:
-    """A different file under a name that the catalog has; refused, the catalog keeps the old hash.
+    """A different file under a name that the catalog has; refused, the catalog keeps the old hash."""
 
-    Attributes:
-        filename: Name of the file.
-        known: SHA-256 in the catalog.
-        offered: SHA-256 that the index lists now.
-    """
-
-    filename: str
-    known: str
-    offered: str
+    filename: str  # name of the file
+    known: str  # SHA-256 in the catalog
+    offered: str  # SHA-256 that the index lists now
 
 
 @dataclass(frozen=True, slots=True)

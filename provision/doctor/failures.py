@@ -40,21 +40,13 @@ _WRAPPER = re.compile(
 
 
 class Failure(NamedTuple):
-    """The last failure in a log.
+    """The last failure in a log."""
 
-    Attributes:
-        start: Line where its traceback begins, or the first of a chain; 0 without one.
-        near: Lines just above it that report an error.
-        ended: The last line that reports a failure; None if none does.
-        wrapped: Whether it only reports that another process failed, so the cause is above.
-        worked: The last line on which the program did its work; what failed before was survived.
-    """
-
-    start: int
-    near: frozenset[int]
-    ended: int | None
-    wrapped: bool
-    worked: int
+    start: int  # line where its traceback begins, or the first of a chain; 0 without one
+    near: frozenset[int]  # lines just above it that report an error
+    ended: int | None  # the last line that reports a failure; None if none does
+    wrapped: bool  # whether it only reports that another process failed, so the cause is above
+    worked: int  # the last line on which the program did its work; what failed before was survived
 
 
 def last_failure(lines: Sequence[Line]) -> Failure:

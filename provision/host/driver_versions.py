@@ -45,19 +45,12 @@ _NVIDIA_REGISTRY = re.compile(r"\d{1,2}(?:\.\d{1,5}){3}", re.ASCII)
 
 
 class DriverVersion(NamedTuple):
-    """A parsed driver version.
+    """A parsed driver version."""
 
-    Attributes:
-        text: As the machine or the spec writes it.
-        scheme: ``windows``, ``build``, ``release`` (a package's without its build) or ``nvidia``.
-        parts: What orders the versions of a scheme, such as ``(101, 6129)`` or ``(33578, 51)``.
-        release: Year and week of a Linux package; empty elsewhere.
-    """
-
-    text: str
-    scheme: str
-    parts: Parts
-    release: Parts = ()
+    text: str  # as the machine or the spec writes it
+    scheme: str  # ``windows``, ``build``, ``release`` (a package's without its build) or ``nvidia``
+    parts: Parts  # what orders the versions of a scheme, such as ``(101, 6129)`` or ``(33578, 51)``
+    release: Parts = ()  # year and week of a Linux package; empty elsewhere
 
 
 def parse(text: str, vendor: str) -> DriverVersion | None:

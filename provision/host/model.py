@@ -7,15 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The kernel driver that a GPU is bound to.
+    """The kernel driver that a GPU is bound to."""
 
-    Attributes:
-        name: ``i915``, ``xe``, ``nvidia``, ``dxg`` …; on Windows the provider's name.
-        version: Its own version; None where it only has the kernel's.
-    """
-
-    name: str
-    version: str | None = None
+    name: str  # ``i915``, ``xe``, ``nvidia``, ``dxg`` …; on Windows the provider's name
+    version: str | None = None  # its own version; None where it only has the kernel's
 
 
 @dataclass(frozen=True, slots=True)

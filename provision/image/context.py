@@ -55,23 +55,14 @@ _RUNNER = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "py
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """The image to build.
+    """The image to build."""
 
-    Attributes:
-        project: The project.
-        target: The target.
-        lock: Its lock.
-        supply: Sources of its artifacts.
-        base_image: Base image; None for the default of ``docker/Dockerfile``.
-        dev: Whether to add a C++ compiler and the headers, for ``torch.compile``.
-    """
-
-    project: Project
-    target: Target
-    lock: Lock
-    supply: ArtifactSources
-    base_image: str | None = None
-    dev: bool = False
+    project: Project  # the project
+    target: Target  # the target
+    lock: Lock  # its lock
+    supply: ArtifactSources  # sources of its artifacts
+    base_image: str | None = None  # base image; None for the default of ``docker/Dockerfile``
+    dev: bool = False  # whether to add a C++ compiler and the headers, for ``torch.compile``
 
     @property
     def name(self) -> str:

@@ -34,27 +34,16 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 @dataclass(frozen=True, slots=True)
 class BuiltImage:
-    """A built image.
+    """A built image."""
 
-    Attributes:
-        target: Name of the target.
-        tag: Name and tag of the image.
-        id: Id of the image in the engine.
-        size: Size of all layers, in bytes.
-        seconds: Duration of the build in the engine.
-        sbom: Its software bill of materials (CycloneDX).
-        layout: The OCI layout, where one was requested.
-        digest: Digest of the manifest in the layout.
-    """
-
-    target: str
-    tag: str
-    id: str
-    size: int
-    seconds: float
-    sbom: Path
-    layout: Path | None = None
-    digest: str | None = None
+    target: str  # name of the target
+    tag: str  # name and tag of the image
+    id: str  # id of the image in the engine
+    size: int  # size of all layers, in bytes
+    seconds: float  # duration of the build in the engine
+    sbom: Path  # its software bill of materials (CycloneDX)
+    layout: Path | None = None  # the OCI layout, where one was requested
+    digest: str | None = None  # digest of the manifest in the layout
 
 
 def build_image(

@@ -19,27 +19,16 @@ _NEGLIGIBLE = 0.01  # of its limit: an error below is rounding
 
 
 class Kind(NamedTuple):
-    """How one kind of number is judged.
+    """How one kind of number is judged."""
 
-    Attributes:
-        code: Of the finding.
-        verb: Of the symptom: `fell` or `grew`.
-        better: 1 where more is better, -1 where less is.
-        tolerance: The ratio that is always accepted.
-        least: The difference that is always accepted, in the unit of the number.
-        exact: Whether it has no noise: a dip that passes by itself is a defect then.
-        timed: Whether load, heat and the other checks of the run move it.
-        level: Of the finding.
-    """
-
-    code: str
-    verb: str
-    better: int
-    tolerance: float
-    least: float = 0.0
-    exact: bool = False
-    timed: bool = False
-    level: Level = Level.ERROR
+    code: str  # of the finding
+    verb: str  # of the symptom: `fell` or `grew`
+    better: int  # 1 where more is better, -1 where less is
+    tolerance: float  # the ratio that is always accepted
+    least: float = 0.0  # the difference that is always accepted, in the unit of the number
+    exact: bool = False  # whether it has no noise: a dip that passes by itself is a defect then
+    timed: bool = False  # whether load, heat and the other checks of the run move it
+    level: Level = Level.ERROR  # of the finding
 
 
 # The tolerances: a rate may fall by 15 % (a drop of 25 % must be found). An error may triple:

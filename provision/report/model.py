@@ -68,23 +68,15 @@ class ReportedFinding(_Part):
 
 
 class Check(_Part):
-    """One check with its outcome.
+    """One check with its outcome."""
 
-    Attributes:
-        id: Stable identifier.
-        title: What it proves.
-        stands_for: The failure that users met.
-        seconds: How long it took.
-        finding: Why it failed or warned; None where it passed.
-    """
-
-    id: str
+    id: str  # stable identifier
     outcome: Literal["passed", "failed", "warned"]
-    title: str
-    stands_for: str
-    seconds: FiniteFloat
+    title: str  # what it proves
+    stands_for: str  # the failure that users met
+    seconds: FiniteFloat  # how long it took
     numbers: dict[str, Measurement]
-    finding: ReportedFinding | None
+    finding: ReportedFinding | None  # why it failed or warned; None where it passed
 
     @property
     def blocked(self) -> bool:
@@ -93,27 +85,18 @@ class Check(_Part):
 
 
 class Carried(Check):
-    """The result of an earlier run, which stands because nothing that it depends on has changed.
+    """The result of an earlier run, which stands because nothing that it depends on has changed."""
 
-    Attributes:
-        ran: When that run was started, ISO 8601, UTC.
-    """
-
-    ran: str
+    ran: str  # when that run was started, ISO 8601, UTC
 
 
 class NotRun(_Part):
-    """One check without a result.
-
-    Attributes:
-        owed: Whether the run owed it: then nothing is proven.
-        reason: Why it was not run.
-    """
+    """One check without a result."""
 
     id: str
     title: str
-    owed: bool
-    reason: str
+    owed: bool  # whether the run owed it: then nothing is proven
+    reason: str  # why it was not run
 
 
 def _moment(text: str) -> str:

@@ -72,21 +72,13 @@ class Point(NamedTuple):
 
 
 class Fall(NamedTuple):
-    """The distance of a point below the level.
+    """The distance of a point below the level."""
 
-    Attributes:
-        level: Score of the standard.
-        depth: Logarithm of the ratio.
-        reach: What counts as noise.
-        doubtful: Whether the host was too busy or unsteady to judge it by one run.
-        since: Index of the first point of the present fall.
-    """
-
-    level: float
-    depth: float
-    reach: float
-    doubtful: bool
-    since: int
+    level: float  # score of the standard
+    depth: float  # logarithm of the ratio
+    reach: float  # what counts as noise
+    doubtful: bool  # whether the host was too busy or unsteady to judge it by one run
+    since: int  # index of the first point of the present fall
 
 
 def point(
