@@ -125,8 +125,6 @@ def short(value: float) -> str:
 
 def bar_width(number: Measurement) -> int:
     """Return how near an error is to its limit, in percent; 0 is four decades below it."""
-    limit = number.limit
-    # No number is a failure.
-    ratio = number.value / limit if limit and math.isfinite(number.value) else 1.0
+    ratio = number.value / number.limit if number.limit else 1.0
     share = 1 + math.log10(max(ratio, 10**-_DECADES)) / _DECADES
     return round(100 * min(max(share, 0.0), 1.0))

@@ -95,6 +95,13 @@ def test_limits_are_drawn_beside_the_values_and_in_the_courses() -> None:
     assert "limit 0.004</text>" in text
 
 
+def test_an_error_that_is_no_number_has_no_bar() -> None:
+    limited = {"float16": {"value": float("nan"), "unit": "1", "limit": 4e-3}}
+    text = render_page([report(numbers=limited)])
+    assert "<td class=n>nan" in text
+    assert "class=share" not in text
+
+
 def test_the_axis_has_dates() -> None:
     text = render_page([report(), report(day=2), report(day=9)])
     assert re.findall(r">(2026-\d\d-\d\d)</text>", text)[:2] == ["2026-01-01", "2026-01-09"]
