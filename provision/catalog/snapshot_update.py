@@ -13,7 +13,7 @@ File = TypeVar("File")
 
 @dataclass(frozen=True, slots=True)
 class Reupload:
-    """A different file under a name that the catalog has; refused, the catalog keeps the old hash."""
+    """A different file under a name of the catalog; refused, the catalog keeps the old hash."""
 
     filename: str  # name of the file
     known: str  # SHA-256 in the catalog
