@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -87,7 +88,10 @@ def count(lab: Lab, *words: str) -> dict[str, Any]:
     counts: dict[str, Any] = found["counts"]
     folder = (lab.home / CURRENT).resolve().name
     for key in ("opened", "hashed"):
-        counts[key] = sorted(path.replace(folder, "GENERATION") for path in counts[key])
+        named = (path.replace(folder, "GENERATION") for path in counts[key])
+        # Of the interpreter and its library: they differ from machine to machine.
+        inside = (path for path in named if not Path(path).is_absolute())
+        counts[key] = sorted(re.sub(r"\d{8}T\d{12}Z", "TIME", path) for path in inside)
     return counts
 
 
