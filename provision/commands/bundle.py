@@ -77,10 +77,9 @@ def bundle(
         UsageError: The folder holds other files.
         ToolError: It cannot be written.
     """
-    if not (folder / _LOCK).is_file():
-        _refuse_foreign(folder)  # before anything is written into it
+    _refuse_foreign(folder, locked=False)  # before anything is written into it
     with folder_lock(folder, lambda: progress.note(waiting(folder)), name=_LOCK):
-        _refuse_foreign(folder)
+        _refuse_foreign(folder, locked=True)
         tag(folder)
         supply = with_built_wheels(project, lock, supply, run, progress)
         missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
@@ -94,8 +93,10 @@ def bundle(
     return Bundle(target.name, folder, len(listed), size, tuple(missing), command)
 
 
-def _refuse_foreign(folder: Path) -> None:
+def _refuse_foreign(folder: Path, *, locked: bool) -> None:
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+    if _LOCK in names and not locked:
+        return  # another run may be about to tag it
     if folder.exists() and names - {_LOCK} and not is_tagged(folder):
         what = f"{folder} exists and is not a bundle"
         cause = "files that are not part of the bundle would be removed from it"

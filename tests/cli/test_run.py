@@ -138,6 +138,7 @@ def test_the_terminal_is_the_program_s(lab: Lab) -> None:
     )
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells let jobs in the background ignore it
         os.execv(sys.executable, argv(lab, "python", "-c", code))  # noqa: S606
     shown = _until(terminal, b"True True True")
     time.sleep(0.2)  # into the sleep
