@@ -211,7 +211,7 @@ def clone(tmp_path: Path) -> Path:
     bare = shutil.ignore_patterns("__pycache__")
     for name in ("provision", "lockfiles", "envs", "smoke"):
         shutil.copytree(ROOT / name, folder / name, ignore=bare)
-    for name in ("noxfile.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("noxfile.py", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     return folder
 

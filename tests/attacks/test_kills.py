@@ -98,11 +98,12 @@ def test_killed(
 ) -> None:
     here, saved = scene
     words = [word.format(root=here.root) for word in WRITING[verb]]
+    good = int(verb == "bundle")  # incomplete: the index of the lab has none of the tools
     count, wheels = -(-KILLS // len(WRITING)), list(here.lab.wheels)
     prepare(here, verb)
     ready = Saved(here.root, f"saved-{verb}")
     began = time.monotonic()
-    assert start(words, here.root).wait() == 0
+    assert start(words, here.root).wait() == good
     whole, ended = time.monotonic() - began, 0
     for number in range(count):
         ready.restore()
@@ -115,7 +116,8 @@ def test_killed(
         assert here.works(), what
         again = here.call(*words)
         # Where the kill came after the rollback, there is nothing earlier.
-        assert again.code == (2 if verb == "rollback" and "no earlier" in again.said else 0), what
+        wanted = 2 if verb == "rollback" and "no earlier" in again.said else good
+        assert again.code == wanted, what
         assert unfinished_generations(here.lab.home) == [] or verb not in {"build", "clean"}, what
         assert here.works(), what
         for check in (("verify", TARGET, "--deep"), ("targets", "--json"), ("lock", "--check")):
