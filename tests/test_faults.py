@@ -22,7 +22,7 @@ from provision.core.process import environment_python, run
 from provision.environment.manifest import unfinished_generations
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from tests.lab import open_lab
-from tests.small import TARGET
+from tests.small import TARGET, reseal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -284,6 +284,7 @@ def _unsize(lab: Lab) -> None:
     path = lab.project.lock(TARGET) / PIP_LAYER
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(line for line in lines if "# size:" not in line), encoding="utf-8")
+    reseal(path.parent)
 
 
 def test_a_read_only_folder_is_said_so(lab: Lab) -> None:

@@ -277,7 +277,9 @@ def test_a_file_system_without_locks_is_named(
 
 def test_ctrl_c_ends_a_command_whose_threads_wait_for_processes(tmp_path: Path) -> None:
     code = (
-        "import sys; from concurrent.futures import ThreadPoolExecutor\n"
+        "import signal, sys; from concurrent.futures import ThreadPoolExecutor\n"
+        # Shells let jobs in the background ignore it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from provision.cli import main; from provision.core.process import run\n"
         "def work(_):\n"
         "    print('started', flush=True); run(['sleep', '60'])\n"
