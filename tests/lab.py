@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import signal
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +22,6 @@ from tests.small import TARGET, Index, lock, make_project, make_wheel, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from provision.core.process import Completed
     from provision.core.project import Project
@@ -121,3 +122,18 @@ def without_a_route() -> list[str]:
         reason = "this machine lets nobody make a network namespace"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     return alone
+
+
+def kill(child: subprocess.Popen[bytes], *, alone: bool) -> None:
+    """Kill a command: it alone, which leaves at work what it started, or with all of that."""
+    for pid in [child.pid] if alone else [child.pid, *_descendants(child.pid)]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    child.wait()
+
+
+def _descendants(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        return [found for child in map(int, children) for found in (child, *_descendants(child))]
+    return []

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +20,7 @@ from provision.core.errors import ToolError
 from provision.core.process import environment_python, run
 from provision.environment.manifest import unfinished_generations
 from provision.lockfile.pip import PIP_LAYER, read_lock
-from tests.lab import open_lab
+from tests.lab import kill, open_lab
 from tests.small import TARGET, reseal
 
 if TYPE_CHECKING:
@@ -46,21 +45,6 @@ def _start(lab: Lab) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-
-
-def _kill(child: subprocess.Popen[bytes], *, alone: bool) -> None:
-    """Kill a build: it alone, which leaves uv at work, or with its whole group and session."""
-    for pid in [child.pid] if alone else [child.pid, *_descendants(child.pid)]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    child.wait()
-
-
-def _descendants(pid: int) -> list[int]:
-    with contextlib.suppress(OSError):
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-        return [found for child in map(int, children) for found in (child, *_descendants(child))]
-    return []
 
 
 def test_killed_at_a_hundred_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +88,7 @@ def _one_kill(lab: Lab, wheels: tuple[Path, ...], moment: float, *, alone: bool)
     child = _start(lab)
     time.sleep(moment)
     ended = child.poll() is not None
-    _kill(child, alone=alone)
+    kill(child, alone=alone)
     assert lab.says("import alpha, beta; print('works')") == "works", f"at {moment:.3f} s"
     assert lab.build().generation is not None, f"at {moment:.3f} s"
     assert lab.says("import alpha; print(alpha.version)") == "2.0", f"at {moment:.3f} s"
@@ -147,7 +131,7 @@ def test_a_program_goes_on_while_everything_around_it_is_killed(
                     stderr=subprocess.DEVNULL, start_new_session=True,
                 )  # fmt: skip
                 time.sleep(0.03 + 0.6 * number / MOMENTS_IN_USE)
-                _kill(child, alone=number % 2 == 0)
+                kill(child, alone=number % 2 == 0)
                 program.stdin.write("again\n")
                 program.stdin.flush()
                 assert program.stdout.readline() == "1.0 1.0\n", verb
@@ -179,7 +163,7 @@ def test_killed_while_building_the_real_thing(
         _make_drift(current)
         child = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
         time.sleep(whole * (number + 0.5) / REAL_MOMENTS)
-        _kill(child, alone=number % 2 == 0)
+        kill(child, alone=number % 2 == 0)
         python = environment_python(home / "current")
         code = "import torch; print(torch.ones(2).sum().item())"
         assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"
@@ -231,7 +215,7 @@ def test_killed_in_other_verbs_of_the_real_thing(
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         child = subprocess.Popen([*argv, *words, *place], start_new_session=True, **quiet)  # type: ignore[call-overload]
         time.sleep(whole * (number + 0.5) / moments)
-        _kill(child, alone=number % 2 == 0)
+        kill(child, alone=number % 2 == 0)
         code = "import torch; print(torch.ones(2).sum().item())"
         python = environment_python(home / "current")
         assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"

@@ -36,6 +36,7 @@ from provision.environment.installed import installed_distributions
 from provision.environment.manifest import write_record
 from provision.environment.verify import verify
 from provision.installer.install import ArtifactSources
+from provision.installer.uv import remove_pip_shim
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 
@@ -125,9 +126,7 @@ def make(request: build.BuildRequest, prefix: Path, epoch: int, run: Run) -> Non
     write_atomic(prefix / LEFT_OUT, "".join(f"{path}\n" for path in removed))
     progress.step("compiling imported modules")
     compile_imported(prefix, request.target, request.project.root / "docker" / "bytecode.py", run)
-    if "pip" not in request.lock.versions:  # it explains a command that no image has
-        (prefix / "bin" / "pip").unlink()
-        (prefix / "bin" / "pip3").unlink()
+    remove_pip_shim(prefix)  # it explains a command that no image has
     _drop_cache_paths(prefix)
     _rewrite_record(built.generation, request, epoch)
 

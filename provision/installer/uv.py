@@ -102,6 +102,13 @@ def write_pip_shim(prefix: Path, lock: Lock) -> None:
         path.chmod(0o755)
 
 
+def remove_pip_shim(prefix: Path) -> None:
+    """Remove what :func:`write_pip_shim` wrote; a real pip, as of a conda layer, stays."""
+    for path in scripts_folder(prefix).glob("pip*"):
+        if b"provision add" in path.read_bytes():
+            path.unlink()
+
+
 def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Completed:
     """Keep the archive of one of uv's managed Pythons in a folder; uv compares its SHA-256."""
     name = f"cpython-{version}-{_MANAGED[platform]}"

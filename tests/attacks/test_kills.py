@@ -6,24 +6,23 @@ of the command at work, as the kernel does when the memory is used up.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from provision.environment.manifest import unfinished_generations
 from tests.attacks.scene import SOLO, Saved, open_scene
+from tests.lab import kill
 from tests.small import TARGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.attacks.scene import Scene
 
@@ -71,21 +70,6 @@ def start(words: list[str], root: Path) -> subprocess.Popen[bytes]:
     argv = [sys.executable, "-I", "-m", "provision", words[0], "--project", str(root), *words[1:]]
     quiet = subprocess.DEVNULL
     return subprocess.Popen(argv, stdout=quiet, stderr=quiet, start_new_session=True)
-
-
-def kill(child: subprocess.Popen[bytes], *, alone: bool) -> None:
-    """Kill a command: it alone, or with all that it started."""
-    for pid in [child.pid] if alone else [child.pid, *_descendants(child.pid)]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    child.wait()
-
-
-def _descendants(pid: int) -> list[int]:
-    with contextlib.suppress(OSError):
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-        return [found for child in map(int, children) for found in (child, *_descendants(child))]
-    return []
 
 
 @pytest.mark.attack(

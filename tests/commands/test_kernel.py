@@ -15,6 +15,7 @@ from provision.cli import main
 from provision.core.errors import Exit
 from provision.core.prefix import scripts_folder
 from provision.installer import uv as installer
+from provision.installer.uv import remove_pip_shim
 from provision.lockfile.pip import read_lock
 from tests.small import TARGET, make_wheel
 
@@ -133,3 +134,13 @@ def test_without_ipykernel_it_says_how_to_get_it(
     lab.build()
     assert call(lab, "kernel") == Exit.USAGE
     assert f"provision add {TARGET} ipykernel" in capsys.readouterr().err
+
+
+def test_only_the_explaining_pip_is_removed(lab: Lab) -> None:
+    """An image keeps the pip that a conda layer brings."""
+    built = lab.build().generation
+    assert built is not None
+    real = scripts_folder(built.folder) / "pip3.11"
+    real.write_text("#!/bin/sh\n", encoding="utf-8")
+    remove_pip_shim(built.folder)
+    assert list(scripts_folder(built.folder).glob("pip*")) == [real]
