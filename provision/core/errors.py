@@ -13,12 +13,18 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """Exit codes of every verb; `run` ends with its program's, or as a shell where it has none."""
+    """Exit codes of every verb; `run` ends with its program's, or as a shell where it has none.
+
+    Only `doctor --log` ends with PROGRAM, for a fault of the program that wrote the log, or
+    UNDECIDED, for a failure that is not recognised.
+    """
 
     OK = 0
     FINDINGS = 1
     USAGE = 2
     TOOL = 3
+    PROGRAM = 4
+    UNDECIDED = 5
     NOT_EXECUTABLE = 126
     NOT_FOUND = 127
     INTERRUPTED = 130

@@ -1,9 +1,12 @@
-"""The last failure of a log: where it begins and ends, and whether it wraps an earlier one."""
+"""The last failure of a log: where it is, whether it wraps an earlier one, and whose fault it is."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
+
+from provision.doctor.data import data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,31 +15,9 @@ if TYPE_CHECKING:
 
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
-_CHAIN = re.compile(r"During handling of the above exception|was the direct cause of the following")
-# The last line of a traceback, or a line that ends a program without one; indented where a program
-# repeats the output of another.
-_ENDING = re.compile(
-    r"^\s*(?:E\s+)?(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit|Invalid\w+)\b(?::|$| \()"
-    r"|^\s*(?:[\w./-]+: )?(?:ERROR|error|FATAL|fatal)\b[:! ].*\w|^\s*\[E[ \d]|^\s*Killed\b"
-    r"|^\s*\w+\.error: |can't open file|core dumped|Segmentation fault|Fatal Python error"
-    r"|^\s*Aborted\b|^\s*terminate called"
-)
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
-# A program that prints one of these after an error has survived it.
-_WENT_ON = re.compile(r"\bINFO\b|\b[Cc]ontinuing\b|\b([Ee]poch|[Ss]tep)\W+\d")
-# Output of a program that does its work. That a server has started is no such output: its model may
-# still fail to load.
-_AT_WORK = re.compile(
-    r"^(?!.*(?:[Ll]oading|[Ff]etching|safetensors|\.bin)).*100%\|█.*(?:it/s|s/it)"
-    r"|\btrain_runtime\b|\btokens? per second\b|\b200\b.*\bPOST\b|\bPOST\b.*\b200\b"
-    r"|No broken requirements found|All installed packages are compatible"
-    r"|^=+ \d+ passed(?!.*\b(?:failed|errors?)\b)"
-)
-# Exceptions that only report the failure of another process or import.
-_WRAPPER = re.compile(
-    r"ChildFailedError|CalledProcessError|ProcessRaisedException|RayTaskError|SystemExit"
-    r"|ProcessExitedException|EngineCore|Engine process failed|EngineDeadError"
-)
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+')
+_PREFIX = re.compile(r"(?P<prefix>(?:/|\b[A-Za-z]:\\)[^\"'\s:]+?)[\\/][Ll]ib(?:64)?[\\/][^\"':]*site-packages")
 
 
 class Failure(NamedTuple):
@@ -49,10 +30,17 @@ class Failure(NamedTuple):
     worked: int  # the last line on which the program did its work; what failed before was survived
 
 
+@cache
+def any_of(name: str, table: str = "") -> re.Pattern[str]:
+    """Return a list of ``failures.toml`` as one pattern."""
+    lists = data("failures")
+    return re.compile("|".join((lists[table] if table else lists)[name]))
+
+
 def last_failure(lines: Sequence[Line]) -> Failure:
     """Return the last failure of a log; its ``ended`` is None if nothing failed."""
     starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text]
-    ends = [i for i, line in enumerate(lines) if _ENDING.search(line.text)]
+    ends = _matching("ending", lines)
     start = starts.pop() if starts else 0
     if lines and _TRACEBACK in lines[start].text:
         # An exception of any name ends a traceback: the first line indented no further than it.
@@ -61,15 +49,57 @@ def last_failure(lines: Sequence[Line]) -> Failure:
         rest = range(start + 1, len(lines))
         ends += [i for i in rest if _LAST_LINE.match(lines[i].text, margin)][:1]
         ends.sort()
-    wrapped = bool(start) and any(_WRAPPER.search(line.text) for line in lines[start:])
-    while starts and any(_CHAIN.search(line.text) for line in lines[starts[-1] : start]):
+    elif not ends:
+        told = [i for i, line in enumerate(lines) if line.text.strip()][-_NEAR:]
+        ends = [i for i in told if any_of("weak_ending").search(lines[i].text)]
+    wrapped = bool(start) and any(any_of("wrapper").search(line.text) for line in lines[start:])
+    while starts and any(any_of("chain").search(line.text) for line in lines[starts[-1] : start]):
         start = starts.pop()
     # The first error after an earlier traceback is that traceback's own end.
     earlier = next((end for end in ends if starts and end > starts[-1]), -1)
     first = max(earlier, start - _NEAR - 1) + 1
-    went_on = (i for i in range(first, start) if _WENT_ON.search(lines[i].text))
+    went_on = (i for i in range(first, start) if any_of("went_on").search(lines[i].text))
     first = max(went_on, default=first)
     near = frozenset(end for end in ends if first <= end < start)
-    worked = max((i for i, line in enumerate(lines) if _AT_WORK.search(line.text)), default=-1)
+    worked = max(_matching("at_work", lines), default=-1)
     ended = ends[-1] if ends and ends[-1] > worked else None
     return Failure(start, near, ended, wrapped, worked)
+
+
+def _matching(name: str, lines: Sequence[Line]) -> list[int]:
+    return [i for i, line in enumerate(lines) if any_of(name).search(line.text)]
+
+
+def is_own_fault(failure: Failure, lines: Sequence[Line]) -> bool:
+    """Whether the last failure is proven to be the program's own; False where that is unknown."""
+    text = lines[failure.ended or 0].text
+    if any_of("message", "program").search(text):
+        return True
+    frame = innermost(failure, lines)
+    return bool(
+        frame
+        and any_of("exception", "program").search(text)
+        and not any_of("never", "program").search(text)
+        and not any_of("library_frame", "program").search(frame)
+    )
+
+
+def innermost(failure: Failure, lines: Sequence[Line]) -> str:
+    """Return the innermost frame of the last traceback; "" without one."""
+    above = (line.text for line in reversed(lines[failure.start : failure.ended]))
+    return next((text.strip() for text in above if _FRAME.match(text)), "")
+
+
+def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[str, list[str], str]:
+    """Return where a failure is that no rule knows, what the log excludes, and what decides."""
+    tables = data("failures")
+    last = lines[failure.ended or 0].text
+    excluded = {
+        row["what"]: None
+        for row in tables["excluded"]
+        for line in lines
+        if re.search(row["line"], line.text)
+    }
+    remedy: str = next(row["remedy"] for row in tables["decide"] if re.search(row["line"], last))
+    prefixes = [found["prefix"] for line in lines if (found := _PREFIX.search(line.text))]
+    return innermost(failure, lines), [*excluded], remedy.format(prefix=[*prefixes, "python"][0])

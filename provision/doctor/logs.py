@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.doctor.failures import last_failure
+from provision.doctor.failures import any_of, is_own_fault, last_failure, undecided
 from provision.doctor.matcher import Search
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
@@ -24,17 +23,7 @@ if TYPE_CHECKING:
 
 _EVIDENCE = 300
 _OWN_FAULT = "not-environment"
-# Last lines that a weak match may explain: they name a device or, as an abort does, nothing at all.
-_OPEN_END = re.compile(
-    r"^(?!.*out of memory).*\b((gpu|device|driver)s?|cuda|xpu|sycl)\b|\bAborted\b", re.IGNORECASE
-)
-# A program that says so about an error goes on, whatever the error was.
-_HANDLED = re.compile(
-    r"\b(retrying|retries|trying again|attempt \d+|fall(s|ing) back|fell back|recover(ed|ing)"
-    r"|skipp(ed|ing)|(?<!Exception )ignor(ed|ing)|resum(ed|ing)|reduc(es|ed|ing) (the )?batch)\b",
-    re.IGNORECASE,
-)
-_WARNED = re.compile(r"\b[A-Z]\w+Warning: |\b(WARN|WARNING|INFO|DEBUG)\b")
+_UNKNOWN = "not-recognised"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +59,9 @@ class FindingText:
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     """Return what a log shows of its environment, worst first: one finding per code.
 
-    The source is a text, or a stream of bytes of any size, read once from its position. A program
-    error that no environment explains gives one note, ``not-environment``; a log without a failure
-    gives nothing, or notes on warnings.
+    The source is a text, or a stream of bytes of any size, read once from its position. A failure
+    that no rule explains gives a note: ``not-environment`` where the log proves that it is the
+    program's own, or else ``not-recognised``. A log without one gives nothing, or other notes.
 
     Raises:
         OSError: It cannot be read, or does not end.
@@ -92,15 +81,15 @@ def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
 def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
-    warned = {line.number for line in raw if _WARNED.search(line.text)}
+    warned = {line.number for line in raw if any_of("warned").search(line.text)}
     failure = last_failure(lines)
     matched = _matched(Search(lines), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:
         return not rule.anywhere and hit[0] < failure.start
 
-    # If no rule matches the last failure or the lines just above it, the failure is the program's
-    # own, and the program survived what matched earlier: those findings become notes.
+    # What no rule explains at the last failure or just above it is another failure than those that
+    # matched earlier: the program survived them, and they become notes.
     # A note explains nothing: beside one, what was survived earlier stays survived.
     causes = [found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE]
     explained = failure.wrapped or any(
@@ -111,6 +100,8 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     doubtful = _unexplained(failure, causes, lines)
     findings = []
     for rule, hit in matched:
+        if rule.code == _OWN_FAULT and (failure.ended is None or hit[0] < min(failure.near | {failure.start})):
+            continue  # survived
         only_warned = lines[hit[0]].number in warned and not rule.anywhere
         level = _level(rule, smoke=smoke)
         weak = only_warned or level is Level.WARNING
@@ -122,8 +113,9 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
             level = Level.NOTE
         findings.append((before(rule, hit), _finding(rule, hit, lines, level)))
     accused = any(finding.bad or finding.code == _OWN_FAULT for _, finding in findings)
-    if failure.ended is not None and not accused and not named:
-        findings.insert(0, (False, _own_fault(lines[failure.ended])))
+    if failure.ended is not None and not accused:
+        verdict = _verdict(failure, lines, named=named)
+        findings.insert(len(findings) if named else 0, (False, verdict))
     order = list(Level)
     # Of one level, what was before the last traceback comes last. The sort is stable, so otherwise
     # the order of the rules stays: causes first.
@@ -148,7 +140,7 @@ def _unexplained(
 
     A weak match, such as a warning or an integrated GPU in a list, does not explain such a failure.
     """
-    if failure.ended is None or _OPEN_END.search(lines[failure.ended].text):
+    if failure.ended is None or any_of("open_end").search(lines[failure.ended].text):
         return False
     return all(hit[0] < failure.ended for _, hit in causes)
 
@@ -167,7 +159,7 @@ def _fires(rule: LogRule, search: Search) -> Hit | None:
 
 def _handled(hit: Hit, lines: Sequence[Line]) -> bool:
     """Whether the program reports, in the same line or the next, that it deals with the error."""
-    return any(_HANDLED.search(line.text) for line in lines[hit[0] : hit[0] + 2])
+    return any(any_of("handled").search(line.text) for line in lines[hit[0] : hit[0] + 2])
 
 
 def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level) -> Finding:
@@ -193,9 +185,16 @@ def _level(rule: LogRule, *, smoke: bool) -> Level:
     return Level(rule.level or finding_texts()[rule.code].level)
 
 
-def _own_fault(line: Line) -> Finding:
-    text = finding_texts()[_OWN_FAULT]
-    return Finding(_OWN_FAULT, Level.NOTE, text.symptom, text.cause, text.remedy, (_quote(line),))
+def _verdict(failure: Failure, lines: Sequence[Line], *, named: bool) -> Finding:
+    """Return whose fault a failure is that no rule explains, or what would decide it."""
+    quote = _quote(lines[failure.ended or 0])
+    if not named and is_own_fault(failure, lines):
+        text = finding_texts()[_OWN_FAULT]
+        return Finding(_OWN_FAULT, Level.NOTE, text.symptom, text.cause, text.remedy, (quote,))
+    text = finding_texts()[_UNKNOWN]
+    place, excluded, remedy = undecided(failure, lines)
+    evidence = (quote, *((place,) if place else ()), *(f"excluded: {what}" for what in excluded))
+    return Finding(_UNKNOWN, Level.NOTE, text.symptom, text.cause, remedy, evidence)
 
 
 def _quote(line: Line) -> str:
