@@ -40,6 +40,7 @@ class LogRule:
     ambiguous: bool = False
     transient: bool = False
     level: str | None = None
+    symptom: str | None = None
     cause: str | None = None
     remedy: str | None = None
     reference: str | None = None
@@ -172,7 +173,7 @@ def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level) -> Fi
     return Finding(
         code=rule.code,
         level=level,
-        symptom=text.symptom,
+        symptom=rule.symptom or text.symptom,
         cause=(rule.cause or text.cause).format_map(_Blank(groups)),
         remedy=remedy,
         evidence=(_quote(lines[hit[0]]),),

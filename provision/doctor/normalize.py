@@ -119,3 +119,5 @@ def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
             if len(parts) <= _MOST_PARTS:
                 yield Line(parts[0].number, "".join(part.text for part in parts))
             parts = []
+    if 1 < len(parts) <= _MOST_PARTS:
+        yield Line(parts[0].number, "".join(part.text for part in parts))
