@@ -128,5 +128,5 @@ def _remedy(name: str) -> str:
         if name.lower().startswith(start):
             return str(remedy)
     if is_of("cuda", name):
-        return "Install torch again with its nvidia-* packages: `uv pip install --reinstall torch`"
+        return "Run `uv pip check`, which names the nvidia-* packages that torch requires, and install them with `uv pip install --no-deps NAME==VERSION`"
     return f"Install the package that provides {name}, or build the target again"
