@@ -29,6 +29,7 @@ CASES = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))
 LOGS, EVIDENCE = CASES["log"], CASES["evidence"]
 DEVICES = tomllib.loads((HERE / "device_errors.toml").read_text(encoding="utf-8"))
 LINES = tomllib.loads((HERE / "lines.toml").read_text(encoding="utf-8"))
+FAMILIES = tomllib.loads((HERE / "families.toml").read_text(encoding="utf-8"))["family"]
 # Real output of provoked failures, with neutral paths.
 RUNS = json.loads((HERE / "runs.json").read_text(encoding="utf-8"))
 # The log of r59 equals that of r09: its cause, PYTHONPATH, is visible in the environment only.
@@ -38,6 +39,7 @@ EVERYTHING = [
     *(case.get("line", case["text"]) for case in DEVICES["error"]),
     *(run["log"] for run in RUNS),
     *(line for lines in LINES.values() for line in lines),
+    *(text for family in FAMILIES for text in family["positive"] + family["innocent"]),
 ]
 
 
@@ -62,10 +64,25 @@ def test_provoked_failures(run: dict[str, str]) -> None:
         assert len(found) == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "text"), [(each["code"], text) for each in FAMILIES for text in each["positive"]]
+)
+def test_a_family_is_known(code: str, text: str) -> None:
+    found = diagnose_log(text)
+    assert found[0].code == code, found
+    assert found[0].bad
+
+
+@pytest.mark.parametrize("text", [text for family in FAMILIES for text in family["innocent"]])
+def test_words_of_a_family_alone_accuse_nothing(text: str) -> None:
+    assert not [finding for finding in diagnose_log(text) if finding.bad]
+
+
 def test_every_code_has_a_rule_and_a_case() -> None:
     in_environments = {"driver-unknown", "half-installed", "stale-kernel-cache"}
-    assert {rule.code for rule in log_rules()} == set(finding_texts()) - in_environments
-    cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"]}
+    ruled = {rule.code for rule in log_rules()} | {"not-recognised"}
+    assert ruled == set(finding_texts()) - in_environments
+    cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"] + FAMILIES}
     assert cases | in_environments >= set(finding_texts())
 
 
