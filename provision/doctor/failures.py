@@ -39,6 +39,9 @@ def any_of(name: str, table: str = "") -> re.Pattern[str]:
 
 def last_failure(lines: Sequence[Line]) -> Failure:
     """Return the last failure of a log; its ``ended`` is None if nothing failed."""
+    # What a destructor raises after the failure is a symptom of it.
+    after = (i for i, line in enumerate(lines) if i and "Exception ignored in" in line.text)
+    lines = lines[: next(after, None)]
     starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text]
     ends = _matching("ending", lines)
     start = starts.pop() if starts else 0
