@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+')
+# Python's frames, and IPython's.
+_FRAME = re.compile(
+    r'^\s*File "[^"]+", line \d+|^<ipython-input|^Cell In\[|^(?:File )?(?:[/~]|[A-Za-z]:)\S+(?::\d+, in| in \w+\()'
+)
 _PREFIX = re.compile(r"(?P<prefix>(?:/|\b[A-Za-z]:\\)[^\"'\s:]+?)[\\/][Ll]ib(?:64)?[\\/][^\"':]*site-packages")
 
 
@@ -54,7 +57,9 @@ def last_failure(lines: Sequence[Line]) -> Failure:
         ends.sort()
     elif not ends:
         told = [i for i, line in enumerate(lines) if line.text.strip()][-_NEAR:]
-        ends = [i for i in told if any_of("weak_ending").search(lines[i].text)]
+        weak, warned = any_of("weak_ending"), any_of("warned")
+        ends = [i for i in told if weak.search(lines[i].text) and not warned.search(lines[i].text)]
+    ends = [i for i in ends if not any_of("reporter").search(lines[i].text)] or ends
     wrapped = bool(start) and any(any_of("wrapper").search(line.text) for line in lines[start:])
     while starts and any(any_of("chain").search(line.text) for line in lines[starts[-1] : start]):
         start = starts.pop()
@@ -65,7 +70,8 @@ def last_failure(lines: Sequence[Line]) -> Failure:
     first = max(went_on, default=first)
     near = frozenset(end for end in ends if first <= end < start)
     worked = max(_matching("at_work", lines), default=-1)
-    ended = ends[-1] if ends and ends[-1] > worked else None
+    calm = max(_matching("ended_well", lines), default=-1)
+    ended = ends[-1] if ends and ends[-1] > max(worked, calm) else None
     return Failure(start, near, ended, wrapped, worked)
 
 
@@ -78,19 +84,22 @@ def is_own_fault(failure: Failure, lines: Sequence[Line]) -> bool:
     text = lines[failure.ended or 0].text
     if any_of("message", "program").search(text):
         return True
-    frame = innermost(failure, lines)
+    through, library = any_of("passed_through", "program"), any_of("library_frame", "program")
+    own = [frame for frame in frames(failure, lines) if not through.search(frame)]
+    if any_of("call", "program").search(text):
+        return bool(own) and not any(library.search(frame) for frame in own)
     return bool(
-        frame
+        own
         and any_of("exception", "program").search(text)
         and not any_of("never", "program").search(text)
-        and not any_of("library_frame", "program").search(frame)
+        and not library.search(own[-1])
     )
 
 
-def innermost(failure: Failure, lines: Sequence[Line]) -> str:
-    """Return the innermost frame of the last traceback; "" without one."""
-    above = (line.text for line in reversed(lines[failure.start : failure.ended]))
-    return next((text.strip() for text in above if _FRAME.match(text)), "")
+def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:
+    """Return the frames of the last traceback, innermost last."""
+    above = (line.text for line in lines[failure.start : failure.ended])
+    return [text.strip() for text in above if _FRAME.match(text)]
 
 
 def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[str, list[str], str]:
@@ -105,4 +114,5 @@ def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[str, list[str], 
     }
     remedy: str = next(row["remedy"] for row in tables["decide"] if re.search(row["line"], last))
     prefixes = [found["prefix"] for line in lines if (found := _PREFIX.search(line.text))]
-    return innermost(failure, lines), [*excluded], remedy.format(prefix=[*prefixes, "python"][0])
+    place = ["", *frames(failure, lines)][-1]
+    return place, [*excluded], remedy.format(prefix=[*prefixes, "python"][0])
