@@ -18,6 +18,7 @@ from provision.environment.manifest import (
     current_generation,
     finished_generations,
     kept_in_use,
+    sweep,
     write_record,
 )
 from provision.environment.seal import drop_seals
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from provision.commands.build import BuildRequest, BuildResult
     from provision.core.process import Run
     from provision.core.progress import Progress
+    from provision.core.project import Project
     from provision.environment.verify import Verification
 
 
@@ -56,6 +58,14 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
                 progress.note(kept_in_use(drifted.folder, user))
             drop_seals(home)
     return built
+
+
+def finish(project: Project, target: str, progress: Progress) -> None:
+    """Remove what a repair left that was killed when the new generation was already in use."""
+    home = project.environments(target)
+    with folder_lock(home, lambda: progress.note(waiting(target))):
+        sweep(home, progress.note)
+        drop_seals(home)
 
 
 def _distrust_others(home: Path, request: BuildRequest, progress: Progress) -> None:
