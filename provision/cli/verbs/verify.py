@@ -16,7 +16,7 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.commands.verify import verify_current
-    from provision.ui.verify import show_verification
+    from provision.ui.results import show_verification
 
     wanted = call.arguments
     found = verify_current(call.project, wanted.target, deep=wanted.deep or wanted.repair)
