@@ -212,34 +212,12 @@ def _has_schema(folder: Path, name: str, schema: str) -> bool:
     return path.is_file() and schema in read_text(path)[:200]
 
 
-def load_index(folder: Path, index: str) -> Index:
-    """Read the snapshot of a wheel index.
+def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
+    """Read the snapshot of a wheel index, a conda channel or a driver release.
 
     Raises:
         SpecError: It is missing or not valid; all faults are listed.
     """
-    return _load(folder, index, Index)
-
-
-def load_channel(folder: Path, channel: str) -> Channel:
-    """Read the snapshot of a conda channel.
-
-    Raises:
-        SpecError: It is missing or not valid; all faults are listed.
-    """
-    return _load(folder, channel, Channel)
-
-
-def load_driver_set(folder: Path, name: str) -> DriverSet:
-    """Read the snapshot of a driver release.
-
-    Raises:
-        SpecError: It is missing or not valid; all faults are listed.
-    """
-    return _load(folder, name, DriverSet)
-
-
-def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     path = fact(folder, f"{name}.json")
     # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:
@@ -261,7 +239,7 @@ def index_address(folder: Path, index: str) -> str:
     try:
         return str(read_parsed(fact(folder, f"{index}.json"), json.loads)["url"])
     except (OSError, ValueError, KeyError, TypeError):
-        return load_index(folder, index).url  # raises an error that names the faults
+        return load_snapshot(folder, index, Index).url  # raises an error that names the faults
 
 
 def render_snapshot(snapshot: Index | Channel | DriverSet) -> str:

@@ -13,7 +13,7 @@ from packaging.pylock import is_valid_pylock_path
 
 from provision import __version__
 from provision.catalog.simple_index import list_files
-from provision.catalog.snapshot import load_index
+from provision.catalog.snapshot import Index, load_snapshot
 from provision.core import network
 from provision.core.credentials import redact
 from provision.core.errors import ToolError, UsageError
@@ -93,7 +93,7 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
     listed = {
         (name, wheel.filename): wheel.url
         for name in {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
-        for wheel in load_index(project.catalog, name).files
+        for wheel in load_snapshot(project.catalog, name, Index).files
     }
     listed |= {
         (WHEELHOUSE, path.name): path.relative_to(project.root).as_posix()

@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from provision.catalog.snapshot import load_index
+from provision.catalog.snapshot import Index, load_snapshot
 from provision.lockfile.tags import best_wheel, markers
 
 if TYPE_CHECKING:
@@ -162,7 +162,9 @@ class Fitter:
 
     def _wheels(self, name: str) -> list[Wheel]:
         """Return the wheels of torch's catalog that can be installed and locked."""
-        found = () if self._index == "default" else load_index(self.catalog, self._index).of(name)
+        if (index := self._index) == "default":
+            return []
+        found = load_snapshot(self.catalog, index, Index).of(name)
         where = (self.target.platform, self.target.python)
         return [w for w in found if not w.lacks and best_wheel([w.filename], *where)]
 

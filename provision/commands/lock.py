@@ -100,11 +100,12 @@ def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> L
 
 def _check(target: Target, new: Lock, catalog: Path) -> None:
     # Imported here: `lock --check`, and a build with nothing to do, need neither.
-    from provision.catalog.snapshot import load_index  # noqa: PLC0415
+    from provision.catalog.snapshot import Index, load_snapshot  # noqa: PLC0415
     from provision.doctor.locked import refuse_lock  # noqa: PLC0415
 
-    wheels = [wheel for index in target.pip.index for wheel in load_index(catalog, index).files]
-    refuse_lock(target, new, {wheel.filename: wheel.requires_dist or () for wheel in wheels})
+    snapshots = [load_snapshot(catalog, index, Index) for index in target.pip.index]
+    requires = {w.filename: w.requires_dist or () for one in snapshots for w in one.files}
+    refuse_lock(target, new, requires)
 
 
 def _previous(folder: Path) -> Lock | None:

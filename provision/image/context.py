@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
 from provision.artifacts.wheelhouse import find_artifacts
-from provision.catalog.snapshot import load_driver_set
+from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.commands.own_sources import with_built_wheels
 from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
@@ -165,7 +165,7 @@ def labels(request: ImageRequest) -> dict[str, str]:
         "provision.toolkit": __version__,
     }
     if request.target.docker and (drivers := request.target.docker.drivers):
-        version = load_driver_set(request.project.catalog, drivers).version
+        version = load_snapshot(request.project.catalog, drivers, DriverSet).version
         made["provision.drivers"] = f"{drivers} {version}"
     return made
 
