@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -20,10 +21,6 @@ from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.core.project import fact, shipped
 from provision.spec.model import Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 SNAPSHOT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a snapshot's name, which is its file's
 Snapshot = TypeVar("Snapshot", "Index", "Channel", "DriverSet")

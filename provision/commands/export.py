@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -19,17 +20,13 @@ from provision.core.credentials import redact
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
-from provision.core.project import CURRENT
+from provision.core.project import CURRENT, Project
 from provision.lockfile import formats
-from provision.lockfile.pip import WHEELHOUSE
+from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
 from provision.lockfile.pylock import pylock
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from provision.core.project import Project
     from provision.installer.install import ArtifactSources
-    from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
 
 

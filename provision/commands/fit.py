@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -12,14 +14,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from provision.catalog.snapshot import Index, load_snapshot
+from provision.catalog.snapshot import Index, Wheel, load_snapshot
 from provision.lockfile.tags import best_wheel, markers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from provision.catalog.snapshot import Wheel
     from provision.spec.model import Target
 
 # Compiled for one release of torch, so a release has to be chosen together with it.

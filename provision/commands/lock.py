@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.catalog.digest import catalog_digest
@@ -13,14 +15,10 @@ from provision.core.filesystem import write_atomic
 from provision.core.locking import folder_lock, waiting
 from provision.core.temporary import remove_litter
 from provision.lockfile.diff import ArtifactChange, diff_artifacts
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, parse_lock, read_lock
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Lock, parse_lock, read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from provision.core.project import Project
-    from provision.lockfile.pip import Lock
     from provision.resolver.resolver import Resolver
     from provision.spec.model import Target
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
 
-from provision.artifacts.resumable_download import download
+from provision.artifacts.resumable_download import OnBytes, download
 from provision.artifacts.wheel_records import remote_record, wheel_record
 from provision.catalog import simple_index
 from provision.catalog.snapshot import (
     SNAPSHOT,
     Channel,
     ChannelPackage,
+    DriverFile,
     DriverSet,
     Index,
     Wheel,
@@ -25,7 +28,7 @@ from provision.catalog.snapshot import (
     render_snapshot,
     snapshot_names,
 )
-from provision.catalog.snapshot_update import RefreshResult
+from provision.catalog.snapshot_update import FileT, RefreshResult
 from provision.core import network
 from provision.core.errors import ProvisionError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -34,15 +37,9 @@ from provision.resolver import conda_lock
 from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from pypi_simple import DistributionPackage
     from requests import Session
 
-    from provision.artifacts.resumable_download import OnBytes
-    from provision.catalog.snapshot import DriverFile
-    from provision.catalog.snapshot_update import FileT
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.doctor.failures import last_failure
-from provision.doctor.matcher import Search
+from provision.doctor.failures import Failure, last_failure
+from provision.doctor.matcher import Hit, Search
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
-from provision.doctor.sampling import sample
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from provision.doctor.failures import Failure
-    from provision.doctor.matcher import Hit
-    from provision.doctor.sampling import Line
+from provision.doctor.sampling import Line, sample
 
 _EVIDENCE = 300
 _OWN_FAULT = "not-environment"

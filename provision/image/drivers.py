@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import WantedFile, fetch_all
-from provision.catalog.devices import read_devices
+from provision.catalog.devices import Devices, read_devices
 from provision.catalog.snapshot import DriverSet, is_driver_set, load_snapshot, snapshot_names
 from provision.core.errors import SpecError, UsageError
 from provision.core.project import fact
@@ -20,9 +21,6 @@ from provision.core.text import plural
 from provision.host.drivers import DriverVerdict, judge_version
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from provision.catalog.devices import Devices
     from provision.core.progress import Progress
     from provision.image.context import ImageRequest
 

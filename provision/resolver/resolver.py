@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -12,7 +14,7 @@ from packaging.requirements import Requirement
 from provision.artifacts.sources import SourceBuilder
 from provision.artifacts.wheel_records import local_records, remote_records
 from provision.catalog.digest import catalog_digest
-from provision.catalog.snapshot import Channel, Index, index_names, load_snapshot
+from provision.catalog.snapshot import Channel, Index, Wheel, index_names, load_snapshot
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
@@ -25,11 +27,7 @@ from provision.spec.local import input_files, local_digest, local_folder
 from provision.spec.requirement_files import read_requirement_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from provision.artifacts.pip_config import PipConfig
-    from provision.catalog.snapshot import Wheel
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.resolver.uv import Pins

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from provision.core.text import plural, size
-from provision.ui.console import print_text
+from provision.ui.console import Console, print_text
 
 if TYPE_CHECKING:
     from provision.catalog.snapshot_update import RefreshResult
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from provision.commands.status import ProjectStatus
     from provision.environment.verify import Verification
     from provision.image.docker import BuiltImage
-    from provision.ui.console import Console
 
 
 def show_overview(result: ProjectStatus, console: Console) -> None:
