@@ -5,14 +5,12 @@ from __future__ import annotations
 import tomllib
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from provision.core.errors import SpecError
 from provision.core.limits import read_parsed
 from provision.core.project import fact
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)

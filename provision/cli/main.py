@@ -6,8 +6,9 @@ import argparse
 import importlib
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from provision import __version__
 from provision.cli.call import Call
@@ -16,9 +17,6 @@ from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import Project, find_project
 from provision.ui.console import Console, open_streams, print_json, show_log
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _VERBS = Path(__file__).with_name("verbs")
 

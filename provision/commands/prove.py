@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.commands import smoke
@@ -13,8 +14,6 @@ from provision.report.history import baseline, last_report
 from provision.report.regressions import SmokeResult, SmokeSkipped, changed_layers, compare_reports
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from provision.commands.smoke import SmokeRequest
     from provision.core.process import Run
     from provision.core.progress import Progress

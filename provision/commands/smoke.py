@@ -8,23 +8,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provision.catalog.devices import read_devices
+from provision.catalog.devices import Devices, read_devices
 from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
-from provision.core.process import clean_environment, describe_exit, environment_python
+from provision.core.process import Run, clean_environment, describe_exit, environment_python
 from provision.core.temporary import scratch
 from provision.core.text import json_text
 from provision.report.history import new_report
-from provision.report.model import complete_report, read_report
+from provision.report.model import Report, complete_report, read_report
 
 if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
-    from provision.core.process import Run
     from provision.core.project import Project
     from provision.host.model import Host
     from provision.lockfile.pip import Lock
-    from provision.report.model import Report
     from provision.spec.model import Target
 
 # Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from provision.core.credentials import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Exit(IntEnum):

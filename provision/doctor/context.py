@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.host.model import host_layers
+from provision.host.model import Gpu, Host, host_layers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from provision.catalog.devices import Devices
     from provision.doctor.environment import Environment
     from provision.doctor.libraries import MissingLibrary
-    from provision.host.model import Gpu, Host
     from provision.spec.model import Target
 
 

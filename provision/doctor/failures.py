@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from provision.doctor.data import data
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from provision.doctor.sampling import Line
 
 _TRACEBACK = "Traceback (most recent call last)"

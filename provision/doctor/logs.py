@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.doctor.failures import any_of, is_own_fault, last_failure, undecided
-from provision.doctor.matcher import Search
+from provision.doctor.failures import Failure, any_of, is_own_fault, last_failure, undecided
+from provision.doctor.matcher import Hit, Search
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
-from provision.doctor.sampling import sample
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from provision.doctor.failures import Failure
-    from provision.doctor.matcher import Hit
-    from provision.doctor.sampling import Line
+from provision.doctor.sampling import Line, sample
 
 _EVIDENCE = 300
 _OWN_FAULT = "not-environment"

@@ -10,12 +10,9 @@ from __future__ import annotations
 import html
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from provision.doctor.sampling import Line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SUCCESS)"
 _TIME = r"\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"

@@ -15,14 +15,14 @@ from packaging.requirements import Requirement
 
 from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
-from provision.artifacts.wheelhouse import find_artifacts
-from provision.catalog.snapshot import load_driver_set
+from provision.artifacts.wheelhouse import NamedArtifact, find_artifacts
+from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.commands.own_sources import with_built_wheels
 from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
-from provision.core.project import PACKAGE, fact, shipped
+from provision.core.project import PACKAGE, Project, fact, shipped
 from provision.core.temporary import scratch
 from provision.core.text import plural
 from provision.image.drivers import copy_drivers, require_drivers
@@ -34,10 +34,8 @@ from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 
 if TYPE_CHECKING:
-    from provision.artifacts.wheelhouse import NamedArtifact
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.core.project import Project
     from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
@@ -165,7 +163,7 @@ def labels(request: ImageRequest) -> dict[str, str]:
         "provision.toolkit": __version__,
     }
     if request.target.docker and (drivers := request.target.docker.drivers):
-        version = load_driver_set(request.project.catalog, drivers).version
+        version = load_snapshot(request.project.catalog, drivers, DriverSet).version
         made["provision.drivers"] = f"{drivers} {version}"
     return made
 

@@ -15,6 +15,7 @@ import fnmatch
 import json
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,12 +29,12 @@ from provision.commands.populate import populate_prefix
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.filesystem import make_tagged, write_atomic
 from provision.core.prefix import site_packages
-from provision.core.process import environment_python, run
+from provision.core.process import Run, environment_python, run
 from provision.core.project import Project
 from provision.core.text import harmless
 from provision.environment.conda_meta import FOLDER
 from provision.environment.installed import installed_distributions
-from provision.environment.manifest import write_record
+from provision.environment.manifest import Generation, write_record
 from provision.environment.verify import verify
 from provision.installer.install import ArtifactSources
 from provision.installer.uv import remove_pip_shim
@@ -41,10 +42,6 @@ from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from provision.core.process import Run
-    from provision.environment.manifest import Generation
     from provision.spec.model import Target
 
 PREFIX = Path("/opt/env")

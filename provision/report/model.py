@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -19,10 +21,6 @@ from provision.core.errors import ToolError
 from provision.core.limits import read_parsed
 from provision.core.text import json_text
 from provision.spec.tables import faults_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 class _Part(BaseModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from provision.report.trend import upper_quartile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from provision.report.model import Measurement, Report
 
 _DECADES = 4  # of an error below its limit that a bar shows

@@ -6,13 +6,13 @@ in ``report.html.j2``, its style in ``report.css``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from provision.core.text import harmless
-from provision.report.model import comparable
+from provision.report.model import Report, comparable
 from provision.report.regressions import compare_reports
 from provision.ui.courses import (
     amount,
@@ -23,11 +23,6 @@ from provision.ui.courses import (
     seconds,
     short,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from provision.report.model import Report
 
 
 def _written(value: object) -> object:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from packaging.requirements import Requirement
 
     from provision.doctor.environment import Environment
