@@ -10,18 +10,14 @@ from provision.core.credentials import redact
 
 
 class Exit(IntEnum):
-    """Exit codes of every verb; `run` ends with its program's, or as a shell where it has none.
-
-    Only `doctor --log` ends with PROGRAM, for a fault of the program that wrote the log, or
-    UNDECIDED, for a failure that is not recognised.
-    """
+    """Exit codes of every verb; `run` ends with its program's, or as a shell where it has none."""
 
     OK = 0
     FINDINGS = 1
     USAGE = 2
     TOOL = 3
-    PROGRAM = 4
-    UNDECIDED = 5
+    PROGRAM = 4  # `doctor --log`: the program's own fault
+    UNDECIDED = 5  # `doctor --log`: not recognised
     NOT_EXECUTABLE = 126
     NOT_FOUND = 127
     INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""The last failure of a log: where it is, whether it wraps an earlier one, and whose fault it is."""
+"""The last failure of a log: where it is, whether it wraps another, and whose fault it is."""
 
 from __future__ import annotations
 
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
-# Python's frames, and IPython's.
-_FRAME = re.compile(
-    r'^\s*File "[^"]+", line \d+|^<ipython-input|^Cell In\[|^(?:File )?(?:[/~]|[A-Za-z]:)\S+(?::\d+, in| in \w+\()'
-)
-_PREFIX = re.compile(r"(?P<prefix>(?:/|\b[A-Za-z]:\\)[^\"'\s:]+?)[\\/][Ll]ib(?:64)?[\\/][^\"':]*site-packages")
 
 
 class Failure(NamedTuple):
@@ -42,9 +37,8 @@ def any_of(name: str, table: str = "") -> re.Pattern[str]:
 def last_failure(lines: Sequence[Line]) -> Failure:
     """Return the last failure of a log; its ``ended`` is None if nothing failed."""
     # What a destructor raises after the failure is a symptom of it.
-    after = (i for i, line in enumerate(lines) if i and "Exception ignored in" in line.text)
-    lines = lines[: next(after, None)]
-    starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text]
+    ignored = {i + 1 for i, line in enumerate(lines) if "Exception ignored in" in line.text}
+    starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text and i not in ignored]
     ends = _matching("ending", lines)
     start = starts.pop() if starts else 0
     if lines and _TRACEBACK in lines[start].text:
@@ -58,6 +52,7 @@ def last_failure(lines: Sequence[Line]) -> Failure:
         told = [i for i, line in enumerate(lines) if line.text.strip()][-_NEAR:]
         weak, warned = any_of("weak_ending"), any_of("warned")
         ends = [i for i in told if weak.search(lines[i].text) and not warned.search(lines[i].text)]
+    ends = [i for i in ends if not ignored.intersection(range(i - _NEAR, i + 1))] or ends
     ends = [i for i in ends if not any_of("reporter").search(lines[i].text)] or ends
     wrapped = bool(start) and any(any_of("wrapper").search(line.text) for line in lines[start:])
     while starts and any(any_of("chain").search(line.text) for line in lines[starts[-1] : start]):
@@ -85,33 +80,28 @@ def is_own_fault(failure: Failure, lines: Sequence[Line]) -> bool:
         return True
     through, library = any_of("passed_through", "program"), any_of("library_frame", "program")
     own = [frame for frame in frames(failure, lines) if not through.search(frame)]
-    if any_of("call", "program").search(text):
-        return bool(own) and not any(library.search(frame) for frame in own)
-    return bool(
-        own
-        and any_of("exception", "program").search(text)
-        and not any_of("never", "program").search(text)
-        and not library.search(own[-1])
-    )
+    alien = [library.search(frame) is not None for frame in own]
+    if not own or any_of("call", "program").search(text):
+        return bool(own) and not any(alien)
+    raised = any_of("exception", "program").search(text)
+    return bool(raised) and not (alien[-1] or any_of("never", "program").search(text))
 
 
 def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:
     """Return the frames of the last traceback, innermost last."""
     above = (line.text for line in lines[failure.start : failure.ended])
-    return [text.strip() for text in above if _FRAME.match(text)]
+    return [text.strip() for text in above if any_of("frame").match(text)]
 
 
-def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[str, list[str], str]:
-    """Return where a failure is that no rule knows, what the log excludes, and what decides."""
-    tables = data("failures")
-    last = lines[failure.ended or 0].text
-    excluded = {
-        row["what"]: None
+def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[list[str], str]:
+    """Return the place of a failure that no rule knows and what the log excludes; what decides."""
+    tables, last = data("failures"), lines[failure.ended or 0].text
+    excluded = [
+        f"excluded: {row['what']}"
         for row in tables["excluded"]
-        for line in lines
-        if re.search(row["line"], line.text)
-    }
+        if any(re.search(row["line"], line.text) for line in lines)
+    ]
     remedy: str = next(row["remedy"] for row in tables["decide"] if re.search(row["line"], last))
-    prefixes = [found["prefix"] for line in lines if (found := _PREFIX.search(line.text))]
-    place = ["", *frames(failure, lines)][-1]
-    return place, [*excluded], remedy.format(prefix=[*prefixes, "python"][0])
+    prefixes = [found["prefix"] for line in lines if (found := any_of("prefix").search(line.text))]
+    facts = frames(failure, lines)[-1:] + excluded
+    return facts, remedy.format(prefix=[*prefixes, "python"][0])

@@ -46,9 +46,8 @@ _ENTITY = re.compile(r"&(?:quot|apos|lt|gt|amp|nbsp|#\d+|#x[\da-f]+);", re.IGNOR
 # Word processors and chats replace plain blanks and quotes by these; editors add a byte order mark.
 _SIGNS = str.maketrans("\u00a0\u2018\u2019\u201c\u201d", " ''\"\"", "\ufeff")
 _CONSOLES = (80, 120)  # default widths of terminals
-# PowerShell wraps what a program writes to stderr at the width of its window, whatever that is, puts
-# the program's name before the first line, and its own lines after it.
-_POWERSHELL = re.compile(r"^\s+\+ (?:CategoryInfo|FullyQualifiedErrorId) +: ")
+# PowerShell wraps stderr at the width of its window; its own lines tell that, and not the width.
+_POWERSHELL = re.compile(r"^\s*\+ (?:CategoryInfo|FullyQualifiedErrorId) +: ")
 _SHELL_LINE = re.compile(r"^\s*\+ |^\S+ : |^\S.*\b\d+ .*: ?\d+$")
 _MOST_PARTS = 50  # more lines of that width in a row are data, not one wrapped line
 

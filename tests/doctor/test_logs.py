@@ -15,7 +15,8 @@ import pytest
 
 from provision.core.findings import Level
 from provision.doctor import diagnose_evidence, diagnose_log
-from provision.doctor.logs import finding_texts, log_rules
+from provision.doctor.data import data
+from provision.doctor.logs import log_rules
 from provision.doctor.matcher import Search, literals
 from provision.doctor.normalize import normalize_log
 from provision.doctor.sampling import sample
@@ -81,9 +82,9 @@ def test_words_of_a_family_alone_accuse_nothing(text: str) -> None:
 def test_every_code_has_a_rule_and_a_case() -> None:
     in_environments = {"driver-unknown", "stale-kernel-cache"}
     ruled = {rule.code for rule in log_rules()} | {"not-recognised"}
-    assert ruled == set(finding_texts()) - in_environments
+    assert ruled == set(data("findings")) - in_environments
     cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"] + FAMILIES}
-    assert cases | in_environments >= set(finding_texts())
+    assert cases | in_environments >= set(data("findings"))
 
 
 def test_every_pattern_is_matched_by_a_case() -> None:
@@ -122,8 +123,8 @@ def test_the_documentation_has_the_words_of_every_code() -> None:
     page = (HERE.parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\S+)` \| (\w+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
     assert rows == [
-        (code, text.level, text.symptom, text.cause)
-        for code, text in sorted(finding_texts().items())
+        (code, text["level"], text["symptom"], text["cause"])
+        for code, text in sorted(data("findings").items())
     ]
 
 

@@ -42,7 +42,7 @@ REMEDIES = sorted(
     {text for table in ("findings", "cases", "log_rules", "packages", "failures")
      for text in _texts(data(table))}
 )  # fmt: skip
-# A remedy is a sentence with commands in backticks, or one command. A sentence begins with a capital.
+# A remedy is a sentence, with commands in backticks, or one command: a sentence has a capital.
 COMMANDS = sorted(
     {command for text in REMEDIES
      for command in re.findall(r"`([^`]+)`", text) or ([text] if text[:1].islower() else [])}

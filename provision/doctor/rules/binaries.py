@@ -123,6 +123,4 @@ def _remedy(name: str) -> str:
     for start, remedy in data("packages")["install"].items():
         if name.lower().startswith(start):
             return str(remedy)
-    if is_of("cuda", name):
-        return "Run `uv pip check`, which names the nvidia-* packages that torch requires, and install them with `uv pip install --no-deps NAME==VERSION`"
     return f"Install the package that provides {name}, or build the target again"

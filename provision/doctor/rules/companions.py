@@ -24,7 +24,9 @@ _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)"
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 # Local versions of published builds of torch; vendors' and source builds have other ones.
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
-_REINSTALL = "install the one that torch requires, at its version, with --no-deps from torch's own index"
+_REINSTALL = (
+    "install the one that torch requires, at its version, with --no-deps from torch's own index"
+)
 
 
 def companions(context: DoctorContext) -> Findings:
