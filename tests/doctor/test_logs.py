@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import json
+import os
 import random
 import re
 import tomllib
@@ -311,8 +312,67 @@ def _mutated(dice: random.Random, text: str) -> str:
     return text
 
 
-def test_mutated_logs_never_raise() -> None:
-    dice = random.Random(2026)
+@pytest.mark.attack(
+    "a log is damaged: cut, repeated, reversed, with control characters and foreign tracebacks",
+    promise="findings with evidence, or none: no traceback",
+)
+def test_mutated_logs_never_raise(record_property: pytest.RecordProperty) -> None:
+    dice, count = random.Random(2026), int(os.environ.get("PROVISION_FUZZ", "500")) * 2
     with untraced():
-        for _ in range(10_000):
-            diagnose_log(_mutated(dice, dice.choice(EVERYTHING)[-600:]))
+        for _ in range(count):
+            found = diagnose_log(_mutated(dice, dice.choice(EVERYTHING)[-600:]))
+            assert all(finding.evidence[0].startswith("line ") for finding in found)
+    record_property("seen", f"{count} logs")
+
+
+# What an environment consists of, in errors of Python's own that its calls can raise.
+ENVIRONMENT = [
+    "ImportError: {}", "ModuleNotFoundError: No module named '{}'", "OSError: libx.so.1: {}",
+    "RuntimeError: the {} library could not be loaded", "ValueError: unsupported {} driver",
+    "AssertionError: {} compiler not found", "RuntimeError: failed to build {}",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
+    "KeyError: 'CUDA_HOME'", "ERROR: cannot install {}", "error: {}: installation failed",
+    "AttributeError: module '{}' has no attribute 'nothing'",
+    "TypeError: {}() got an unexpected keyword argument 'device_map'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", ["/home/u/train.py", "/v/lib/python3.11/site-packages/x/y.py"])
+@pytest.mark.parametrize("error", ENVIRONMENT)
+def test_no_error_of_an_environment_is_called_the_programs_fault(error: str, file: str) -> None:
+    above = f'Traceback (most recent call last):\n  File "{file}", line 3, in start\n'
+    found = diagnose_log(above + error.format("quux"))
+    assert found, "an all-clear"
+    assert "not-environment" not in [finding.code for finding in found]
+
+
+def test_what_is_not_recognised_says_where_what_is_excluded_and_what_decides() -> None:
+    (found,) = diagnose_log(
+        "PyTorch version: 2.9.1\nTraceback (most recent call last):\n"
+        '  File "/home/u/env/lib/python3.11/site-packages/quux/core.py", line 40, in start\n'
+        "RuntimeError: engine refused to start: 0x2a\n"
+    )
+    assert found.code == "not-recognised"
+    assert found.evidence == (
+        "line 4: RuntimeError: engine refused to start: 0x2a",
+        'File "/home/u/env/lib/python3.11/site-packages/quux/core.py", line 40, in start',
+        "excluded: a torch that cannot be imported",
+    )
+    assert "`provision doctor --python /home/u/env`" in found.remedy
+
+
+@pytest.mark.parametrize("width", [79, 98, 119])
+def test_powershells_wrapped_lines_are_joined(width: int) -> None:
+    shell = (
+        "python : Traceback (most recent call last):\nAt line:1 char:1\n+ python a.py 2>&1\n"
+        "    + CategoryInfo          : NotSpecified: (Traceback (most recent call last)::String)"
+        " [], RemoteException\n    + FullyQualifiedErrorId : NativeCommandError\n \n"
+    )
+    text = (
+        '  File "C:\\w\\venv\\Lib\\site-packages\\torch\\__init__.py", line 137, in <module>\n'
+        "OSError: [WinError 126] The specified module could not be found. Error loading "
+        '"C:\\w\\venv\\Lib\\site-packages\\torch\\lib\\c10_xpu.dll" or one of its dependencies.'
+    )
+    (found, *_) = diagnose_log(shell + _wrapped(text, width))
+    assert found.code == "oneapi-runtime-missing"
+    assert "c10_xpu.dll" in found.remedy
