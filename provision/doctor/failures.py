@@ -64,8 +64,9 @@ def last_failure(lines: Sequence[Line]) -> Failure:
     first = max(went_on, default=first)
     near = frozenset(end for end in ends if first <= end < start)
     worked = max(_matching("at_work", lines), default=-1)
-    calm = max(_matching("ended_well", lines), default=-1)
-    ended = ends[-1] if ends and ends[-1] > max(worked, calm) else None
+    ended = ends[-1] if ends and ends[-1] > worked else None
+    if ended is not None and _matching("ended_well", lines[ended + 1 :]):
+        ended = None
     return Failure(start, near, ended, wrapped, worked)
 
 

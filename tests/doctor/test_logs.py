@@ -79,7 +79,7 @@ def test_a_family_is_known(code: str, text: str) -> None:
 def test_words_of_a_family_alone_accuse_nothing(text: str) -> None:
     found = diagnose_log(text)
     assert not [finding for finding in found if finding.bad]
-    if "Error" not in text and "Killed" not in text:
+    if not re.search("Error|Killed|can't open file", text):  # those are the program's own
         assert "not-environment" not in [finding.code for finding in found]
 
 
