@@ -1,4 +1,4 @@
-"""The version of NVIDIA's driver, from its management library."""
+"""NVIDIA's management library, and the version of the driver that it comes with."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import ctypes
 import os
 
 
-def nvidia_driver() -> str | None:
-    """Return the version that NVML reports: it comes with the driver and needs no CUDA context."""
-    name = "nvml.dll" if os.name == "nt" else "libnvidia-ml.so.1"
+def nvml() -> ctypes.CDLL | None:
+    """Return the library, initialised; None without it. It needs no CUDA context."""
     try:
-        library = ctypes.CDLL(name)
+        library = ctypes.CDLL("nvml.dll" if os.name == "nt" else "libnvidia-ml.so.1")
     except OSError:
         return None
-    text = ctypes.create_string_buffer(96)  # NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE is 80
-    if library.nvmlInit_v2() or library.nvmlSystemGetDriverVersion(text, 96):
+    return None if library.nvmlInit_v2() else library
+
+
+def nvidia_driver() -> str | None:
+    """Return the version of the driver, None where the library does not tell it."""
+    library, text = nvml(), ctypes.create_string_buffer(96)  # the longest has 80
+    if library is None or library.nvmlSystemGetDriverVersion(text, 96):
         return None
     return text.value.decode()

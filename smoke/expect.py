@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Expect:
         driver_judgement: The toolkit's judgement of this machine's driver against ``driver``:
             ``{"verdict": one of `VERDICTS`, "reason": text, "evidence": [text, ...]}``. None where
             the toolkit did not see the machine, as in an image.
+        peaks: Device name -> ``memory`` in GB/s, types in TFLOP/s, as its data sheet promises.
+        soak: Seconds for which `health.load` holds its load, None for its own few.
         earlier: What of an earlier run may stand: ``settled``, ids of the checks that passed or
             were not owed, and ``changed``, normalised names of the distributions that differ since
             then, or require one that does. None where everything has to be run.
@@ -76,6 +79,8 @@ class Expect:
     environment: Mapping[str, str]
     driver_judgement: Mapping[str, Any] | None = None
     earlier: Mapping[str, list[str]] | None = None
+    peaks: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    soak: float | None = None
 
     def locks(self, name: str) -> bool:
         """Return whether the lock holds a distribution of this normalised name."""
@@ -173,6 +178,17 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
     "driver_judgement": (_judgement, "null or a table of verdict, reason and evidence"),
     "earlier": (_earlier, "null or a table of settled and changed"),
+    "peaks": (
+        lambda value: (
+            isinstance(value, dict)
+            and all(
+                isinstance(each, dict) and all(map(_factor, each.values()))
+                for each in value.values()
+            )
+        ),
+        "a table of name = {kind = number above 0}",
+    ),
+    "soak": (_factor, "null or a number of seconds above 0"),
 }
 
 

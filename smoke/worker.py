@@ -161,6 +161,7 @@ def run_checks(
     code = int(pytest.main([*ours, scratch, *map(str, files)], plugins=[suite]))
     # By their source: where torch can't be imported, most files are not collected.
     known = {each.id for each in declared(check_files())} | suite.known | {IMPORT["id"]}
+    known |= {name.partition(".")[0] for name in known}
     if unknown := set(only) - known:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
     elif reasons := _refused(journal, only):

@@ -1150,7 +1150,7 @@ def the_link_is_as_slow_as_can_be() -> Iterator[None]:
     checks = module("smoke.test_transfer")
     with (
         patch.object(checks.devices, "synchronize", lambda _device: module("time").sleep(0.2)),
-        patch.object(checks, "_pinned", lambda _size, _device: module("torch").zeros(2**20).byte()),
+        patch.object(checks, "pinned", lambda _size, _device: module("torch").zeros(2**20).byte()),
     ):
         yield
 
