@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, fields
-from types import MappingProxyType
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Expect:
     environment: Mapping[str, str]
     driver_judgement: Mapping[str, Any] | None = None
     earlier: Mapping[str, list[str]] | None = None
-    peaks: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    peaks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     soak: float | None = None
 
     def locks(self, name: str) -> bool:
@@ -110,50 +109,26 @@ def _texts(value: object) -> bool:
     return isinstance(value, list) and all(map(_text, value))
 
 
-def _table(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-
-
-def _reasons(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(item, dict) and set(item) == {"name", "reason"} and _table(item)
-        for item in value
-    )
-
-
-def _devices(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(family, dict) and set(family) == {"ids", "names"} and _all_texts(family)
-        for family in value.values()
-    )
-
-
-def _all_texts(family: dict[str, object]) -> bool:
-    return all(map(_texts, family.values()))
-
-
-def _floor(value: object) -> bool:
-    return value is None or (isinstance(value, str) and value.startswith(">="))
+def _table(
+    value: object, holds: Callable[[Any], bool] = lambda each: isinstance(each, str)
+) -> bool:
+    return isinstance(value, dict) and all(map(holds, value.values()))
 
 
 def _factor(value: object) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value is None or (number and value > 0)  # type: ignore[operator]
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
-def _judgement(value: object) -> bool:
-    return value is None or (
-        isinstance(value, dict)
-        and set(value) == {"verdict", "reason", "evidence"}
+def _keys(value: object, *names: str) -> bool:
+    return isinstance(value, dict) and set(value) == set(names)
+
+
+def _judgement(value: Any) -> bool:  # noqa: ANN401 - plain JSON
+    return (
+        _keys(value, "verdict", "reason", "evidence")
         and value["verdict"] in VERDICTS
         and _text(value["reason"])
         and _texts(value["evidence"])
-    )
-
-
-def _earlier(value: object) -> bool:
-    return value is None or (
-        isinstance(value, dict) and set(value) == {"settled", "changed"} and _all_texts(value)
     )
 
 
@@ -163,32 +138,51 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "python": (_text, "major.minor, for instance 3.11"),
     "packages": (_table, "a table of name = version"),
     "requirements": (_texts, "a list of names"),
-    "forbid": (_reasons, "a list of {name, reason}"),
-    "driver": (_floor, "null or '>=version'"),
+    "forbid": (
+        lambda value: (
+            isinstance(value, list)
+            and all(_keys(each, "name", "reason") and _table(each) for each in value)
+        ),
+        "a list of {name, reason}",
+    ),
+    "driver": (
+        lambda value: value is None or (_text(value) and value.startswith(">=")),
+        "null or '>=version'",
+    ),
     "families": (_texts, "a list of names"),
-    "intel_devices": (_devices, "a table of family = {ids, names}"),
+    "intel_devices": (
+        lambda value: _table(
+            value, lambda each: _keys(each, "ids", "names") and _table(each, _texts)
+        ),
+        "a table of family = {ids, names}",
+    ),
     "fused_ops": (_texts, "a list of operator names"),
     "rotary": (
         lambda value: _texts(value) and set(value) <= set(ROTARY),
         f"a list out of {', '.join(ROTARY)}",
     ),
-    "speedup_over_cpu": (_factor, "null or a number above 0"),
+    "speedup_over_cpu": (
+        lambda value: value is None or _factor(value),
+        "null or a number above 0",
+    ),
     "environment": (_table, "a table of name = text"),
 }
 OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "driver_judgement": (_judgement, "null or a table of verdict, reason and evidence"),
-    "earlier": (_earlier, "null or a table of settled and changed"),
-    "peaks": (
+    "driver_judgement": (
+        lambda value: value is None or _judgement(value),
+        "null or a table of verdict, reason and evidence",
+    ),
+    "earlier": (
         lambda value: (
-            isinstance(value, dict)
-            and all(
-                isinstance(each, dict) and all(map(_factor, each.values()))
-                for each in value.values()
-            )
+            value is None or (_keys(value, "settled", "changed") and _table(value, _texts))
         ),
+        "null or a table of settled and changed",
+    ),
+    "peaks": (
+        lambda value: _table(value, lambda each: _table(each, _factor)),
         "a table of name = {kind = number above 0}",
     ),
-    "soak": (_factor, "null or a number of seconds above 0"),
+    "soak": (_factor, "a number of seconds above 0"),
 }
 
 
@@ -220,7 +214,7 @@ def read(path: Path) -> Expect:
         raise BadExpect(path, [str(error)]) from error
     if faults := _faults(data):
         raise BadExpect(path, faults)
-    values = {field.name: data[field.name] for field in fields(Expect) if field.name in data}
+    values = {each.name: data[each.name] for each in fields(Expect) if each.name in data}
     values["forbid"] = {item["name"]: item["reason"] for item in data["forbid"]}
     for key in ("requirements", "families", "fused_ops", "rotary"):
         values[key] = tuple(data[key])

@@ -49,7 +49,8 @@ def test_speed(device: torch.device, numbers: Numbers) -> None:
     host = torch.randint(256, (SIZE,), dtype=torch.uint8)
     there, fast = torch.empty_like(host, device=device), pinned(SIZE, device)
     pairs = {"to device, pageable": (there, host), "to device": (there, fast.copy_(host)),
-             "to host, pageable": (torch.empty_like(host), there), "to host": (fast, there)}  # fmt: skip
+             "to host, pageable": (torch.empty_like(host), there),
+             "to host": (fast, there)}  # fmt: skip
     for number in devices.alike(device)[1:]:
         other = torch.empty_like(there, device=torch.device(device.type, number))
         pairs[f"to device {number}"] = (other, there)
