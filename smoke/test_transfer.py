@@ -64,7 +64,7 @@ def test_speed(device: torch.device, numbers: Numbers) -> None:
     with numbers.measuring("link"):
         _judge_link(_links(there, fast, device), sensors.of(device).fixed, numbers)
     if slow := [f"{name}: {speed:.2f} GiB/s" for name, speed in speeds.items() if speed < 0.5]:
-        fail_of("slow-link", f"{slow[0]}; any slot gives more than 0.5 GiB/s", slow)
+        fail_of("slow", f"{slow[0]}; any slot gives more than 0.5 GiB/s", slow)
 
 
 def _links(there: torch.Tensor, fast: torch.Tensor, device: torch.device) -> list[list[int]]:
