@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from smoke import device as devices
 from smoke.checks import Unmeasured
 from smoke.driver_version import nvml
 from smoke.finding import fail
@@ -114,6 +113,8 @@ class Sensors:
 @functools.cache
 def of(device: torch.device) -> Sensors:
     """Return the sensors of a device; they collect the driver's errors from here on."""
+    from smoke import device as devices
+
     kind = devices.kind(device)
     if kind == "cpu":
         return Sensors(kind, SYS)

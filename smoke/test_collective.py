@@ -96,8 +96,8 @@ def _judge(answer: child_process.Answer, size: int) -> None:
     if answer.value[:6] != right:
         fail(
             "wrong-numbers",
-            f"{answer.value[5]} of {LARGE} sums over {size} processes are wrong, others "
-            f"{answer.value[0]}, not {right[0]}",
+            f"the sum over {size} processes is {answer.value[0]}, not {right[0]}; "
+            f"{answer.value[5]} of {LARGE} others are wrong",
             cause="the collective library does not sum the tensors of all processes",
             remedy="build the environment again from its lock",
             evidence=[f"found {answer.value[:6]}", f"right {right}"],

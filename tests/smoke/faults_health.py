@@ -185,9 +185,8 @@ def one_number_of_a_product_is_wrong_on_the_cpu() -> Iterator[None]:
     rate = product.rate
 
     def spoil(self: Any, seconds: float) -> float:
-        found = rate(self, seconds)
-        self._last[3, 5] += 1
-        return float(found)
+        self._wanted[3, 5] = 99  # as if the product had another number there
+        return float(rate(self, seconds))
 
     with patch.object(product, "rate", spoil):
         yield
@@ -200,8 +199,7 @@ def a_hot_card_computes_otherwise() -> Iterator[None]:
     calls = iter(range(10**9))
 
     def change(result: Any, *_args: Any) -> Any:
-        if next(calls) > 20:
-            result[0, 0] += 1
+        result[0, 0] += next(calls) == 20
         return result
 
     with spoiled("aten::mm", change):
