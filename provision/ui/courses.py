@@ -14,7 +14,7 @@ from provision.report.trend import upper_quartile
 if TYPE_CHECKING:
     from provision.report.model import Measurement, Report
 
-_LEVELS, _WIDE = "▁▂▃▄▅▆▇█", 40  # of a sparkline; ASCII terminals show `?`, and the ends
+_LEVELS, _WIDE = "▁▂▃▄▅▆▇█", 40  # of a sparkline
 _DECADES = 4  # of an error below its limit that a bar shows
 
 
