@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 SCHEMA = 3
@@ -101,89 +101,52 @@ class Expect:
         return self.accelerator != "cpu"
 
 
-def _text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+def _fits(value: object, shape: Any) -> bool:  # noqa: ANN401 - see below
+    """Say whether plain JSON has a shape.
+
+    A shape is a pattern of texts, ``float`` for numbers above 0, None, a tuple of alternatives,
+    ``[each]``, ``{str: each}`` for any keys, or a table with the shape of each key.
+    """
+    match shape:
+        case re.Pattern():
+            return isinstance(value, str) and bool(shape.fullmatch(value))
+        case tuple():
+            return any(_fits(value, each) for each in shape)
+        case [each]:
+            return isinstance(value, list) and all(_fits(item, each) for item in value)
+        case dict() if isinstance(value, dict):
+            same = str in shape or shape.keys() == value.keys()
+            return same and all(_fits(item, shape.get(key, shape.get(str)))
+                                for key, item in value.items())  # fmt: skip
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and value > 0 if shape is float else shape is value  # type: ignore[operator]
 
 
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_text, value))
-
-
-def _table(
-    value: object, holds: Callable[[Any], bool] = lambda each: isinstance(each, str)
-) -> bool:
-    return isinstance(value, dict) and all(map(holds, value.values()))
-
-
-def _factor(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-
-
-def _keys(value: object, *names: str) -> bool:
-    return isinstance(value, dict) and set(value) == set(names)
-
-
-def _judgement(value: Any) -> bool:  # noqa: ANN401 - plain JSON
-    return (
-        _keys(value, "verdict", "reason", "evidence")
-        and value["verdict"] in VERDICTS
-        and _text(value["reason"])
-        and _texts(value["evidence"])
-    )
-
-
-RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "target": (_text, "a name"),
-    "accelerator": (lambda value: value in ACCELERATORS, f"one of {', '.join(ACCELERATORS)}"),
-    "python": (_text, "major.minor, for instance 3.11"),
-    "packages": (_table, "a table of name = version"),
-    "requirements": (_texts, "a list of names"),
-    "forbid": (
-        lambda value: (
-            isinstance(value, list)
-            and all(_keys(each, "name", "reason") and _table(each) for each in value)
-        ),
-        "a list of {name, reason}",
-    ),
-    "driver": (
-        lambda value: value is None or (_text(value) and value.startswith(">=")),
-        "null or '>=version'",
-    ),
-    "families": (_texts, "a list of names"),
-    "intel_devices": (
-        lambda value: _table(
-            value, lambda each: _keys(each, "ids", "names") and _table(each, _texts)
-        ),
-        "a table of family = {ids, names}",
-    ),
-    "fused_ops": (_texts, "a list of operator names"),
-    "rotary": (
-        lambda value: _texts(value) and set(value) <= set(ROTARY),
-        f"a list out of {', '.join(ROTARY)}",
-    ),
-    "speedup_over_cpu": (
-        lambda value: value is None or _factor(value),
-        "null or a number above 0",
-    ),
-    "environment": (_table, "a table of name = text"),
+_ANY, _TEXT, _FLOOR = re.compile("(?s).*"), re.compile("(?s).+"), re.compile(">=(?s:.*)")
+_TEXTS, _TABLE = [_TEXT], {str: _ANY}
+_VERDICT = {"verdict": re.compile("|".join(VERDICTS)), "reason": _TEXT, "evidence": _TEXTS}
+RULES: dict[str, tuple[Any, str]] = {
+    "target": (_TEXT, "a name"),
+    "accelerator": (re.compile("|".join(ACCELERATORS)), f"one of {', '.join(ACCELERATORS)}"),
+    "python": (_TEXT, "major.minor, for instance 3.11"),
+    "packages": (_TABLE, "a table of name = version"),
+    "requirements": (_TEXTS, "a list of names"),
+    "forbid": ([{"name": _ANY, "reason": _ANY}], "a list of {name, reason}"),
+    "driver": ((None, _FLOOR), "null or '>=version'"),
+    "families": (_TEXTS, "a list of names"),
+    "intel_devices": ({str: {"ids": _TEXTS, "names": _TEXTS}}, "a table of family = {ids, names}"),
+    "fused_ops": (_TEXTS, "a list of operator names"),
+    "rotary": ([re.compile("|".join(ROTARY))], f"a list out of {', '.join(ROTARY)}"),
+    "speedup_over_cpu": ((None, float), "null or a number above 0"),
+    "environment": (_TABLE, "a table of name = text"),
 }
-OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "driver_judgement": (
-        lambda value: value is None or _judgement(value),
-        "null or a table of verdict, reason and evidence",
-    ),
-    "earlier": (
-        lambda value: (
-            value is None or (_keys(value, "settled", "changed") and _table(value, _texts))
-        ),
-        "null or a table of settled and changed",
-    ),
-    "peaks": (
-        lambda value: _table(value, lambda each: _table(each, _factor)),
-        "a table of name = {kind = number above 0}",
-    ),
-    "soak": (_factor, "a number of seconds above 0"),
-}
+OPTIONAL: dict[str, tuple[Any, str]] = {
+    "driver_judgement": ((None, _VERDICT), "null or a table of verdict, reason and evidence"),
+    "earlier": ((None, {"settled": _TEXTS, "changed": _TEXTS}),
+                "null or a table of settled and changed"),
+    "peaks": ({str: {str: float}}, "a table of name = {kind = number above 0}"),
+    "soak": (float, "a number of seconds above 0"),
+}  # fmt: skip
 
 
 def _faults(data: object) -> list[str]:
@@ -196,8 +159,8 @@ def _faults(data: object) -> list[str]:
     missing = [f"{key}: missing" for key in RULES if key not in data]
     wrong = [
         f"{key}: {data[key]!r:.80} is not {words}"
-        for key, (holds, words) in rules.items()
-        if key in data and not holds(data[key])
+        for key, (shape, words) in rules.items()
+        if key in data and not _fits(data[key], shape)
     ]
     return unknown + missing + wrong
 

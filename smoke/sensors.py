@@ -1,7 +1,7 @@
 """What a device tells of its state without root: NVIDIA's through NVML, all else through sysfs.
 
 ``health.json`` names functions and files; what can't be read raises `Unmeasured`. Level Zero's
-Sysman is not asked: what it adds to sysfs takes more permission.
+Sysman is not asked: it adds little that takes no more permission.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from smoke.checks import Unmeasured
-from smoke.driver_version import nvml
 from smoke.finding import fail
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class Sensors:
 
     def xids(self) -> list[int]:
         """Return the Xid errors since the last call; the first one lets the driver collect them."""
-        if not self._events:
+        if self._events.value is None:
             events, kind = ctypes.c_void_p(), ctypes.c_ulonglong(8)  # nvmlEventTypeXidCriticalError
             _ask("nvmlEventSetCreate", ctypes.byref(events))
             _ask("nvmlDeviceRegisterEvents", self._handle, kind, events)
@@ -99,7 +98,7 @@ class Sensors:
         """Return by how much a counter grew per second since it was last read, 0.0 at first."""
         now = time.monotonic()
         before, then = self._counted.get(name, (value, now - 1))
-        self._counted[name] = (value, now)
+        self._counted[name] = value, now
         return (value - before) / (now - then)
 
     def _texts(self, name: str) -> dict[Path, str]:
@@ -134,6 +133,23 @@ def of(device: torch.device) -> Sensors:
     return found
 
 
+def nvml() -> ctypes.CDLL | None:
+    """Return NVIDIA's management library, None without it. It needs no CUDA context."""
+    try:
+        library = ctypes.CDLL("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")
+    except OSError:
+        return None
+    return None if library.nvmlInit_v2() else library
+
+
+def nvidia_driver() -> str | None:
+    """Return the version of NVIDIA's driver, None where its library does not tell it."""
+    library, text = nvml(), ctypes.create_string_buffer(96)  # the longest has 80
+    if library is None or library.nvmlSystemGetDriverVersion(text, 96):
+        return None
+    return text.value.decode()
+
+
 def _ask(function: str, *arguments: object) -> bool:
     library = nvml()
     if library is None:
@@ -149,9 +165,9 @@ def _intel(number: str | None) -> Path:
     wanted = ("0x8086", f"0x{number}")
     places = SYS.glob("bus/pci/devices/*")
     found = [each for each in places if wanted == (_text(each / "vendor"), _text(each / "device"))]
-    if len(found) != 1:
-        raise Unmeasured(f"{len(found)} devices of sysfs are {':'.join(wanted)}, it takes one")
-    return found[0]
+    if len(found) == 1:
+        return found[0]
+    raise Unmeasured(f"{len(found)} devices of sysfs are {':'.join(wanted)}, it takes one")
 
 
 def _link(folder: Path, which: str) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from smoke import capabilities, child_process
 from smoke import device as devices
 from smoke.checks import check
 from smoke.finding import CheckFailed, fail
+from smoke.sensors import fail_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,11 +95,6 @@ def _judge(answer: child_process.Answer, size: int) -> None:
         raise CheckFailed(answer.finding)
     right = [size * (size + 1) / 2] * 5 + [0]
     if answer.value[:6] != right:
-        fail(
-            "wrong-numbers",
-            f"the sum over {size} processes is {answer.value[0]}, not {right[0]}; "
-            f"{answer.value[5]} of {LARGE} others are wrong",
-            cause="the collective library does not sum the tensors of all processes",
-            remedy="build the environment again from its lock",
-            evidence=[f"found {answer.value[:6]}", f"right {right}"],
-        )
+        few, many = f"{answer.value[0]}, not {right[0]}", f"{answer.value[5]} of {LARGE}"
+        symptom = f"the sum over {size} processes is {few}; {many} others are wrong"
+        fail_of("wrong-numbers", symptom, [f"found {answer.value[:6]}", f"right {right}"])

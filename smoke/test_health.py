@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SECONDS, ROUNDS = 3.0, 5
 # By whether it is a GPU: bytes, more than caches hold; and block, inner size, blocks per side.
 BYTES, SIZE = {True: 2**29, False: 2**26}, {True: (512, 2048, 8), False: (512, 512, 1)}
-LOW = 0.2  # of a peak: oneDNN, cuBLAS and copies reach more than a half
+LOW = 0.2  # of a peak; oneDNN, cuBLAS and copies reach more than a half
 UNITS = {"throughput": "TFLOP/s", "temperature": "°C", "power": "W", "clock": "MHz"}
 
 
@@ -68,17 +68,13 @@ def test_speed(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     speeds = [copy_speed(torch.empty_like(there), there, device) for _ in range(ROUNDS + 1)]
     copied = [2 * speed * 2**30 / 1e9 for speed in speeds[1:]]  # it reads and writes
     rates = {"memory": numbers.sample("memory", copied, "GB/s")}
-    types = [torch.float32, torch.bfloat16]
-    # torch 2.1 multiplies no float16 on a CPU.
-    types += [torch.float16] if device.type != "cpu" else []
-    if reason := capabilities.float64(device):
-        numbers.missing["float64"] = reason
-    else:
-        types.append(torch.float64)
-    for dtype in types:
-        name = str(dtype).partition(".")[2]
+    reason = capabilities.float64(device)
+    numbers.missing |= {"float64": reason} if reason else {}
+    types = ["float32", "bfloat16"] + ["float64"] * (not reason)
+    types += ["float16"] * (device.type != "cpu")  # torch 2.1 multiplies none there
+    for name in types:
         numbers.step(f"product in {name}")
-        product = Product(device, dtype)
+        product = Product(device, getattr(torch, name))
         found = [product.rate(0.05) for _ in range(ROUNDS)]
         rates[name] = numbers.sample(name, found, "TFLOP/s")
         product.verify("wrong-numbers", name)
@@ -96,11 +92,11 @@ def test_memory(device: torch.device, numbers: Numbers) -> None:
     """A part of the memory holds walking ones, its own addresses, and the inverse of each."""
     count = BYTES[device.type != "cpu"] // 4
     try:
-        words = torch.empty(count, dtype=torch.int32, device=device)
-        addresses = torch.arange(count, dtype=torch.int32, device=device)
+        torch.empty(4 * count, dtype=torch.int32, device=device)  # all that is used at once
     except RuntimeError:  # somebody else uses the memory
-        words = torch.empty(count // 16, dtype=torch.int32, device=device)
-        addresses = torch.arange(count // 16, dtype=torch.int32, device=device)
+        count //= 16
+    addresses = torch.arange(count, dtype=torch.int32, device=device)
+    words = torch.empty_like(addresses)
     ones = {f"a one at bit {bit}": (1 << bit) - (1 << 32) * (bit == 31) for bit in range(32)}
     for name, pattern in {**ones, "addresses": addresses}.items():
         numbers.step(name)
@@ -119,8 +115,7 @@ def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     seconds, readings = expect.soak or SECONDS, sensors.of(device)
     product = Product(device, torch.float32 if device.type == "cpu" else torch.float16)
     courses: dict[str, list[float]] = {name: [] for name in UNITS}
-    reasons: Counter[str] = Counter()
-    every, began = max(0.2, seconds / 240), time.monotonic()
+    reasons, every, began = Counter[str](), max(0.2, seconds / 240), time.monotonic()
     while (passed := time.monotonic() - began) < seconds:
         numbers.step(f"load for {seconds:.0f} s")
         courses["throughput"].append(product.rate(every, every_one=True))
@@ -132,18 +127,16 @@ def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
             reasons.update(readings.throttled())
     rounds = len(courses["throughput"])
     total = f" over {seconds:.0f} s" if expect.soak else ""  # minutes heat more: another number
-    for name, course in courses.items():
-        if course:
-            numbers.sample(name + total, course, UNITS[name], passed / rounds)
+    drawn = {name: course for name, course in courses.items() if course}
+    for name, course in drawn.items():
+        numbers.sample(name + total, course, UNITS[name], passed / rounds)
     for reason, times in reasons.items():
         numbers.record(f"throttled: {reason}", times / rounds, "1")
     if expect.on_gpu:
         _errors(readings, numbers)
     if hot := sorted(set(reasons) & set(sensors.TABLE["heat"])):
         symptom = f"throttled by heat in {reasons[hot[0]]} of {rounds} readings ({hot[0]})"
-        facts = [
-            f"{name} {each[0]:.4g} to {each[-1]:.4g}" for name, each in courses.items() if each
-        ]
+        facts = [f"{name} {each[0]:.4g} to {each[-1]:.4g}" for name, each in drawn.items()]
         fail_of("throttled-by-heat", symptom, facts, "error" if readings.fixed else "warning")
 
 
@@ -157,5 +150,5 @@ def _errors(readings: sensors.Sensors, numbers: Numbers) -> None:
         numbers.record("Xid errors", of_programs.count(False), "count")
         numbers.record("Xid errors of programs", of_programs.count(True), "count")
     for name, code in sensors.TABLE["judged"].items():
-        if value := numbers.values.get(name, {}).get("value"):
-            fail_of(code, f"{name}: {value:.0f}", [f"{name}: {value:.0f}"])
+        if told := numbers.values.get(name, {}).get("value"):
+            fail_of(code, f"{name}: {told:.0f}", [f"{name}: {told:.0f}"])

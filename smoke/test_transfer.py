@@ -108,4 +108,5 @@ def copy_speed(target: torch.Tensor, source: torch.Tensor, device: torch.device)
     began = time.perf_counter()
     target.copy_(source, non_blocking=True)
     devices.synchronize(device)
-    return source.numel() * source.element_size() / 2**30 / (time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return float(source.nbytes / 2**30 / seconds)

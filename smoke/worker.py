@@ -70,15 +70,8 @@ def main(argv: list[str]) -> int:
         return 0
     if options.runner and sys.version_info >= OLDEST:
         runner.install(options.runner)
-    return run_checks(
-        expect,
-        journal,
-        files=files,
-        full=options.full,
-        only=only,
-        index=options.device,
-        other=options.other,
-    )
+    return run_checks(expect, journal, files=files, full=options.full, only=only,
+                      index=options.device, other=options.other)  # fmt: skip
 
 
 def to_run(expect: expectation.Expect) -> list[Path]:

@@ -233,7 +233,7 @@ def a_compiler_that_fails() -> str:
 
 @case
 def a_python_without_headers() -> str:
-    with machine(), patch.object(compilers, "_python", lambda: ["/nowhere"]):
+    with machine(), patch.object(compilers, "_PYTHON", ["/nowhere"]):
         return compilers.for_triton_cuda()
 
 
