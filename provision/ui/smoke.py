@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from provision.core.findings import Finding, Level
 from provision.core.text import plural
-from provision.ui.courses import sparkline, within_run
 
 if TYPE_CHECKING:
     from provision.report.model import Check, Report
@@ -32,6 +31,8 @@ def show_report(result: Report, console: Console) -> None:
         if check.finding and not check.blocked:
             found = check.finding.model_dump() | {"level": Level(check.finding.level)}
             console.finding(Finding(**found))
+    from provision.ui.courses import sparkline, within_run  # noqa: PLC0415 - loads statistics
+
     for course in within_run(result):
         first, last, unit = course.dots[0].value, course.dots[-1].value, course.number.unit
         drawn = sparkline(course.number.rounds)
