@@ -42,9 +42,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("expect", type=Path, help="what the target promises")
     parser.add_argument("report", type=Path, help="where to write the report")
     parser.add_argument("--full", action="store_true", help="all checks (minutes)")
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="ID", help="run this check; can be repeated"
-    )
+    parser.add_argument("--only", action="append", default=[], metavar="ID", help="a check or area")
     parser.add_argument(
         "--limit", type=float, default=120.0,
         help="seconds of silence until a check counts as hung, unless it computes",

@@ -60,7 +60,7 @@ class Sensors:
             return {word for bit, word in TABLE["reasons"].items() if mask & int(bit)}
         if self._files is TABLE["sysfs"]["cpu"]:
             return {"thermal"} if self.read("throttle")[0] > 0 else set()
-        names = {path.name for path, text in self._texts("throttle").items() if text != "0"}
+        names = {path.name for path, text in self._texts("throttle").items() if text == "1"}
         return {name.rpartition("reason_")[2] for name in names} - {"status"}
 
     def link(self) -> list[int]:
@@ -162,7 +162,7 @@ def _ask(function: str, *arguments: object) -> bool:
 
 def _intel(number: str | None) -> Path:
     """Return the folder of the one device of a PCI id: torch does not tell its address."""
-    wanted = ("0x8086", f"0x{number}")
+    wanted = ("0x8086", f"0x{number}" if number else "an id that this torch does not tell")
     places = SYS.glob("bus/pci/devices/*")
     found = [each for each in places if wanted == (_text(each / "vendor"), _text(each / "device"))]
     if len(found) == 1:
