@@ -84,5 +84,5 @@ def baseline(
 
 def suite_digest(project: Project) -> str:
     """Return the SHA-256 over the names and hashes of the files of the suite."""
-    files = sorted(project.smoke.glob("*.py"))
+    files = sorted((*project.smoke.glob("*.py"), *project.smoke.glob("*.json")))
     return sha256_bytes("".join(f"{p.name} {sha256_file(p)}\n" for p in files).encode())
