@@ -328,7 +328,7 @@ def pinning_in_torch_2_1() -> list[str | None]:
         return tensor
 
     with patch.object(torch.Tensor, "pin_memory", pin_memory):
-        test_transfer._pinned(1, DEVICE)
+        test_transfer.pinned(1, DEVICE)
     return asked
 
 
