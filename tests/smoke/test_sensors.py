@@ -167,6 +167,34 @@ def test_neither_a_laptop_nor_a_processor_has_cooling_for_its_gpu(tree: Any) -> 
     assert not sensors.Sensors("xpu", root / CARD).fixed
 
 
+@pytest.mark.parametrize(
+    "folder", ["devices/platform/coretemp.0/hwmon/hwmon2", "bus/pci/drivers/k10temp/x/hwmon/hwmon2"]
+)
+def test_a_processor_tells_through_sysfs(
+    tree: Any, torch_says: Any, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    counts = [
+        f"sys/devices/system/cpu/cpu{n}/thermal_throttle/package_throttle_count" for n in "01"
+    ]
+    tree({
+        f"sys/{folder}/temp1_input": "71000", f"sys/{folder}/temp2_input": "69000",
+        "sys/class/hwmon/hwmon9/temp1_input": "99000",  # of a disk
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "3600000",
+        "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq": "1200000",
+        "sys/class/powercap/intel-rapl:0/energy_uj": "5000000", **dict.fromkeys(counts, "40"),
+    })  # fmt: skip
+    torch_says("cpu")
+    found = find("cpu")
+    assert (found.read("temperature"), found.read("clock")) == ([71.0], [3600.0])
+    assert found.throttled() == set()  # of the 40 nobody knows when
+    tree(dict.fromkeys(counts, "41"))
+    assert found.throttled() == {"thermal"}
+    assert found.throttled() == set()
+    assert not found.fixed  # so heat is a warning at most
+    with pytest.raises(Unmeasured):
+        found.link()
+
+
 # The link -----------------------------------------------------------------------------------------
 
 
