@@ -95,8 +95,7 @@ def test_memory(device: torch.device, numbers: Numbers) -> None:
         torch.empty(4 * count, dtype=torch.int32, device=device)  # all that is used at once
     except RuntimeError:  # somebody else uses the memory
         count //= 16
-    addresses = torch.arange(count, dtype=torch.int32, device=device)
-    words = torch.empty_like(addresses)
+    words = torch.empty_like(addresses := torch.arange(count, dtype=torch.int32, device=device))
     ones = {f"a one at bit {bit}": (1 << bit) - (1 << 32) * (bit == 31) for bit in range(32)}
     for name, pattern in {**ones, "addresses": addresses}.items():
         numbers.step(name)
@@ -115,7 +114,8 @@ def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     seconds, readings = expect.soak or SECONDS, sensors.of(device)
     product = Product(device, torch.float32 if device.type == "cpu" else torch.float16)
     courses: dict[str, list[float]] = {name: [] for name in UNITS}
-    reasons, every, began = Counter[str](), min(30.0, max(0.2, seconds / 240)), time.monotonic()
+    reasons, every = Counter[str](), min(30.0, max(0.2, seconds / 240))
+    began, used = time.monotonic(), time.process_time()
     with numbers.measuring("power"):
         readings.read("power")  # some count energy: power is what it grew by since the last look
     while (passed := time.monotonic() - began) < seconds:
@@ -129,13 +129,14 @@ def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
             reasons.update(readings.throttled())
     rounds = len(courses["throughput"])
     total = f" over {seconds:.0f} s" if expect.soak else ""  # minutes heat more: another number
-    drawn = {name: course for name, course in courses.items() if course}
-    for name, course in drawn.items():
+    for name, course in (drawn := {name: each for name, each in courses.items() if each}).items():
         numbers.sample(name + total, course, UNITS[name], passed / rounds)
     for reason, times in reasons.items():
         numbers.record(f"throttled: {reason}", times / rounds, "1")
     if expect.on_gpu:
         _errors(readings, numbers)
+    else:  # what tells a busy host from a slow processor, when reports are compared
+        numbers.record("CPU share", (time.process_time() - used) / passed, "1")
     if hot := sorted(set(reasons) & set(sensors.TABLE["heat"])):
         symptom = f"throttled by heat in {reasons[hot[0]]} of {rounds} readings ({hot[0]})"
         facts = [f"{name} {each[0]:.4g} to {each[-1]:.4g}" for name, each in drawn.items()]
