@@ -259,6 +259,10 @@ class PretendTensor(torch.Tensor):
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
+    def data_ptr(self) -> int:
+        # A wrapper has none, and Accelerate knows tied weights by their address.
+        return self.raw.data_ptr()
+
     def __repr__(self) -> str:
         return f"PretendTensor({self.raw!r})"
 
