@@ -85,6 +85,12 @@ SLOW = frozenset(
         "memory.release",
         "transfer.speed",
         "resume.portable",
+        "low-bit.linear",
+        "low-bit.models",
+        "offload.checkpoint",
+        "offload.cpu",
+        "offload.disk",
+        "offload.tied",
     }
 )
 # The pretend accelerator has no autocast and no compiler, and is not what torch would select.
@@ -151,6 +157,7 @@ def describe(out: Path) -> int:
 def inhabit(world: str) -> Iterator[None]:
     """Let the pretend accelerator be the target's device, where the world is its."""
     if world == "pretend":
+        import faults_offload
         import pretend
         import torch
 
@@ -160,6 +167,7 @@ def inhabit(world: str) -> Iterator[None]:
         device.compiled = lambda _accelerator: True
         # Its memory is the host's.
         torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
+        faults_offload.read_safetensors(pretend.NAME)
     yield
 
 
