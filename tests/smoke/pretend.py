@@ -263,6 +263,13 @@ class PretendTensor(torch.Tensor):
         # A wrapper has none, and Accelerate knows tied weights by their address.
         return self.raw.data_ptr()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        # torch copies the storage of what has an address; a wrapper has none.
+        copied = PretendTensor(self.raw.detach().clone(), number=self.number)
+        is_parameter = isinstance(self, torch.nn.Parameter)
+        memo[id(self)] = torch.nn.Parameter(copied, self.requires_grad) if is_parameter else copied
+        return memo[id(self)]
+
     def __repr__(self) -> str:
         return f"PretendTensor({self.raw!r})"
 
