@@ -7,16 +7,13 @@ lies in another environment than the toolkit.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nox
 
 from provision.core.errors import ProvisionError
 from provision.spec.extends import resolved, spec_chain
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 VERBS = {
     "build": "Build, verify and prove",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -101,7 +101,7 @@ def _without_profiling() -> Iterator[None]:
 
 
 def _error(
-    rotate: Callable[..., Any], kind: str, device: torch.device, *, turned: int, first: int
+    rotate: Callable[..., torch.Tensor], kind: str, device: torch.device, *, turned: int, first: int
 ) -> float:
     positions = torch.arange(first, first + 8)
     x = reference.noise(2, 3, 8, WIDTH)

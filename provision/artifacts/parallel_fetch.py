@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.resumable_download import download
@@ -25,9 +27,6 @@ from provision.core.process import check_interrupted
 from provision.core.text import size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
     from requests import Session
 
     from provision.core.progress import Progress

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from provision.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Later ones win. pip reads [global] and its command's section; these two commands fetch wheels.
 _SECTIONS = ("global", "download", "install")

@@ -7,6 +7,7 @@ transfers at once and compares the hashes.
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from provision.core import limits
@@ -14,8 +15,6 @@ from provision.core.errors import ToolError
 from provision.core.network import TIMEOUT, stated_length
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from requests import Response, Session
 
 _CHUNK = 1 << 16  # bytes; a broken connection loses at most one chunk

@@ -18,6 +18,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,12 +29,9 @@ from provision.artifacts.resumable_download import download
 from provision.core import network
 from provision.core.errors import SpecError, ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
-from provision.core.process import clean_environment
+from provision.core.process import Completed, Run, clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from provision.core.process import Completed, Run
     from provision.core.progress import Progress
     from provision.core.project import Project
 

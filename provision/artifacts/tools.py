@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -17,9 +19,6 @@ from provision.core.hashing import sha256_file
 from provision.lockfile.tags import best_wheel, markers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
     from requests import Session
 
 # Both are needed for the set-up without a network: pip installs uv.txt, uv the rest; noxfile.py.

@@ -12,7 +12,9 @@ import csv
 import io
 import re
 import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from provision.artifacts.wheelhouse import find_artifacts
@@ -22,9 +24,6 @@ from provision.core.hashing import sha256_file
 from provision.lockfile.wheel_record import common_path, parse_record, record_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from requests import Session
 
     from provision.lockfile.pip import Artifact

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 from provision.core.hashing import sha256_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 # Installed bytes per byte of an artifact that is not at hand; measured on the wheels of cpu-linux.
 _UNPACKED = 3.3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.metadata import parse_email
@@ -16,9 +18,6 @@ from provision.core.network import TIMEOUT
 from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from packaging.version import Version
     from pypi_simple import DistributionPackage
     from requests import Session

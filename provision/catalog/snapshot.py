@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -20,10 +21,6 @@ from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.core.project import fact, shipped
 from provision.spec.model import Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 SNAPSHOT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a snapshot's name, which is its file's
 Snapshot = TypeVar("Snapshot", "Index", "Channel", "DriverSet")
@@ -212,34 +209,12 @@ def _has_schema(folder: Path, name: str, schema: str) -> bool:
     return path.is_file() and schema in read_text(path)[:200]
 
 
-def load_index(folder: Path, index: str) -> Index:
-    """Read the snapshot of a wheel index.
+def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
+    """Read the snapshot of a wheel index, a conda channel or a driver release.
 
     Raises:
         SpecError: It is missing or not valid; all faults are listed.
     """
-    return _load(folder, index, Index)
-
-
-def load_channel(folder: Path, channel: str) -> Channel:
-    """Read the snapshot of a conda channel.
-
-    Raises:
-        SpecError: It is missing or not valid; all faults are listed.
-    """
-    return _load(folder, channel, Channel)
-
-
-def load_driver_set(folder: Path, name: str) -> DriverSet:
-    """Read the snapshot of a driver release.
-
-    Raises:
-        SpecError: It is missing or not valid; all faults are listed.
-    """
-    return _load(folder, name, DriverSet)
-
-
-def _load(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     path = fact(folder, f"{name}.json")
     # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:
@@ -261,7 +236,7 @@ def index_address(folder: Path, index: str) -> str:
     try:
         return str(read_parsed(fact(folder, f"{index}.json"), json.loads)["url"])
     except (OSError, ValueError, KeyError, TypeError):
-        return load_index(folder, index).url  # raises an error that names the faults
+        return load_snapshot(folder, index, Index).url  # raises an error that names the faults
 
 
 def render_snapshot(snapshot: Index | Channel | DriverSet) -> str:

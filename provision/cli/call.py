@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 from provision.core.errors import Exit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from provision.commands.build import BuildRequest
     from provision.core.project import Project
     from provision.installer.install import ArtifactSources

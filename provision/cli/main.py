@@ -6,8 +6,9 @@ import argparse
 import importlib
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from provision import __version__
 from provision.cli.call import Call
@@ -16,9 +17,6 @@ from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import Project, find_project
 from provision.ui.console import Console, open_streams, print_json, show_log
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _VERBS = Path(__file__).with_name("verbs")
 
@@ -107,7 +105,8 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
         prog="provision",
         description="Reproducible PyTorch environments, one per kind of hardware.",
         epilog="Exit codes: 0 good, 1 findings, 2 usage or spec, 3 a tool or the network failed, "
-        "130 interrupted; `run` ends with its command's code, or as a shell with 127 or 126.",
+        "4 and 5 a log without a known cause, 130 interrupted; `run` ends with its command's code, "
+        "or as a shell with 127 or 126.",
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")

@@ -8,15 +8,18 @@ can be recognised and removed. The record is written after the verification and 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, swap_link
 from provision.core.locking import folder_lock, waiting
 from provision.core.prefix import drifted
-from provision.core.project import CURRENT
+from provision.core.project import CURRENT, Project
 from provision.core.variables import refuse_separator
 from provision.environment.manifest import (
+    Generation,
     current_generation,
     mark_verified,
     read_generation,
@@ -24,13 +27,8 @@ from provision.environment.manifest import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.core.project import Project
-    from provision.environment.manifest import Generation
     from provision.environment.verify import Verification
     from provision.installer.install import ArtifactSources, InstallPlan
     from provision.lockfile.pip import Lock

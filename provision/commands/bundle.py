@@ -9,12 +9,20 @@ target; run again, it resumes where it stopped.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.artifacts.parallel_fetch import PARTIAL, fetch_all, wanted_archive, wanted_wheel
+from provision.artifacts.parallel_fetch import (
+    PARTIAL,
+    MissingFile,
+    WantedFile,
+    fetch_all,
+    wanted_archive,
+    wanted_wheel,
+)
 from provision.artifacts.tools import choose_wheels, read_tools
 from provision.commands.own_sources import with_built_wheels
 from provision.core import process
@@ -23,21 +31,16 @@ from provision.core.filesystem import is_tagged, tag, write_atomic
 from provision.core.hashing import sha256_below
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import run
-from provision.core.project import PACKAGE, shipped
+from provision.core.project import PACKAGE, Project, shipped
 from provision.core.text import json_text, plural
 from provision.installer import uv
-from provision.installer.install import check_space, plan_install
+from provision.installer.install import ArtifactSources, check_space, plan_install
 from provision.lockfile.conda import conda_packages
 from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from provision.artifacts.parallel_fetch import MissingFile, WantedFile
     from provision.core.progress import Progress
-    from provision.core.project import Project
-    from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 

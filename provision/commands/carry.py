@@ -17,25 +17,22 @@ import importlib.metadata
 import json
 import platform
 import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.prefix import site_packages
 from provision.core.process import environment_python
-from provision.environment.installed import installed_distributions, name_of
+from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
 from provision.environment.reading import read_text
 from provision.report.history import history, suite_digest
-from provision.report.model import read_report
+from provision.report.model import Report, read_report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from provision.core.project import Project
-    from provision.environment.installed import InstalledDistribution
     from provision.lockfile.pip import Lock
-    from provision.report.model import Report
 
 CARRIED = "carried"  # the suite's reason, and the key of a report
 # Of the terminal and the session, and the search path of programs: no check that can be carried

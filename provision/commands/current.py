@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
 from provision.core.filesystem import read_link
 from provision.core.program import program_name
-from provision.core.project import CURRENT, RECORD
+from provision.core.project import CURRENT, RECORD, Project
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from provision.core.project import Project
     from provision.environment.manifest import Generation
 
 

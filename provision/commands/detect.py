@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ from provision.host.drivers import DriverVerdict, driver_version, judge_driver
 from provision.host.visibility import hidden, in_level_zero_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from provision.host.model import Gpu, Host
     from provision.spec.parts import TargetHardware
 

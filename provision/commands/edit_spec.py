@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from provision.commands.lock import lock
+from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
@@ -16,11 +18,8 @@ from provision.spec.reader import load_spec, target_names
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from provision.commands.build import BuildResult
-    from provision.commands.lock import LockResult
     from provision.core.project import Project
     from provision.resolver.resolver import Resolver
     from provision.spec.model import Target

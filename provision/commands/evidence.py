@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.lockfile.pip import read_lock
-from provision.report.evidence import sign, statement, trusted_keys, verified
+from provision.report.evidence import Statement, sign, statement, trusted_keys, verified
 from provision.report.history import history, suite_digest
 from provision.report.model import read_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from provision.core.project import Project
-    from provision.report.evidence import Statement
     from provision.spec.model import Target
 
 

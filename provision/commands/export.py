@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -13,23 +14,19 @@ from packaging.pylock import is_valid_pylock_path
 
 from provision import __version__
 from provision.catalog.simple_index import list_files
-from provision.catalog.snapshot import load_index
+from provision.catalog.snapshot import Index, load_snapshot
 from provision.core import network
 from provision.core.credentials import redact
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
-from provision.core.project import CURRENT
+from provision.core.project import CURRENT, Project
 from provision.lockfile import formats
-from provision.lockfile.pip import WHEELHOUSE
+from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
 from provision.lockfile.pylock import pylock
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from provision.core.project import Project
     from provision.installer.install import ArtifactSources
-    from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
 
 
@@ -93,7 +90,7 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
     listed = {
         (name, wheel.filename): wheel.url
         for name in {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
-        for wheel in load_index(project.catalog, name).files
+        for wheel in load_snapshot(project.catalog, name, Index).files
     }
     listed |= {
         (WHEELHOUSE, path.name): path.relative_to(project.root).as_posix()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -12,14 +14,10 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from provision.catalog.snapshot import load_index
+from provision.catalog.snapshot import Index, Wheel, load_snapshot
 from provision.lockfile.tags import best_wheel, markers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from provision.catalog.snapshot import Wheel
     from provision.spec.model import Target
 
 # Compiled for one release of torch, so a release has to be chosen together with it.
@@ -162,7 +160,9 @@ class Fitter:
 
     def _wheels(self, name: str) -> list[Wheel]:
         """Return the wheels of torch's catalog that can be installed and locked."""
-        found = () if self._index == "default" else load_index(self.catalog, self._index).of(name)
+        if (index := self._index) == "default":
+            return []
+        found = load_snapshot(self.catalog, index, Index).of(name)
         where = (self.target.platform, self.target.python)
         return [w for w in found if not w.lacks and best_wheel([w.filename], *where)]
 

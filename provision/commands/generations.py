@@ -10,13 +10,11 @@ from provision.core.errors import UsageError
 from provision.core.filesystem import read_link, swap_link
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
-from provision.core.project import CURRENT
-from provision.environment.manifest import finished_generations, sweep
+from provision.core.project import CURRENT, Project
+from provision.environment.manifest import Generation, finished_generations, sweep
 
 if TYPE_CHECKING:
     from provision.core.progress import Progress
-    from provision.core.project import Project
-    from provision.environment.manifest import Generation
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.catalog.digest import catalog_digest
@@ -11,14 +13,10 @@ from provision.commands.fit import Fitter
 from provision.commands.repository import Asked, read_repository
 from provision.core.errors import SpecError, UsageError
 from provision.core.filesystem import write_atomic
-from provision.core.project import shipped
+from provision.core.project import Project, shipped
 from provision.spec.reader import load_spec, load_target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from provision.core.project import Project
     from provision.spec.model import Target
 
 _IGNORED = ("/.envs/", "/.tools/", "/.cache/")

@@ -7,17 +7,14 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from provision.commands.current import require_current
 from provision.core.errors import UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import environment_python
-from provision.core.project import CURRENT
+from provision.core.project import CURRENT, Project
 from provision.lockfile.pip import read_lock
-
-if TYPE_CHECKING:
-    from provision.core.project import Project
 
 
 class Kernel(NamedTuple):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.catalog.digest import catalog_digest
@@ -13,14 +15,10 @@ from provision.core.filesystem import write_atomic
 from provision.core.locking import folder_lock, waiting
 from provision.core.temporary import remove_litter
 from provision.lockfile.diff import ArtifactChange, diff_artifacts
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, parse_lock, read_lock
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Lock, parse_lock, read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from provision.core.project import Project
-    from provision.lockfile.pip import Lock
     from provision.resolver.resolver import Resolver
     from provision.spec.model import Target
 
@@ -100,11 +98,12 @@ def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> L
 
 def _check(target: Target, new: Lock, catalog: Path) -> None:
     # Imported here: `lock --check`, and a build with nothing to do, need neither.
-    from provision.catalog.snapshot import load_index  # noqa: PLC0415
+    from provision.catalog.snapshot import Index, load_snapshot  # noqa: PLC0415
     from provision.doctor.locked import refuse_lock  # noqa: PLC0415
 
-    wheels = [wheel for index in target.pip.index for wheel in load_index(catalog, index).files]
-    refuse_lock(target, new, {wheel.filename: wheel.requires_dist or () for wheel in wheels})
+    snapshots = [load_snapshot(catalog, index, Index) for index in target.pip.index]
+    requires = {w.filename: w.requires_dist or () for one in snapshots for w in one.files}
+    refuse_lock(target, new, requires)
 
 
 def _previous(folder: Path) -> Lock | None:

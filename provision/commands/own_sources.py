@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts
@@ -10,8 +11,6 @@ from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from provision.commands.build import BuildRequest
     from provision.core.process import Run
     from provision.core.progress import Progress

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import __version__
@@ -18,18 +19,15 @@ from provision.environment.interpreter import python_version, read_interpreter
 from provision.environment.long_paths import check_path_lengths
 from provision.environment.manifest import Record, next_number, write_record
 from provision.environment.seal import Seal, generated_files, refuse_overwritten
-from provision.environment.verify import verify
+from provision.environment.verify import Verification, verify
 from provision.installer import conda, uv
 from provision.installer.install import check_space, install_pip_layer, plan_install
 from provision.installer.uv import write_pip_shim
 from provision.lockfile.conda import conda_packages
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.environment.verify import Verification
 
 
 def populate_prefix(

@@ -8,29 +8,27 @@ else is taken from the cache. The drifted generation stays in use until the new 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.commands.build import build
+from provision.commands.build import BuildRequest, BuildResult, build
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
-from provision.core.project import RECORD
+from provision.core.project import RECORD, Project
 from provision.environment.manifest import (
     current_generation,
     finished_generations,
     kept_in_use,
+    sweep,
     write_record,
 )
 from provision.environment.seal import drop_seals
-from provision.environment.verify import verify
+from provision.environment.verify import Verification, verify
 from provision.installer import uv
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from provision.commands.build import BuildRequest, BuildResult
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.environment.verify import Verification
 
 
 def repair(found: Verification, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
@@ -56,6 +54,14 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
                 progress.note(kept_in_use(drifted.folder, user))
             drop_seals(home)
     return built
+
+
+def finish(project: Project, target: str, progress: Progress) -> None:
+    """Remove what a repair left that was killed when the new generation was already in use."""
+    home = project.environments(target)
+    with folder_lock(home, lambda: progress.note(waiting(target))):
+        sweep(home, progress.note)
+        drop_seals(home)
 
 
 def _distrust_others(home: Path, request: BuildRequest, progress: Progress) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 from packaging.requirements import InvalidRequirement, Requirement
@@ -12,9 +13,6 @@ from packaging.utils import canonicalize_name
 
 from provision.core.limits import read_parsed
 from provision.spec.requirement_files import RequirementFiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Data = dict[str, Any]
 _DAMAGED = (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError)

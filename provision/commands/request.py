@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.pip_config import read_pip_config
@@ -13,14 +15,10 @@ from provision.core.program import program_name
 from provision.host.probe import this_platform
 from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import WHEELHOUSE, read_lock
+from provision.lockfile.pip import WHEELHOUSE, Lock, read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from provision.core.project import Project
-    from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
 

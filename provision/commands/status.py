@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from provision.commands.lock import staleness
 from provision.core.errors import ProvisionError, SpecError
-from provision.environment.manifest import current_generation
+from provision.environment.manifest import Record, current_generation
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.report.history import last_report
 from provision.spec.reader import load_targets, target_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from provision.core.project import Project
-    from provision.environment.manifest import Record
     from provision.report.model import Report
     from provision.spec.model import Target
 

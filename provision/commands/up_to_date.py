@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,12 +28,9 @@ from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import read_link, write_atomic
 from provision.core.limits import read_bytes
 from provision.core.prefix import drifted
-from provision.core.project import CURRENT, RECORD, shipped
+from provision.core.project import CURRENT, RECORD, Project, shipped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from provision.core.project import Project
     from provision.environment.manifest import Generation
     from provision.spec.model import Target
 

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
 
-from provision.artifacts.resumable_download import download
+from provision.artifacts.resumable_download import OnBytes, download
 from provision.artifacts.wheel_records import remote_record, wheel_record
 from provision.catalog import simple_index
 from provision.catalog.snapshot import (
     SNAPSHOT,
+    Channel,
     ChannelPackage,
+    DriverFile,
+    DriverSet,
     Index,
     Wheel,
     is_channel,
     is_driver_set,
-    load_channel,
-    load_driver_set,
-    load_index,
+    load_snapshot,
     render_snapshot,
     snapshot_names,
 )
-from provision.catalog.snapshot_update import RefreshResult, Reupload, SnapshotUpdate
+from provision.catalog.snapshot_update import FileT, RefreshResult
 from provision.core import network
 from provision.core.errors import ProvisionError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -34,14 +37,9 @@ from provision.resolver import conda_lock
 from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from pypi_simple import DistributionPackage
     from requests import Session
 
-    from provision.artifacts.resumable_download import OnBytes
-    from provision.catalog.snapshot import Channel, DriverFile, DriverSet
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.core.project import Project
@@ -109,89 +107,72 @@ class CatalogUpdater:
         return self._refresh_index(name)
 
     def _refresh_channel(self, name: str) -> RefreshResult:
-        old = load_channel(self.folder, name)
-        pending = SnapshotUpdate({package.filename: package for package in old.packages})
-        with self._kept(name, old, pending):
+        old, result = load_snapshot(self.folder, name, Channel), RefreshResult(name)
+        files = {package.filename: package for package in old.packages}
+        with self._kept(old, files, result):
             for target in _distinct(self.targets, name):
                 self.progress.step(f"{name}: {target.name}")
-                try:
+                with _errors_in(result):
                     for package in conda_lock.latest_packages(target, old.url, self.run):
-                        pending.record(package.filename, _unless_reuploaded(pending.files, package))
-                except ProvisionError as error:
-                    pending.errors.append(error)
-        return pending.result(name)
+                        result.record(files, package)
+        return result
 
     def _refresh_drivers(self, name: str) -> RefreshResult:
         """Hash the packages whose hash is not confirmed; a person chooses their versions."""
-        old = load_driver_set(self.folder, name)
-        pending = SnapshotUpdate({file.filename: file for file in old.files})
-        with self._kept(name, old, pending), network.session() as session:
+        old, result = load_snapshot(self.folder, name, DriverSet), RefreshResult(name)
+        files = {file.filename: file for file in old.files}
+        with self._kept(old, files, result), network.session() as session:
             for file in old.files:
                 if not file.confirmed:
                     self.progress.step(f"{name}: {file.filename}")
-                    self._refresh_driver(session, file, pending)
-        return pending.result(name)
+                    with _errors_in(result):
+                        result.record(files, self._hashed(session, file))
+        return result
 
-    def _refresh_driver(
-        self, session: Session, file: DriverFile, pending: SnapshotUpdate[DriverFile]
-    ) -> None:
-        try:
-            path = download(session, file.url, self.downloads, file.filename, self.on_bytes)
-        except ProvisionError as error:
-            pending.errors.append(error)
-            return
-        found, size = sha256_file(path), path.stat().st_size
+    def _hashed(self, session: Session, file: DriverFile) -> DriverFile:
+        path = download(session, file.url, self.downloads, file.filename, self.on_bytes)
+        facts = {"sha256": sha256_file(path), "size": path.stat().st_size, "confirmed": True}
         path.unlink()
-        facts = {"sha256": found, "size": size, "confirmed": True}
-        changed = file.sha256 and file.sha256 != found
-        now = Reupload(file.filename, file.sha256 or "", found)
-        pending.record(file.filename, now if changed else file.model_copy(update=facts))
+        return file.model_copy(update=facts)
 
     def _refresh_index(self, index: str) -> RefreshResult:
-        old = load_index(self.folder, index)
+        old, result = load_snapshot(self.folder, index, Index), RefreshResult(index)
         # The names in the snapshot too: an entry that no spec uses any more is kept and refreshed.
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
-        pending = SnapshotUpdate({wheel.filename: wheel for wheel in old.files})
-        with self._kept(index, old, pending), network.session() as session:
+        files = {wheel.filename: wheel for wheel in old.files}
+        with self._kept(old, files, result), network.session() as session:
             for name in sorted(names):
                 self.progress.step(f"{index}: {name}")
-                self._refresh_name(session, old, name, pending)
-        return pending.result(index)
+                with _errors_in(result):
+                    packages = simple_index.list_wheels(session, old.url, name)
+                    self._refresh_name(session, old.of(name), packages, files, result)
+        return result
 
     def _refresh_name(
-        self, session: Session, old: Index, name: str, pending: SnapshotUpdate[Wheel]
+        self,
+        session: Session,
+        old: Sequence[Wheel],
+        packages: Sequence[DistributionPackage],
+        files: dict[str, Wheel],
+        result: RefreshResult,
     ) -> None:
-        try:
-            packages = simple_index.list_wheels(session, old.url, name)
-        except ProvisionError as error:
-            pending.errors.append(error)
-            return
-        known = [parse_wheel_filename(wheel.filename)[1] for wheel in old.of(name)]
-        oldest = min(known, default=None)
+        oldest = min((parse_wheel_filename(w.filename)[1] for w in old), default=None)
         platforms = {(target.platform, target.python) for target in self.targets}
         for package in packages:
-            before = pending.files.get(package.filename)
+            before = files.get(package.filename)
             if before or simple_index.is_wanted(package.filename, platforms, oldest):
-                try:
-                    pending.record(package.filename, self._describe(session, package, before))
-                except ProvisionError as error:
-                    pending.errors.append(error)
+                with _errors_in(result):
+                    result.record(files, self._describe(session, package, before))
         # Kept, not removed: a file that vanished can still be in a wheelhouse, and its hash serves.
         listed = {package.filename for package in packages}
-        pending.vanished += [w.filename for w in old.of(name) if w.filename not in listed]
+        result.vanished += [wheel.filename for wheel in old if wheel.filename not in listed]
 
     def _describe(
         self, session: Session, package: DistributionPackage, before: Wheel | None
-    ) -> Wheel | Reupload:
-        """Return the entry of a wheel, completed by what its index offers now.
-
-        A hash that differs from the one in the catalog is never taken over: the name then stands
-        for another file, and locks with the old hash would be silently replaced.
-        """
+    ) -> Wheel:
+        """Return the entry of a wheel, completed by what its index offers now."""
         offered = package.digests.get("sha256")
-        if before and before.sha256 and offered and before.sha256 != offered:
-            return Reupload(package.filename, before.sha256, offered)
         facts = before.model_dump(exclude_none=True) if before else {}
         facts |= {"filename": package.filename, "url": package.url.partition("#")[0]}
         facts |= {"size": package.size} if package.size else {}
@@ -233,34 +214,30 @@ class CatalogUpdater:
 
     @contextlib.contextmanager
     def _kept(
-        self, name: str, old: Index | Channel | DriverSet, pending: SnapshotUpdate[Any]
+        self, old: Index | Channel | DriverSet, files: Mapping[str, FileT], result: RefreshResult
     ) -> Iterator[None]:
         """Write what changed, on Ctrl-C too: it need not be downloaded and hashed again."""
         try:
             yield
         finally:
-            if pending.changed:
-                files = sorted(pending.files.values(), key=_sort_key)
-                key = "packages" if is_channel(self.folder, name) else "files"
-                new = old.model_copy(update={key: tuple(files)})
-                write_atomic(self.folder / f"{name}.json", render_snapshot(new))
+            if result.added or result.completed:
+                key = "packages" if isinstance(old, Channel) else "files"
+                new = old.model_copy(update={key: tuple(sorted(files.values(), key=_sort_key))})
+                write_atomic(self.folder / f"{result.name}.json", render_snapshot(new))
+
+
+@contextlib.contextmanager
+def _errors_in(result: RefreshResult) -> Iterator[None]:
+    try:
+        yield
+    except ProvisionError as error:
+        result.errors.append(error)
 
 
 def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
     """Return one target for each distinct request to a channel."""
     users = [t for t in targets if t.conda and channel in t.conda.channels]
     return list({(t.platform, t.conda): t for t in users}.values())
-
-
-def _unless_reuploaded(
-    known: Mapping[str, ChannelPackage], offered: ChannelPackage
-) -> ChannelPackage | Reupload:
-    before = known.get(offered.filename)
-    if before is None:
-        return offered
-    if before.sha256 != offered.sha256:
-        return Reupload(offered.filename, before.sha256, offered.sha256)
-    return before
 
 
 def _metadata_fields(metadata: simple_index.CoreMetadata, basis: str) -> dict[str, object]:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError, os_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Not CACHEDIR.TAG, which uv writes into every environment, so it would not prove who made it.
 TAG = "provision.tag"

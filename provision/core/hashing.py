@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from provision.core.filesystem import extended
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _WORTH_PROCESSES = 16_000_000  # bytes; for less, starting processes takes longer
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # Windows would translate line ends

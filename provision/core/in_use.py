@@ -10,15 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import TAG, remove_link, remove_tagged, swap_link
 from provision.core.locking import try_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _HIGH = 64  # shell scripts use descriptors from 3 on by their number
 

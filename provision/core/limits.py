@@ -9,13 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from provision.core.text import size
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
 FILE = 16_000_000  # bytes of a spec, catalog, lock, report or record; the largest has 0.2 MB
 PAGE = 16_000_000  # bytes of an index page, unpacked; those of nightly builds reach 10 MB

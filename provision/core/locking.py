@@ -7,13 +7,10 @@ import errno
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from provision.core.errors import os_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 # Polled, because msvcrt.LK_LOCK gives up after ten attempts, one per second.
 _POLL = 0.1  # seconds between two attempts to take the lock

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from provision.core.credentials import login_for, redact
 from provision.core.errors import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from requests import Response, Session
 
 TIMEOUT = (10, 60)  # seconds to connect, seconds of silence

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from provision.core.project import Project
 
 _UNMAPPED = 65534  # /proc/sys/kernel/overflowuid: an owner outside of this user namespace

@@ -10,17 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from provision.core.credentials import redact
 from provision.core.errors import Exit, ToolError, UsageError, os_errors
 from provision.core.prefix import environment_python
 from provision.core.variables import clean_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["Completed", "Run", "become", "check_interrupted", "clean_environment",
            "describe_exit", "environment_python", "interrupt", "kill_group", "run"]  # fmt: skip

@@ -6,11 +6,8 @@ import contextlib
 import re
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BEING_LINKED = re.compile(r"\.current-\d+")
 _BEING_WRITTEN = re.compile(r"\..+\.[a-z0-9_]{8}")  # by write_atomic, as mkstemp names it

@@ -9,15 +9,12 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
 from provision.core.prefix import scripts_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 # The root of what is active: a virtual environment, a conda prefix, oneAPI after setvars.
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX", "ONEAPI_ROOT")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from provision.doctor.data import data
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def read_caches(home: Path) -> dict[Path, float]:

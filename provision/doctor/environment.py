@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from provision.core.errors import UsageError
 from provision.doctor.data import data
 from provision.doctor.sites import config_of, prefix_of, sites_of
-from provision.environment.installed import distribution_name, distributions_by_name
+from provision.environment.installed import (
+    InstalledDistribution,
+    distribution_name,
+    distributions_by_name,
+)
 from provision.environment.reading import list_names, read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from provision.environment.installed import InstalledDistribution
 
 _ASSIGNED = re.compile(
     r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,8 +17,6 @@ from provision.doctor.data import data
 from provision.environment.reading import list_names, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from provision.doctor.environment import Environment
     from provision.host.model import Host
 

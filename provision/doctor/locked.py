@@ -7,6 +7,7 @@ a compiled package was built against, are in no requirement, and fail when the p
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +22,6 @@ from provision.environment.installed import InstalledDistribution
 from provision.host.model import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from provision.core.findings import Finding
     from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target

@@ -14,12 +14,10 @@ import os
 import re
 import stat
 from collections import deque
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
 
 from provision.core.limits import STREAM, bounded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BLOCK = 1 << 19
 _HEAD_BYTES = 1 << 19  # versions, devices and first warnings are printed at the start

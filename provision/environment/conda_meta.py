@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import posixpath
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from provision.core.errors import SpecError
 from provision.core.limits import read_parsed
 from provision.lockfile.wheel_record import RecordEntry, encoded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 FOLDER = "conda-meta"
 

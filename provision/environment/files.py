@@ -13,6 +13,8 @@ import contextlib
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.filesystem import extended
@@ -21,16 +23,18 @@ from provision.core.limits import read_bytes
 from provision.core.text import plural
 from provision.environment.findings import finding
 from provision.environment.reading import read_text
-from provision.lockfile.wheel_record import INSTALLER_FILES, common_path, encoded, record_digest
+from provision.lockfile.wheel_record import (
+    INSTALLER_FILES,
+    RecordEntry,
+    common_path,
+    encoded,
+    record_digest,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from provision.core.findings import Finding
     from provision.environment.conda_meta import InstalledCondaPackage
     from provision.environment.installed import InstalledDistribution
-    from provision.lockfile.wheel_record import RecordEntry
 
 # What uv writes in place of `#!python`; the second form is for paths with spaces, or that are
 # longer than the 127 characters which Linux reads of such a line.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,14 +16,11 @@ from typing import TYPE_CHECKING
 
 from provision.core import limits
 from provision.environment.reading import list_names, read_text
-from provision.lockfile.wheel_record import parse_record
+from provision.lockfile.wheel_record import RecordEntry, parse_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from packaging.version import Version
 
-    from provision.lockfile.wheel_record import RecordEntry
 
 # The part of a module's file name that names its Python; stable-ABI modules (.abi3.so) have none.
 _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from provision.environment.findings import finding
 from provision.environment.manifest import Interpreter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from provision.core.findings import Finding
 
 # Not part of it: packages, bytecode, and what no program runs (tests, the static library).

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
@@ -18,9 +20,6 @@ from provision.core.text import plural
 from provision.environment.installed import installed_distributions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from provision.core.progress import Progress
 
 _LONGEST = 259

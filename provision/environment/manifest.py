@@ -7,7 +7,9 @@ removes.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
@@ -21,9 +23,6 @@ from provision.core.text import json_text
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from provision.environment.seal import Seal
 
 # The quick checks passed; the device is not on this machine; the build ran with --no-smoke.

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from provision.core.limits import open_regular
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Metadata is a few kilobytes. A file in its place may be of any size, and must not fill the memory.
 _MOST_BYTES = 1 << 20

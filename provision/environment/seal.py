@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
@@ -21,9 +23,6 @@ from provision.core.text import plural
 from provision.environment.findings import finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from provision.core.findings import Finding
 
 _FOLDER = ".seals"

@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
@@ -19,16 +21,16 @@ from provision.core.limits import read_parsed
 from provision.core.prefix import misplaced, site_packages
 from provision.core.project import RECORD
 from provision.environment import files
-from provision.environment.conda_meta import conda_dist_infos, installed_conda_packages
+from provision.environment.conda_meta import (
+    InstalledCondaPackage,
+    conda_dist_infos,
+    installed_conda_packages,
+)
 from provision.environment.findings import finding
 from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from provision.core.findings import Finding
-    from provision.environment.conda_meta import InstalledCondaPackage
     from provision.lockfile.pip import Lock
     from provision.spec.parts import ForbiddenDistribution
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from provision.host.model import Gpu, Host, Node
     from provision.spec.parts import TargetHardware
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,6 @@ from packaging.version import InvalidVersion, Version
 from provision.host.driver_versions import explain, meets, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from provision.catalog.devices import Devices
     from provision.host.model import Gpu, Host
 

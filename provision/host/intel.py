@@ -7,11 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from provision.host.driver_versions import numbers_of
-from provision.host.model import Driver, Gpu
+from provision.host.model import Driver, Gpu, Host
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.host.model import Host
     from provision.host.root import Machine, Root
 
 _LOADER = re.compile(r"libze_loader\.so\.1(?:\.(\d+(?:\.\d+)*))?")

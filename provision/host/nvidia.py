@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from provision.host.driver_versions import numbers_of
-from provision.host.model import Driver, Gpu
+from provision.host.model import Driver, Gpu, Host
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from provision.host.model import Host
     from provision.host.root import Machine, Root
 
 _CUDA = re.compile(r"libcuda\.so\.(\d{3,}(?:\.\d+)+)")

@@ -6,13 +6,12 @@ import dataclasses
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from provision.host.model import Host, Node, User
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from provision.host.root import Machine, Root
 
 

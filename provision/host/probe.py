@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.host import intel, nvidia, permissions, sysfs, virtualization, windows
-from provision.host.model import Host
+from provision.host.model import Host, User
 from provision.host.root import Machine, Root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from provision.catalog.devices import Devices
-    from provision.host.model import User
 
 # Each probe returns the host with what it found added. The order counts: whether this is WSL
 # decides which GPUs sysfs shows, the user decides which device files are usable, and the vendors'

@@ -7,12 +7,11 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from provision.host.model import Driver, Gpu, Link
+from provision.host.model import Driver, Gpu, Host, Link
 from provision.host.permissions import group_names, nodes_for
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.host.model import Host
     from provision.host.root import Machine, Root
 
 VENDORS = {"8086": "intel", "10de": "nvidia", "1002": "amd"}

@@ -9,11 +9,10 @@ numbers the devices that remain (https://github.com/intel/llvm/blob/sycl/sycl/do
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from provision.host.model import Gpu, Host
 
 _BACKENDS = {"*", "level_zero", "level_zero_v2"}

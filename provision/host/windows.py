@@ -6,6 +6,7 @@ import dataclasses
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from provision.host.model import Driver, Gpu, Host, Runtimes
 from provision.host.sysfs import catalogued
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from provision.catalog.devices import Devices
 
 # The registry values that are read of a display device; a recorded tree holds the same. The older

@@ -15,18 +15,17 @@ from packaging.requirements import Requirement
 
 from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
-from provision.artifacts.wheelhouse import find_artifacts
-from provision.catalog.snapshot import load_driver_set
+from provision.artifacts.wheelhouse import NamedArtifact, find_artifacts
+from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.commands.own_sources import with_built_wheels
 from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
-from provision.core.project import PACKAGE, fact, shipped
+from provision.core.project import PACKAGE, Project, fact, shipped
 from provision.core.temporary import scratch
 from provision.core.text import plural
 from provision.image.drivers import copy_drivers, require_drivers
-from provision.image.in_container import PREFIX
 from provision.installer import uv
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
@@ -34,10 +33,8 @@ from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 
 if TYPE_CHECKING:
-    from provision.artifacts.wheelhouse import NamedArtifact
     from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.core.project import Project
     from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
@@ -46,6 +43,7 @@ _PLATFORM = "x86_64-manylinux_2_28"  # uv's name of the images' platform
 # Packages of the distribution in every image: model downloads verify TLS with its certificates.
 _PACKAGES = ("ca-certificates",)
 # Paths in the image.
+PREFIX = Path("/opt/env")
 _HOME = Path("opt/provision")
 SBOM = _HOME / "sbom.cdx.json"
 # The packages of smoke/runner.py, as they are named in a folder of packages.
@@ -165,7 +163,7 @@ def labels(request: ImageRequest) -> dict[str, str]:
         "provision.toolkit": __version__,
     }
     if request.target.docker and (drivers := request.target.docker.drivers):
-        version = load_driver_set(request.project.catalog, drivers).version
+        version = load_snapshot(request.project.catalog, drivers, DriverSet).version
         made["provision.drivers"] = f"{drivers} {version}"
     return made
 
@@ -258,6 +256,7 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     (top / "docker").mkdir()
     for script in (
         "bytecode.py",
+        "environment.py",
         "leave-out.txt",
         *(() if request.dev else ("leave-out-headers.txt",)),
     ):

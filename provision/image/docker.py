@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.locking import folder_lock, waiting
-from provision.core.process import clean_environment
+from provision.core.process import Run, clean_environment
 from provision.core.temporary import scratch
-from provision.image.context import SBOM, prepare_context
+from provision.image.context import SBOM, ImageRequest, prepare_context
 from provision.image.oci import write_layout
 
 if TYPE_CHECKING:
     import contextlib
-    from collections.abc import Mapping
-    from pathlib import Path
 
-    from provision.core.process import Run
     from provision.core.progress import Progress
-    from provision.image.context import ImageRequest
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import WantedFile, fetch_all
-from provision.catalog.devices import read_devices
-from provision.catalog.snapshot import is_driver_set, load_driver_set, snapshot_names
+from provision.catalog.devices import Devices, read_devices
+from provision.catalog.snapshot import DriverSet, is_driver_set, load_snapshot, snapshot_names
 from provision.core.errors import SpecError, UsageError
 from provision.core.project import fact
 from provision.core.text import plural
 from provision.host.drivers import DriverVerdict, judge_version
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from provision.catalog.devices import Devices
-    from provision.catalog.snapshot import DriverSet
     from provision.core.progress import Progress
     from provision.image.context import ImageRequest
 
@@ -40,7 +37,7 @@ def require_drivers(request: ImageRequest) -> DriverSet | None:
     """
     docker, catalog = request.target.docker, request.project.catalog
     name = docker.drivers if docker else None
-    drivers = load_driver_set(catalog, name) if name else None
+    drivers = load_snapshot(catalog, name, DriverSet) if name else None
     _require_floor(request, drivers)
     if drivers and (unknown := [file.filename for file in drivers.files if file.sha256 is None]):
         raise UsageError(
@@ -77,7 +74,7 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
 
 def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]:
     sets = {
-        name: load_driver_set(catalog, name).version
+        name: load_snapshot(catalog, name, DriverSet).version
         for name in snapshot_names(catalog)
         if is_driver_set(catalog, name)
     }

@@ -18,12 +18,10 @@ import json
 import shutil
 import tarfile
 import tempfile
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 from provision.core.errors import ToolError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _IMAGE = "application/vnd.oci.image"
 # Keys that engines write about the build and not about the image.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from provision.core.errors import ToolError
 from provision.core.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.lockfile.conda import CondaPackage

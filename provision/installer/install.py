@@ -8,8 +8,10 @@ hash would stop it, but the build would fail where it should not have looked.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import WantedFile, wanted_archive
@@ -18,15 +20,11 @@ from provision.core.errors import ToolError
 from provision.core.text import plural, size
 from provision.installer import uv
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import WHEELHOUSE
+from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from provision.core.process import Completed, Run
     from provision.core.progress import Progress
-    from provision.lockfile.pip import Artifact, Lock
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from provision.core.prefix import scripts_folder
 from provision.core.variables import clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from provision.core.process import Completed, Run
     from provision.lockfile.pip import Artifact, Lock
 

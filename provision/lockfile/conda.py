@@ -9,17 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from provision.lockfile.pip import CONDA_LAYER, refused
+from provision.lockfile.pip import CONDA_LAYER, Lock, refused
 from provision.spec.tables import Table, faults_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from provision.lockfile.pip import Lock
 
 _DEEPEST = 20  # conda-lock writes 6 levels, the stream and the document included
 SIZE = "{line}  # size: {size}"

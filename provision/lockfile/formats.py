@@ -6,6 +6,7 @@ What a format cannot hold stands in :data:`LOST`, so that nobody takes the copy 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import WHEELHOUSE
+from provision.lockfile.pip import WHEELHOUSE, Lock
 from provision.lockfile.pylock import MARKERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 
 _CONDA = "the conda layer: interpreter and native libraries come from the machine"

@@ -25,16 +25,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
 from provision.core.limits import read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 SCHEMA = "2"
 PIP_LAYER = "requirements.txt"

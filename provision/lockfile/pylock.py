@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import tomlkit
@@ -12,8 +13,6 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from provision.lockfile.pip import Artifact, Lock
 
 MARKERS = {

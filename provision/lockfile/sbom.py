@@ -14,10 +14,9 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from provision.core.text import json_text
-from provision.lockfile.conda import conda_packages
+from provision.lockfile.conda import CondaPackage, conda_packages
 
 if TYPE_CHECKING:
-    from provision.lockfile.conda import CondaPackage
     from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
 

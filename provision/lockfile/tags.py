@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_wheel_filename
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # The glibc that the vendors' own Linux wheels need at least: 2.28 (Debian 10, RHEL 8).
 _GLIBC = 28

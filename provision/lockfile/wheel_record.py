@@ -14,12 +14,10 @@ import csv
 import io
 import posixpath
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from provision.core.hashing import sha256_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # What installers write about the installation itself: it differs between two machines that have the
 # same lock (times, local paths, the installer's name) and is not code.

@@ -9,6 +9,8 @@ https://github.com/secure-systems-lab/dsse.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Container, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -26,9 +28,6 @@ from provision.core.errors import SpecError, ToolError, UsageError
 from provision.spec.tables import Table, faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
-    from pathlib import Path
-
     from provision.report.model import Report
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"

@@ -6,18 +6,16 @@ import datetime as dt
 import hashlib
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
-from provision.report.model import comparable, read_report
+from provision.report.model import Report, comparable, read_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from provision.core.project import Project
-    from provision.report.model import Report
 
 REPORTS = "reports"
 _STAMP = "%Y%m%dT%H%M%S%fZ"  # names sort by time
@@ -69,8 +67,9 @@ def read_reports(paths: Iterable[Path], note: Callable[[str], None]) -> Iterator
 def last_report(
     project: Project, target: str, note: Callable[[str], None] = lambda _: None
 ) -> Report | None:
-    """Return the newest report of a target that can be read, or None."""
-    return next(read_reports(reversed(history(project, target)), note), None)
+    """Return the newest report of a target that can be read and is about its lock, or None."""
+    kept = [path for path in history(project, target) if not path.stem.endswith("-health")]
+    return next(read_reports(reversed(kept), note), None)
 
 
 def baseline(
@@ -85,5 +84,5 @@ def baseline(
 
 def suite_digest(project: Project) -> str:
     """Return the SHA-256 over the names and hashes of the files of the suite."""
-    files = sorted(project.smoke.glob("*.py"))
+    files = sorted((*project.smoke.glob("*.py"), *project.smoke.glob("*.json")))
     return sha256_bytes("".join(f"{p.name} {sha256_file(p)}\n" for p in files).encode())

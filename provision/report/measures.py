@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from provision.core.findings import Level
-from provision.report.model import Measurement
+from provision.report.model import Check, Measurement, Report
 from provision.report.trend import Point, point
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from provision.report.model import Check, Report
 
 DURATION = "duration"  # of the check itself
 CPU_SHARE = "CPU share"  # the name under which the suite records it; smoke/test_throughput.py

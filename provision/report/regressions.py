@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from provision.core.findings import Finding, Level, worst_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from provision.report.measures import Kind, Run, Sample
     from provision.report.model import Check, Report
     from provision.report.trend import Fall

@@ -28,12 +28,10 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import NamedTuple
 
 _SIGMAS = 2.8  # below the upper quartile, hence 3.5 below the median of normal noise
 _DIP_MARGIN = 1.2  # the deepest dip seen so far is rarely the deepest there is

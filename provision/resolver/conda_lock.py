@@ -13,25 +13,22 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from provision.catalog.snapshot import ChannelPackage
+from provision.catalog.snapshot import Channel, ChannelPackage
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
-from provision.core.process import clean_environment
+from provision.core.process import Completed, Run, clean_environment
 from provision.core.temporary import scratch
 from provision.lockfile.conda import SIZE
 from provision.resolver.conda_shim import CHANNELS, VIRTUAL
 from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from provision.catalog.snapshot import Channel
-    from provision.core.process import Completed, Run
     from provision.spec.model import Target
 
 # Not a name with "mamba" in it: conda-lock would pass other options to such a program.

@@ -20,13 +20,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rattler import GenericVirtualPackage, RepoDataRecord
 
 CHANNELS = "PROVISION_CHANNELS"

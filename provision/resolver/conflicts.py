@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -15,8 +16,6 @@ from provision.core.text import plural
 from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from provision.catalog.snapshot import Wheel
     from provision.core.progress import Progress
     from provision.resolver.uv import UvResolver

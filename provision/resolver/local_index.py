@@ -14,13 +14,12 @@ import contextlib
 import http.server
 import json
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from provision.catalog.snapshot import Wheel
 
 _PAGE = "application/vnd.pypi.simple.v1+json"

@@ -7,15 +7,17 @@ import importlib.util
 import os
 import secrets
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError, ToolError, UsageError
-from provision.core.process import clean_environment
+from provision.core.process import Run, clean_environment
 from provision.core.temporary import scratch
 from provision.resolver import local_index
 from provision.resolver.uv import (
     PINS,
     REQUIREMENTS,
+    Pins,
     loopback_environment,
     midnight,
     parse_pins,
@@ -23,11 +25,7 @@ from provision.resolver.uv import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from provision.catalog.snapshot import Wheel
-    from provision.core.process import Run
-    from provision.resolver.uv import Pins
     from provision.spec.model import Target
 
 _HOST = {"linux": "linux-64", "win32": "win-64"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -12,7 +14,7 @@ from packaging.requirements import Requirement
 from provision.artifacts.sources import SourceBuilder
 from provision.artifacts.wheel_records import local_records, remote_records
 from provision.catalog.digest import catalog_digest
-from provision.catalog.snapshot import index_names, load_channel, load_index
+from provision.catalog.snapshot import Channel, Index, Wheel, index_names, load_snapshot
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
@@ -25,11 +27,7 @@ from provision.spec.local import input_files, local_digest, local_folder
 from provision.spec.requirement_files import read_requirement_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from provision.artifacts.pip_config import PipConfig
-    from provision.catalog.snapshot import Wheel
     from provision.core.process import Run
     from provision.core.progress import Progress
     from provision.resolver.uv import Pins
@@ -165,7 +163,7 @@ class Resolver:
         if isinstance(found, dict):
             return found
         sources.refuse_source_only(target, found, engine)
-        catalog = {i: load_index(self.folder, i).files for i in index_names(self.folder)}
+        catalog = {i: load_snapshot(self.folder, i, Index).files for i in index_names(self.folder)}
         raise explain_conflict(target, found, engine, catalog, self.progress)
 
     def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:
@@ -178,7 +176,7 @@ class Resolver:
         if not target.conda:
             return None
         self.progress.step(f"{target.name}: conda layer")
-        channels = {name: load_channel(self.folder, name) for name in target.conda.channels}
+        channels = {c: load_snapshot(self.folder, c, Channel) for c in target.conda.channels}
         return conda_lock.resolve(target, channels, self.run)
 
 
@@ -190,7 +188,7 @@ def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
     """
     found = {}
     for index, names in target.pip.index.items():
-        snapshot = load_index(folder, index)
+        snapshot = load_snapshot(folder, index, Index)
         lists = [_usable(target, index, name, snapshot.of(name)) for name in names]
         found[index] = tuple(wheel for wheels in lists for wheel in wheels)
     return found

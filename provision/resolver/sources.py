@@ -10,6 +10,7 @@ import functools
 import re
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -21,15 +22,12 @@ from provision.core.errors import SpecError
 from provision.core.hashing import sha256_file
 from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.tags import best_wheel, markers
-from provision.spec.model import Override
+from provision.spec.model import Override, Target
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from provision.artifacts.sources import SourceBuilder
     from provision.core.process import Completed
     from provision.resolver.uv import Pins, UvResolver
-    from provision.spec.model import Target
 
 _SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")
 _BUILDING = threading.Lock()  # targets are locked in parallel, and mostly need the same wheels

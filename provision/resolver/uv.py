@@ -7,26 +7,25 @@ import os
 import re
 import sys
 import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name
 
 from provision.core.errors import ToolError
-from provision.core.process import clean_environment
+from provision.core.process import Completed, Run, clean_environment
 from provision.core.temporary import scratch
 from provision.lockfile.pip import Artifact
 from provision.lockfile.tags import UV_NAMES, best_wheel
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from packaging.version import Version
 
-    from provision.core.process import Completed, Run
     from provision.spec.model import Target
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")

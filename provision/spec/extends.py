@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from provision.core.errors import SpecError
 from provision.core.limits import read_parsed, read_text
 from provision.core.project import shipped
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 # Folders are for specs that only others extend: a target lies in envs/ itself.
 _NAME = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*")

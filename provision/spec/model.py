@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -16,9 +17,6 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from provision.core.credentials import has_login, holds_secret
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def parse_requirement(text: str) -> Requirement:

@@ -7,14 +7,12 @@ On an invalid part the functions raise ValueError, KeyError, TypeError or Attrib
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Accelerator = Literal["cpu", "cuda", "xpu"]
 Platform = Literal["linux-64", "win-64"]

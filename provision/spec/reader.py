@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from provision.core.errors import SpecError, UsageError
 from provision.core.project import shipped
 from provision.core.text import plural
-from provision.spec.extends import origin, resolved, spec_chain
-from provision.spec.parts import forbidden_of, hardware_of
+from provision.spec.extends import SpecFile, origin, resolved, spec_chain
+from provision.spec.parts import ForbiddenDistribution, TargetHardware, forbidden_of, hardware_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from provision.spec.extends import SpecFile
     from provision.spec.model import Target
-    from provision.spec.parts import ForbiddenDistribution, TargetHardware
 
 # It also names folders, nox sessions and images.
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

@@ -7,8 +7,9 @@ an index are left out and named: the spec assigns each distribution to its index
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from packaging.requirements import Requirement
@@ -16,13 +17,7 @@ from packaging.utils import canonicalize_name
 
 from provision.core.errors import SpecError
 from provision.core.text import plural
-from provision.spec.model import index_requirement, source_requirement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from provision.spec.model import Target
+from provision.spec.model import Target, index_requirement, source_requirement
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _OPTION = re.compile(

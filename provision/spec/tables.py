@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _TEXTS = {"missing": "is missing", "too_short": "is empty", "string_too_short": "is empty"}
 

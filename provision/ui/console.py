@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -15,8 +16,6 @@ from provision.core.errors import ProvisionError, ToolError
 from provision.core.text import harmless, json_text, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from rich.console import Console as RichConsole
 
     from provision.artifacts.resumable_download import OnBytes

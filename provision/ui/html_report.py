@@ -6,13 +6,13 @@ in ``report.html.j2``, its style in ``report.css``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from provision.core.text import harmless
-from provision.report.model import comparable
+from provision.report.model import Report, comparable
 from provision.report.regressions import compare_reports
 from provision.ui.courses import (
     amount,
@@ -22,12 +22,8 @@ from provision.ui.courses import (
     layer_changes,
     seconds,
     short,
+    within_run,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from provision.report.model import Report
 
 
 def _written(value: object) -> object:
@@ -55,7 +51,8 @@ def render_page(reports: Sequence[Report]) -> str:
     last = reports[-1]
     history = [*comparable(reports[:-1], last), last]
     # Quick and full runs apart: load and heat of the longer one differ.
-    runs = {suite: [run for run in history if run.suite == suite] for suite in ("quick", "full")}
+    suites = ("quick", "full", "health")
+    runs = {suite: [run for run in history if run.suite == suite] for suite in suites}
     drawn = {suite: (courses_of(some), layer_changes(some)) for suite, some in runs.items()}
     found, changes = drawn[last.suite]
     now = seconds(last.started)
@@ -75,6 +72,7 @@ def render_page(reports: Sequence[Report]) -> str:
     return _PAGES.get_template("report.html.j2").render(
         last=last,
         ends=["passed", *ends] if last.proves else ends,
+        load=within_run(last),
         rates=[each for each in found if each.best and each.dots[-1].at == now],
         rate_changes=changes,
         compared=compare_reports(history[:-1], last) if history[1:] else None,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from provision.core.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from provision.commands.edit_spec import Edited
     from provision.commands.lock import Confirmation, Freshness, LockResult
     from provision.lockfile.diff import ArtifactChange

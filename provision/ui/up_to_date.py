@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from provision.commands.up_to_date import UpToDate
     from provision.ui.console import Console
 

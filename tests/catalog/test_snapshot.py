@@ -13,9 +13,7 @@ from provision.catalog.snapshot import (
     Channel,
     DriverSet,
     Index,
-    load_channel,
-    load_driver_set,
-    load_index,
+    load_snapshot,
     render_snapshot,
     snapshot_schema,
 )
@@ -50,14 +48,15 @@ def write(folder: Path, *files: dict[str, Any], url: str = "https://example.org/
 
 
 def test_a_wheel_knows_its_name_and_version(tmp_path: Path) -> None:
-    (wheel,) = load_index(write(tmp_path, TORCH), "vendor").of("torch")
+    (wheel,) = load_snapshot(write(tmp_path, TORCH), "vendor", Index).of("torch")
     assert (wheel.name, wheel.version, wheel.lacks) == ("torch", "2.13.0+cpu", "")
 
 
 def test_all_faults_are_reported_at_once_with_their_place(tmp_path: Path) -> None:
     faulty = TORCH | {"sha256": "beef", "requires_dist": ["torch =="], "colour": 1}
+    folder = write(tmp_path, faulty, url="https://me:secret@example.org/")
     with pytest.raises(SpecError) as caught:
-        load_index(write(tmp_path, faulty, url="https://me:secret@example.org/"), "vendor")
+        load_snapshot(folder, "vendor", Index)
     for fault in ("url: contains a user name", "files[0].sha256", "files[0].requires_dist[0]",
                   "files[0].colour: unknown key"):  # fmt: skip
         assert fault in caught.value.evidence
@@ -66,7 +65,7 @@ def test_all_faults_are_reported_at_once_with_their_place(tmp_path: Path) -> Non
 
 def test_an_unknown_index_names_the_known(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
-        load_index(write(tmp_path), "vendro")
+        load_snapshot(write(tmp_path), "vendro", Index)
     assert "vendor" in caught.value.cause
 
 
@@ -120,9 +119,9 @@ SNAPSHOTS = sorted(path for path in COMMITTED.glob("*.json") if "." not in path.
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.stem)
 def test_a_committed_snapshot_is_sound_and_written_as_update_writes_it(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    loaders = {"driverset": load_driver_set, "index": load_index, "channel": load_channel}
-    load = loaders[json.loads(text)["$schema"].partition(".")[0]]
-    snapshot = load(COMMITTED, path.stem)
+    models = {"driverset": DriverSet, "index": Index, "channel": Channel}
+    model = models[json.loads(text)["$schema"].partition(".")[0]]
+    snapshot = load_snapshot(COMMITTED, path.stem, model)
     names = re.findall(r'"filename": "(.+)"|"url": "(.+(?:bz2|conda))"', text)
     assert len(names) == len(set(names)) > 0
     assert render_snapshot(snapshot) == text

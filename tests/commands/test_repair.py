@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.cli.main import main
 from provision.commands.repair import repair
 from provision.core.errors import ToolError
+from provision.core.filesystem import make_tagged
 from provision.core.process import run
 from provision.environment.verify import Verification, verify
 from provision.lockfile.pip import read_lock
@@ -56,3 +58,14 @@ def test_what_cannot_be_fetched_again_leaves_everything(lab: Lab) -> None:
         repair(look(lab), lab.order(), run, lab.listener)
     assert lab.left() == before
     assert lab.says("import beta; print('works')") == "works"
+
+
+def test_what_a_killed_repair_left_is_removed_though_nothing_drifted(lab: Lab) -> None:
+    lab.build()
+    before = lab.left()
+    make_tagged(lab.home / ".removing-1-old")
+    verb = ["verify", TARGET, "--project", str(lab.project.root)]
+    assert main(verb) == 0
+    assert lab.left() != before
+    assert main([*verb, "--repair"]) == 0
+    assert lab.left() == before

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog import snapshot_update
-from provision.catalog.snapshot import Wheel, load_channel, load_driver_set, load_index
+from provision.catalog.snapshot import Channel, DriverSet, Index, Wheel, load_snapshot
 from provision.commands import update
 from provision.core import network
 from provision.core.process import run
@@ -185,7 +185,10 @@ class SmallCatalog:
         return result
 
     def wheels(self) -> dict[str, Wheel]:
-        return {wheel.filename: wheel for wheel in load_index(self.project.catalog, "vendor").files}
+        return {
+            wheel.filename: wheel
+            for wheel in load_snapshot(self.project.catalog, "vendor", Index).files
+        }
 
 
 @pytest.fixture
@@ -216,7 +219,7 @@ def test_a_new_file_is_added_without_downloading_it(
     digest = vendor.offer(wheel, size=77, **{"core-metadata": listed})
     vendor.blobs[f"/files/{wheel.name}.metadata"] = METADATA
     result = catalog.update()
-    assert (result.added, result.bad) == ((wheel.name,), False)
+    assert (result.added, result.bad) == ([wheel.name], False)
     found = catalog.wheels()[wheel.name]
     assert (found.sha256, found.size, found.requires_dist) == (digest, 77, ("beta>=2",))
     # Only its end is asked for, which has the RECORD.
@@ -241,7 +244,7 @@ def test_a_missing_hash_is_made_by_downloading_with_progress(
 ) -> None:
     catalog.snapshot(vendor, entry(wheel, requires_dist=["beta"]))
     digest = vendor.offer(wheel, hashed=False)
-    assert catalog.update().completed == (wheel.name,)
+    assert catalog.update().completed == [wheel.name]
     found = catalog.wheels()[wheel.name]
     size = wheel.stat().st_size
     assert (found.sha256, found.size, found.confirmed) == (digest, size, True)
@@ -257,7 +260,7 @@ def test_a_file_that_changed_under_its_name_is_refused_and_reported(
     digest = vendor.offer(wheel)
     result = catalog.update()
     assert result.bad
-    assert result.reuploads == (snapshot_update.Reupload(wheel.name, "a" * 64, digest),)
+    assert result.reuploads == [snapshot_update.Reupload(wheel.name, "a" * 64, digest)]
     assert catalog.path.read_bytes() == before
 
 
@@ -283,7 +286,7 @@ def test_an_old_file_is_confirmed_and_a_vanished_one_kept(
         entry(gone, sha256="b" * 64, requires_dist=[]),
     )
     result = catalog.update()
-    assert (result.completed, result.vanished) == ((wheel.name,), (gone.name,))
+    assert (result.completed, result.vanished) == ([wheel.name], [gone.name])
     assert catalog.wheels()[wheel.name].confirmed
     assert gone.name in catalog.wheels()
     assert not catalog.update().completed
@@ -323,7 +326,7 @@ def test_one_distribution_that_fails_leaves_the_others(
     vendor.offer(other)
     vendor.status["/simple/gamma/"] = 403
     result = catalog.update()
-    assert (result.added, len(result.errors)) == ((wheel.name,), 1)
+    assert (result.added, len(result.errors)) == ([wheel.name], 1)
 
 
 def test_a_silent_index_is_given_up(
@@ -355,7 +358,7 @@ def test_a_download_that_breaks_off_is_gone_on_with(
     digest = vendor.offer(wheel, hashed=False)
     path = f"/files/{wheel.name}"
     vendor.cut[path] = [100_000, 150_000]
-    assert catalog.update().added == (wheel.name,)
+    assert catalog.update().added == [wheel.name]
     assert catalog.wheels()[wheel.name].sha256 == digest
     ranges = [wanted for asked, wanted in vendor.asked if asked == path]
     assert ranges == [None, "bytes=65536-", "bytes=131072-"]
@@ -372,7 +375,7 @@ def test_a_part_is_kept_for_the_next_run_and_dropped_when_the_file_changed(
     assert "65536 bytes arrived and are kept" in result.errors[0].cause
     digest = vendor.offer(make_wheel(tmp_path, "alpha", "1.0", {"b.py": "y = 2\n" * 999}),
                           hashed=False)  # fmt: skip
-    assert catalog.update().added == (wheel.name,)
+    assert catalog.update().added == [wheel.name]
     assert vendor.asked[-1] == (path, "bytes=65536-")
     assert catalog.wheels()[wheel.name].sha256 == digest
 
@@ -384,7 +387,7 @@ def test_without_an_etag_a_download_starts_over(
     vendor.etag = False
     digest = vendor.offer(wheel, hashed=False)
     vendor.cut[f"/files/{wheel.name}"] = [70_000]
-    assert catalog.update().added == (wheel.name,)
+    assert catalog.update().added == [wheel.name]
     assert catalog.wheels()[wheel.name].sha256 == digest
     assert vendor.asked[-1][1] is None
 
@@ -451,8 +454,8 @@ def test_a_channels_newer_package_is_added_and_the_old_kept(
 ) -> None:
     channel(vendor, catalog, record("1.2"), record("1.3"))
     result = catalog.update("zlib")
-    assert (result.added, result.bad) == (("zlib-1.3-h0_0.conda",), False)
-    found = load_channel(catalog.project.catalog, "vendor").packages
+    assert (result.added, result.bad) == (["zlib-1.3-h0_0.conda"], False)
+    found = load_snapshot(catalog.project.catalog, "vendor", Channel).packages
     assert [package.version for package in found] == ["1.2", "1.3"]
     assert found[1].url == f"{vendor.url}/forge/win-64/zlib-1.3-h0_0.conda"
 
@@ -496,14 +499,14 @@ def test_a_driver_package_without_a_hash_gets_the_vendor_s(
     vendor.blobs[f"/files/{DEB}"] = b"the driver"
     driver_set(catalog, vendor)
     result = catalog.update()
-    (file,) = load_driver_set(catalog.project.catalog, "vendor").files
-    assert (result.completed, result.bad) == ((DEB,), False)
+    (file,) = load_snapshot(catalog.project.catalog, "vendor", DriverSet).files
+    assert (result.completed, result.bad) == ([DEB], False)
     assert file.sha256 == hashlib.sha256(b"the driver").hexdigest()
     assert (file.size, file.confirmed) == (10, True)
     assert not list((catalog.project.root / "downloads").iterdir())
     asked = len(vendor.asked)
     text = catalog.path.read_text()
-    assert catalog.update().completed == ()
+    assert catalog.update().completed == []
     assert (catalog.path.read_text(), len(vendor.asked)) == (text, asked)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.catalog.snapshot import load_index
+from provision.catalog.snapshot import Index, load_snapshot
 from provision.core.errors import SpecError, ToolError
 from provision.doctor.locked import diagnose_built, diagnose_lock, refuse_built, refuse_lock
 from provision.lockfile.pip import Artifact, Lock, read_lock
@@ -179,7 +179,9 @@ def test_requirements_of_the_catalog_are_judged() -> None:
 def test_no_committed_lock_is_refused(name: str) -> None:
     of = load_target(REPOSITORY / "envs", name)
     catalog = REPOSITORY / "envs" / "catalog"
-    wheels = [wheel for index in of.pip.index for wheel in load_index(catalog, index).files]
+    wheels = [
+        wheel for index in of.pip.index for wheel in load_snapshot(catalog, index, Index).files
+    ]
     requires = {wheel.filename: wheel.requires_dist or () for wheel in wheels}
     assert diagnose_lock(of, read_lock(REPOSITORY / "lockfiles" / name), requires) == []
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.catalog.snapshot import is_driver_set, load_driver_set, snapshot_names
+from provision.catalog.snapshot import DriverSet, is_driver_set, load_snapshot, snapshot_names
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import Completed
 from provision.core.project import Project
@@ -144,14 +144,14 @@ def test_the_committed_driver_sets_meet_the_floors(name: str) -> None:
     assert target.docker
     assert target.docker.drivers
     assert target.hardware.driver
-    version = load_driver_set(catalog, target.docker.drivers).version
+    version = load_snapshot(catalog, target.docker.drivers, DriverSet).version
     judged = judge_version(version, target.hardware.driver, "intel", read_devices(catalog))
     assert judged.verdict is DriverVerdict.NEW_ENOUGH, judged
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_committed_set_is_whole_and_of_one_release(name: str) -> None:
-    made = load_driver_set(CATALOG, name)
+    made = load_snapshot(CATALOG, name, DriverSet)
     parts = [re.fullmatch(r"([a-z0-9-]+?)(?:-2)?_([0-9.]+).*", f.filename) for f in made.files]
     versions = {part[1]: part[2] for part in parts if part}
     assert versions.pop("intel-igc-core") == versions.pop("intel-igc-opencl")

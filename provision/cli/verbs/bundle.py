@@ -18,7 +18,7 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.commands.bundle import bundle
-    from provision.ui.bundle import show_bundle
+    from provision.ui.results import show_bundle
 
     folder = call.arguments.output.absolute()
     result = bundle(

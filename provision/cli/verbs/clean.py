@@ -22,7 +22,7 @@ def add_arguments(parser: Parser) -> None:
 def handle(call: Call) -> Outcome:
     from provision.commands.generations import clean
     from provision.spec.reader import load_target, target_names
-    from provision.ui.generations import show_cleaned
+    from provision.ui.results import show_cleaned
 
     keep, everything = call.arguments.keep, call.arguments.all
     if keep < 0:

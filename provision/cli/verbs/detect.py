@@ -9,6 +9,6 @@ ANYWHERE = True
 
 def handle(call: Call) -> Outcome:
     from provision.commands.machine import detect_machine
-    from provision.ui.detect import show_detection
+    from provision.ui.results import show_detection
 
     return Outcome(detect_machine(call.project), show_detection)

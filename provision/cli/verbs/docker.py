@@ -28,7 +28,7 @@ def handle(call: Call) -> Outcome | int:
     from provision.image.context import ImageRequest, prepare_context
     from provision.image.docker import build_argv, build_image, context_lock, find_engine
     from provision.ui.console import print_text
-    from provision.ui.docker import show_image
+    from provision.ui.results import show_image
 
     arguments, console = call.arguments, call.console
     request = ImageRequest(

@@ -31,7 +31,7 @@ def handle(call: Call) -> Outcome:
 
     from provision.commands.evidence import emit, judge
     from provision.spec.reader import load_target
-    from provision.ui.evidence import show_evidence
+    from provision.ui.results import show_evidence
 
     arguments, project = call.arguments, call.project
     if arguments.action == "verify":

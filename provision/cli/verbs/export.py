@@ -21,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.commands.export import export
-    from provision.ui.export import show_export
+    from provision.ui.results import show_export
 
     kind, file = call.arguments.format, call.arguments.output
     file = file.absolute() if file else None

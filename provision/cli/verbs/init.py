@@ -20,7 +20,7 @@ def add_arguments(parser: Parser) -> None:
 def handle(call: Call) -> Outcome:
     from provision.commands.init import initialize
     from provision.commands.machine import fitting_shipped_targets
-    from provision.ui.init import show_initialized
+    from provision.ui.results import show_initialized
 
     # Not the project of a folder above this one.
     here = Project((call.arguments.project or Path.cwd()).absolute())

@@ -16,7 +16,7 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.commands.kernel import install_kernel
-    from provision.ui.kernel import show_kernel
+    from provision.ui.results import show_kernel
 
     made = install_kernel(call.project, call.arguments.target, call.arguments.prefix)
     return Outcome(made, show_kernel)

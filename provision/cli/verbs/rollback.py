@@ -11,6 +11,6 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.commands.generations import rollback
-    from provision.ui.generations import show_rollback
+    from provision.ui.results import show_rollback
 
     return Outcome(rollback(call.project, call.target.name, call.console), show_rollback)

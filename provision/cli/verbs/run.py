@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from provision.cli.call import Call, Parser
 
 _WITH_A_VALUE = ("--project", "--env")

@@ -8,7 +8,7 @@ from provision.core.errors import Exit
 
 def handle(call: Call) -> Outcome:
     from provision.commands.status import UNREADABLE, target_statuses
-    from provision.ui.targets import show_overview
+    from provision.ui.results import show_overview
 
     found = target_statuses(call.project)
     broken = any(row.platform == UNREADABLE for row in found.rows)

@@ -17,7 +17,7 @@ def handle(call: Call) -> Outcome:
     from provision.commands.update import start_index, update
     from provision.core.process import run
     from provision.spec.reader import load_spec, target_names
-    from provision.ui.update import show_refresh
+    from provision.ui.results import show_refresh
 
     project, names = call.project, call.arguments.names
     if call.arguments.url:

@@ -16,16 +16,19 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.commands.verify import verify_current
-    from provision.ui.verify import show_verification
+    from provision.ui.results import show_verification
 
     wanted = call.arguments
     found = verify_current(call.project, wanted.target, deep=wanted.deep or wanted.repair)
-    if not (found.findings and wanted.repair):
+    if not wanted.repair:
         return Outcome(found, show_verification, findings_if(found.findings))
-    from provision.commands.repair import repair
+    from provision.commands.repair import finish, repair
     from provision.core.process import run
     from provision.ui.build import show_build
 
+    if not found.findings:
+        finish(call.project, wanted.target, call.console)
+        return Outcome(found, show_verification)
     for finding in found.findings:
         call.console.finding(finding)
     built = repair(found, call.build_request(), run, call.console)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from provision.core.findings import worst_first
+from provision.core.findings import Finding, worst_first
 from provision.doctor.rules import (
     binaries,
     companions,
@@ -25,7 +25,6 @@ from provision.doctor.rules import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from provision.core.findings import Finding
     from provision.doctor.context import DoctorContext, Rule
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.doctor.libraries import MissingLibrary, is_of
-from provision.environment.installed import parse_version
+from provision.environment.installed import InstalledDistribution, parse_version
 from provision.environment.reading import list_names
-
-if TYPE_CHECKING:
-    from provision.environment.installed import InstalledDistribution
 
 _BITSANDBYTES = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
 # From here on a library for the same CUDA major is accepted; before, for the exact version only.
@@ -127,6 +123,4 @@ def _remedy(name: str) -> str:
     for start, remedy in data("packages")["install"].items():
         if name.lower().startswith(start):
             return str(remedy)
-    if is_of("cuda", name):
-        return "Install torch again with its nvidia-* packages: `uv pip install --reinstall torch`"
     return f"Install the package that provides {name}, or build the target again"

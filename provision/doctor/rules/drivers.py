@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
-from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver
+from provision.host.drivers import DriverJudgement, DriverVerdict, driver_remedy, judge_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from provision.host.drivers import DriverJudgement
     from provision.host.model import Gpu
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.environment.installed import name_of
 from provision.environment.reading import list_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def wrong_build(context: DoctorContext) -> Findings:

@@ -1,0 +1,179 @@
+"""Views of results that take a few lines each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from provision.core.text import plural, size
+from provision.ui.console import Console, print_text
+
+if TYPE_CHECKING:
+    from provision.catalog.snapshot_update import RefreshResult
+    from provision.commands.bundle import Bundle
+    from provision.commands.detect import Detection
+    from provision.commands.evidence import Evidence
+    from provision.commands.export import Export
+    from provision.commands.generations import Cleaned, RolledBack
+    from provision.commands.init import Initialized
+    from provision.commands.kernel import Kernel
+    from provision.commands.status import ProjectStatus
+    from provision.environment.verify import Verification
+    from provision.image.docker import BuiltImage
+
+
+def show_overview(result: ProjectStatus, console: Console) -> None:
+    """Print a table, a row per target."""
+    columns = ("target", "platform", "lock", "built", "last checks", "what it is")
+    rows = ((r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows)
+    console.table(columns, rows)
+
+
+def show_detection(result: Detection, console: Console) -> None:
+    """Print the host, its GPUs, and each target with the reasons."""
+    host = result.host
+    around = f" in {', '.join(host.surroundings)}" if host.surroundings else ""
+    console.line(f"{host.platform}, kernel {host.kernel}{around}", "bold")
+    for gpu in host.gpus:
+        driver = (
+            f"driver {gpu.driver.name} {gpu.driver.version or ''}" if gpu.driver else "no driver"
+        )
+        console.line(f"  {gpu.name} at {gpu.address}, {driver}")
+    if not host.gpus:
+        console.line("  no GPU")
+    for name, variable in result.hidden:
+        console.note(f"{name} is hidden by {variable}")
+    for fit in result.fits:
+        chosen = fit.target == result.chosen
+        style = {"fits": "green", "blocked": "yellow", "no": "dim"}[fit.verdict]
+        mark = "->" if chosen else "  "
+        reasons = "; ".join(fit.reasons)
+        console.line(f"{mark} {fit.target:<20} {fit.verdict:<8} {reasons}", style)
+    for advice in result.advice:
+        console.note(advice)
+
+
+def show_initialized(result: Initialized, console: Console) -> None:
+    """Print the files that were written, then what a person may want to change."""
+    console.line(f"wrote {', '.join(result.written) or 'nothing'}", "green")
+    for target in result.targets:
+        if target.spec is None:
+            console.line(f"{target.name}: envs/{target.name}.toml exists and stays as it is")
+        for text in target.done:
+            console.line(f"{target.name}: {text}")
+        for text in target.left:
+            console.line(f"{target.name}: left out: {text}", "yellow")
+    for text in result.left:
+        console.line(f"not carried over: {text}", "yellow")
+    if result.empty:
+        console.line("none of the repository's requirements is in a spec", "red")
+        return
+    for target in result.targets:
+        verb = "build" if target.locked else "lock"
+        console.line(f"next: {console.program} {verb} {target.name}")
+
+
+def show_refresh(result: RefreshResult, console: Console) -> None:
+    """Print what was added, vanished, or was refused."""
+    console.line(f"{result.name}: {len(result.added)} added, {len(result.completed)} completed")
+    for name in (*result.added, *result.completed):
+        console.line(f"  {name}")
+    for name in result.vanished:
+        console.note(f"{name} is not listed any more; the catalog keeps it")
+    for changed in result.reuploads:
+        console.line(
+            f"refused: {changed.filename} differs from the file in the catalog", "bold red"
+        )
+        console.line(f"  known sha256 {changed.known}, offered {changed.offered}")
+    for error in result.errors:
+        console.error(error)
+
+
+def show_export(result: Export, console: Console) -> None:
+    """Print the text, or where it was written; and what the format does not hold."""
+    if result.file:
+        console.line(f"{result.target} as {result.format}: {result.file}", "bold green")
+    else:
+        print_text(result.text)
+    if result.lost:
+        console.note(f"this format does not hold {'; '.join(result.lost)}")
+    for note in result.notes:
+        console.note(note)
+
+
+def show_verification(result: Verification, console: Console) -> None:
+    """Print the findings, or the extent of the comparison."""
+    for finding in result.findings:
+        console.finding(finding)
+    if not result.findings:
+        depth = "every hash" if result.tree else "every size"
+        console.line(
+            f"as locked: {result.distributions} packages, {result.files} files, "
+            f"{size(result.size)}, {depth} compared",
+            "green",
+        )
+
+
+def show_bundle(result: Bundle, console: Console) -> None:
+    """Print the missing files, or the next command."""
+    for item in result.missing:
+        console.line(f"missing: {item}", "bold red")
+    words = f"{plural(result.files, 'file')}, {size(result.size)} in {result.folder}"
+    if result.missing:
+        console.line(f"{result.target} is not complete: {words}", "bold red")
+        console.line("put what is missing into a folder and name it with --wheelhouse DIR")
+        return
+    console.line(f"{result.target} is complete: {words}", "bold green")
+    console.line(f"Copy the folder; on the other machine run {result.command} in it")
+
+
+def show_image(result: BuiltImage, console: Console) -> None:
+    """Print the image's tag and how to check it."""
+    console.line(
+        f"{result.tag} is built: {size(result.size)}, in {result.seconds:.1f} s", "bold green"
+    )
+    if result.layout:
+        console.line(f"{result.layout}: {result.digest}")
+    console.line("Next: prove it on its device")
+    console.line(f"  docker run --rm {result.tag}")
+
+
+_STYLES = {"valid": "bold green", "stale": "yellow", "refused": "bold red"}
+
+
+def show_evidence(result: Evidence, console: Console) -> None:
+    """Print what a file proves on which device, and by whose key; or why it does not."""
+    console.line(f"{result.state}: {result.file}", _STYLES[result.state])
+    if result.target:
+        driver = "" if result.driver == "-" else f", driver {result.driver}"
+        console.line(
+            f"  {result.target} on {result.device}{driver}, {result.day}, {result.checks} checks, "
+            f"key {result.key}"
+        )
+    if result.reason:
+        console.line(f"  {result.reason}")
+
+
+def show_kernel(result: Kernel, console: Console) -> None:
+    """Print where the kernel lies, and what names the interpreter to an IDE."""
+    console.line(f"Jupyter starts it from {result.kernel}", "green")
+    console.line("VS Code, in .vscode/settings.json:")
+    console.line(f'  "python.defaultInterpreterPath": {json.dumps(str(result.python))}')
+
+
+def show_rollback(result: RolledBack, console: Console) -> None:
+    """Print the generation that is current now."""
+    record = result.now.record
+    console.line(f"{result.target}: {result.before} -> {result.now.folder.name}", "green")
+    console.line(f"in use now: built {record.built}, Python {record.python}, {record.proof}")
+
+
+def show_cleaned(result: Cleaned, console: Console) -> None:
+    """Print what was removed and what stays."""
+    for name, taken in result.removed:
+        console.line(f"{result.target}: removed {name}, {size(taken)}")
+    users = dict(result.in_use)
+    for name, taken in result.kept:
+        console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
+        if name in users:
+            console.note(f"{name} is in use by {users[name]}; clean again when that has ended")
