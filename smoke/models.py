@@ -82,23 +82,44 @@ class Attention(nn.Module):
         return self.outputs(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
-class TiedTransformer(nn.Module):
-    """A small transformer whose embedding and output layer share one weight."""
+class Block(Attention):
+    """An attention block with its residual, a buffer that is saved, and one that is not."""
 
-    def __init__(self, words: int = 29, width: int = 32) -> None:
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.register_buffer("scale", torch.linspace(0.5, 1.0, width))
+        self.register_buffer("shift", torch.linspace(-0.5, 0.5, width), persistent=False)
+
+    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        """Return the block's output; x is batch by length by width."""
+        return x * self.scale + self.shift.to(x.dtype) + super().forward(x, cos, sin)
+
+
+class TiedTransformer(nn.Module):
+    """A transformer whose embedding, of more than 1 MiB, and output layer share one weight."""
+
+    def __init__(self, words: int = 1100, width: int = 256) -> None:
         super().__init__()
         self.embedding = nn.Embedding(words, width)
-        self.block = Attention(width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(5))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, words, bias=False)
+        self.tie_weights()
+        for weight in self.parameters():
+            nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
+
+    def tie_weights(self) -> None:
+        """Share the weight, which an initialisation without memory separates."""
         self.head.weight = self.embedding.weight
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return logits, batch by length by word."""
         x = self.embedding(tokens)
         positions = torch.arange(tokens.shape[1], device=x.device)
-        cos, sin = rotary.table(positions, x.shape[2] // self.block.heads)
-        return self.head(self.norm(x + self.block(x, cos, sin)))
+        cos, sin = (part.to(x.dtype) for part in rotary.table(positions, x.shape[2] // 4))
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return self.head(self.norm(x))
 
 
 def seeded(model: type[nn.Module]) -> nn.Module:

@@ -13,9 +13,8 @@ import sys
 import tempfile
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -81,23 +80,19 @@ def module(name: str) -> Any:
     return importlib.import_module(name)
 
 
+def as_of(owner: Any, function: Any, name: str = "") -> Any:
+    """Return a function that looks like one of torch's: something else is to be looked at."""
+    plain = getattr(function, "__func__", function)
+    file = getattr(owner, "__file__", None) or sys.modules["torch"].__file__
+    code = plain.__code__.replace(co_filename=file, co_name=name or plain.__name__)
+    made = FunctionType(
+        code, plain.__globals__, code.co_name, plain.__defaults__, plain.__closure__
+    )
+    made.__kwdefaults__ = plain.__kwdefaults__
+    return made if plain is function else MethodType(made, function.__self__)
+
+
 # Identity -----------------------------------------------------------------------------------------
-
-
-class Fakes(metadata.DistributionFinder):
-    """Distributions that are not there, before those that are."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def find_spec(self, *_args: object) -> None:
-        return None
-
-    def find_distributions(self, context: Any = None) -> Any:
-        wanted = metadata.DistributionFinder.Context(
-            name=getattr(context, "name", None), path=[self.folder]
-        )
-        return metadata.MetadataPathFinder.find_distributions(wanted)
 
 
 @contextmanager
@@ -111,7 +106,7 @@ def distributions(*fakes: tuple[str, str, str]) -> Iterator[Path]:
                 f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
             )
             (info / "top_level.txt").write_text(top + "\n")
-        with patch.object(sys, "meta_path", [Fakes(folder), *sys.meta_path]):
+        with patch.object(sys, "path", [folder, *sys.path]):
             yield Path(folder)
 
 
@@ -197,7 +192,7 @@ def torch_says(text: str) -> Iterator[None]:
             yield
 
 
-@fault("identity.build", "wrong-index-resolved")
+@fault("identity.build", "wrong-index-resolved", only=IDENTITY)
 def a_cuda_build_on_a_cpu_target() -> Iterator[None]:
     with torch_says("__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n"):
         yield
@@ -602,8 +597,7 @@ def another_device_answers_first() -> Iterator[None]:
     def is_available() -> bool:
         return True
 
-    is_available.__module__ = "torch.cuda"
-    with patch.object(torch.cuda, "is_available", is_available):
+    with patch.object(torch.cuda, "is_available", as_of(torch.cuda, is_available)):
         yield
 
 
@@ -771,54 +765,6 @@ def the_projection_of_attention_is_wrong() -> Iterator[None]:
         yield
 
 
-def _rotary_operator(offset_of_pairs: int) -> Callable[..., Any]:
-    """Return a stand-in for IPEX's CPU kernel that takes this offset to mean pairs."""
-
-    def kernel(
-        x: Any, table: Any, positions: Any, heads: int, size: int, offset: int, turned: int
-    ) -> Any:
-        reference = module("smoke.reference")
-        angle = reference.angles(positions[0], turned)
-        pairs = offset == offset_of_pairs
-        rotate = reference.rotate_interleaved if pairs else reference.rotate_half
-        return rotate(x.transpose(1, 2), angle).transpose(1, 2).to(x.dtype)
-
-    return kernel
-
-
-@contextmanager
-def ipex_rotary(offset_of_pairs: int) -> Iterator[None]:
-    import torch
-
-    library = torch.library.Library("torch_ipex", "FRAGMENT")
-    library.define(
-        "rotary_position_embedding(Tensor x, Tensor table, Tensor positions, int heads, int size,"
-        " int offset, int turned) -> Tensor"
-    )
-    library.impl("rotary_position_embedding", _rotary_operator(offset_of_pairs), "CPU")
-    try:
-        with distributions((IPEX, "2.1.100", "intel_extension_for_pytorch")):
-            yield
-    finally:
-        library._destroy()
-        vars(torch.ops.torch_ipex).pop("rotary_position_embedding", None)
-
-
-LOCKS_IPEX = {"expect": {"packages": {IPEX: "2.1.100"}}}
-
-
-@fault("none", "", **LOCKS_IPEX)
-def the_rotary_operator_of_ipex_is_right() -> Iterator[None]:
-    with ipex_rotary(1):
-        yield
-
-
-@fault("rotary.ipex", "wrong-numbers", **LOCKS_IPEX)
-def the_rotary_operator_of_ipex_pairs_otherwise() -> Iterator[None]:
-    with ipex_rotary(0):
-        yield
-
-
 @contextmanager
 def ipex_llm(spoil: float, *, fused: bool = False) -> Iterator[None]:
     """Stand in for the two functions of ipex-llm, on top of the reference."""
@@ -836,7 +782,8 @@ def ipex_llm(spoil: float, *, fused: bool = False) -> Iterator[None]:
         home.__name__: home,
         utils.__name__: utils,
     }
-    with patch.dict(sys.modules, fakes):
+    low_bit = module(f"{__name__}_offload").low_bit_modules()
+    with patch.dict(sys.modules, fakes | low_bit):
         yield
 
 
@@ -989,8 +936,8 @@ def cpu_offload_computes_on_the_cpu() -> Iterator[None]:
     accelerate = module("accelerate")
     original = accelerate.cpu_offload
 
-    def on_cpu(model: Any, execution_device: Any) -> Any:
-        return original(model, execution_device="cpu")
+    def on_cpu(model: Any, execution_device: Any, **more: Any) -> Any:
+        return original(model, execution_device="cpu", **more)
 
     with patch.object(accelerate, "cpu_offload", on_cpu):
         yield
@@ -1004,8 +951,7 @@ def other_weights_come_back_from_disk() -> Iterator[None]:
     original = accelerate.disk_offload
 
     def spoil(model: Any, folder: str, **more: Any) -> Any:
-        with torch.no_grad():
-            model.norm.weight.mul_(1.5)
+        model.norm.weight = torch.nn.Parameter(model.norm.weight.detach() * 1.5)
         return original(model, folder, **more)
 
     with patch.object(accelerate, "disk_offload", spoil):
@@ -1025,21 +971,6 @@ def a_tied_weight_is_filed_under_another_name() -> Iterator[None]:
         return original(self, owner, output)
 
     with patch.object(hook, "post_forward", post_forward):
-        yield
-
-
-@fault("offload.tied", "tied-path-not-taken", "pretend")
-def tied_weights_are_not_shared_any_more() -> Iterator[None]:
-    hook = module("accelerate.hooks").AlignDevicesHook
-    original = hook.pre_forward
-
-    def pre_forward(self: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
-        self.tied_params_map = {}
-        found = original(self, owner, *args, **kwargs)
-        self.tied_pointers_to_remove = set()
-        return found
-
-    with patch.object(hook, "pre_forward", pre_forward):
         yield
 
 
@@ -1212,4 +1143,5 @@ def the_fresh_process_dies() -> Iterator[None]:
     yield
 
 
+importlib.import_module(f"{__name__}_offload")
 importlib.import_module(f"{__name__}_health")

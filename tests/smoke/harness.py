@@ -85,6 +85,12 @@ SLOW = frozenset(
         "memory.release",
         "transfer.speed",
         "resume.portable",
+        "low-bit.linear",
+        "low-bit.models",
+        "offload.checkpoint",
+        "offload.cpu",
+        "offload.disk",
+        "offload.tied",
         "health.speed",
         "health.memory",
         "health.load",
@@ -154,6 +160,7 @@ def describe(out: Path) -> int:
 def inhabit(world: str) -> Iterator[None]:
     """Let the pretend accelerator be the target's device, where the world is its."""
     if world == "pretend":
+        import faults_offload
         import pretend
         import torch
 
@@ -163,6 +170,7 @@ def inhabit(world: str) -> Iterator[None]:
         device.compiled = lambda _accelerator: True
         # Its memory is the host's.
         torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
+        faults_offload.read_safetensors(pretend.NAME)
         # Its sizes are small, and what this machine tells of its own GPUs is not about it.
         health = importlib.import_module("smoke.test_health")
         health.BYTES, health.SIZE, health.SECONDS = {True: 2**16}, {True: (16, 32, 2)}, 0.5

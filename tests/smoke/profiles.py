@@ -199,7 +199,7 @@ def lacking(played: dict[str, Any]) -> set[str]:
 def not_owed(played: dict[str, Any]) -> set[str]:
     """Return the checks that a world's target does not owe on any device."""
     packages = played["expect"]["packages"]
-    found = {"rotary.ipex"}
+    found = set() if "ipex-llm" in packages else {"low-bit.linear", "low-bit.models"}
     if IPEX not in packages:
         found |= {"fused.operators", "rotary.ipex-llm", "rotary.scripted"}
     if played["release"] < [2, 3]:

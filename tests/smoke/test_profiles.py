@@ -302,7 +302,7 @@ NO_FAULT = {
 }
 # About the CPU, about packages (which the test environment has, and no device), or about another
 # accelerator than the profile's.
-ELSEWHERE = ("identity.", "rotary.ipex", "rotary.scripted")
+ELSEWHERE = ("identity.", "low-bit.", "rotary.ipex-llm", "rotary.scripted")
 
 
 def faults_on(target: str) -> list[Fault]:
