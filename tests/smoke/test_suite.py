@@ -31,7 +31,7 @@ CHECK_KEYS = {"id", "title", "stands_for", "outcome", "seconds", "numbers", "fin
 # What the plain CPU target has no part in.
 ELSEWHERE = {
     *("device.family", "device.driver", "fused.operators", "rotary.ipex", "rotary.ipex-llm"),
-    *("resume.portable", "transfer.roundtrip", "transfer.speed", "rotary.scripted"),
+    *("resume.portable", "transfer.roundtrip", "transfer.speed", "rotary.scripted", "memory.large"),
 }
 
 
