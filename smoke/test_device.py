@@ -53,12 +53,7 @@ def test_matmul(device: torch.device, numbers: Numbers) -> None:
             reference.prove_product(device, numbers, dtype, size)
 
 
-@check(
-    "device.family",
-    stands_for="an integrated GPU taken for the Arc beside it",
-    when=on_gpu,
-    depends=(),
-)
+@check("device.family", stands_for="an integrated GPU taken for the Arc", when=on_gpu, depends=())
 def test_family(device: torch.device, expect: Expect) -> None:
     """The device is of a family that the target is for, by its id or else by its name."""
     facts = devices.facts(device)
@@ -105,7 +100,7 @@ def _has_kernels(facts: dict[str, Any]) -> None:
 
 @check(
     "device.driver",
-    stands_for="a driver update that breaks programs without a message",
+    stands_for="a driver update breaks programs silently",
     when=has_floor,
     depends=(),
 )
