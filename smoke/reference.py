@@ -49,7 +49,7 @@ def error(value: torch.Tensor, reference: torch.Tensor) -> float:
     """
     if value.shape != reference.shape:
         raise ValueError(f"shape {tuple(value.shape)}, expected {tuple(reference.shape)}")
-    deviation = (value.detach().cpu().double() - reference).abs().max()
+    deviation = (value.detach().cpu().double() - reference).abs().nan_to_num(math.inf).max()
     return float(deviation) / (float(reference.abs().max()) or 1.0)
 
 

@@ -42,9 +42,7 @@ def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
 
 
 @check(
-    "device.matmul",
-    stands_for="oneAPI 2026 runtimes on an older driver: the first matmul fails",
-    depends=(),
+    "device.matmul", stands_for="oneAPI 2026 on an older driver: the first matmul fails", depends=()
 )
 def test_matmul(device: torch.device, numbers: Numbers) -> None:
     """Matrix products of 160 and of 4,096 terms are right in each floating point type."""
