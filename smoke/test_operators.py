@@ -147,32 +147,37 @@ def _compare(
     device: torch.device, numbers: Numbers, cases: Mapping[str, Case], float32: float = 0.0
 ) -> None:
     """Fail at the first error above its limit; record the worst of each dtype, as a share of it."""
+    # On a busy host threads wait for each other, here for minutes: products and training use them.
     threads = torch.get_num_threads()
-    for dtype in reference.dtypes(device):
-        shares = [0.0]
-        for name, case in cases.items():
-            limit = reference.LIMITS[dtype] * case.roundings / 8
-            if dtype == torch.float32:
-                limit = max(float32, case.float32)
-            inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.inputs()]
-            right = _evaluate(case, [x.double() if x.is_floating_point() else x for x in inputs])
-            for layout in ("contiguous", "strided") if limit else ():
-                numbers.step(title := f"{name} {reference.short(dtype)} {layout}")
-                try:
-                    there = [reference.laid_out(x.to(device), layout) for x in inputs]
-                    # On a busy host, threads wait for each other for minutes: so they do it once.
-                    once = (dtype, layout) == (torch.float32, "contiguous")
-                    found = _evaluate(case, there, threads if once else 1)
-                except RuntimeError as error:  # NotImplementedError is one
-                    if not _is_absent(error, case, device, dtype):
-                        raise
-                    numbers.record(f"not offered: {title}", 1, "count")
-                    continue
-                off = max(_deviation(a, b) for a, b in zip(found, right, strict=True))
-                shares.append(off / limit)
-                if not off <= limit:
-                    numbers.within(title, off, limit)
-        numbers.within(f"{reference.short(dtype)}, share of the limit", max(shares), 1.0)
+    torch.set_num_threads(1)
+    try:
+        for dtype in reference.dtypes(device):
+            shares = [0.0]
+            for name, case in cases.items():
+                limit = reference.LIMITS[dtype] * case.roundings / 8
+                if dtype == torch.float32:
+                    limit = max(float32, case.float32)
+                inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.inputs()]
+                right = _evaluate(
+                    case, [x.double() if x.is_floating_point() else x for x in inputs]
+                )
+                for layout in ("contiguous", "strided") if limit else ():
+                    numbers.step(title := f"{name} {reference.short(dtype)} {layout}")
+                    try:
+                        there = [reference.laid_out(x.to(device), layout) for x in inputs]
+                        found = _evaluate(case, there)
+                    except RuntimeError as error:  # NotImplementedError is one
+                        if not _is_absent(error, case, device, dtype):
+                            raise
+                        numbers.record(f"not offered: {title}", 1, "count")
+                        continue
+                    off = max(_deviation(a, b) for a, b in zip(found, right, strict=True))
+                    shares.append(off / limit)
+                    if not off <= limit:
+                        numbers.within(title, off, limit)
+            numbers.within(f"{reference.short(dtype)}, share of the limit", max(shares), 1.0)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _is_absent(error: RuntimeError, case: Case, device: torch.device, dtype: torch.dtype) -> bool:
@@ -187,25 +192,19 @@ def _is_absent(error: RuntimeError, case: Case, device: torch.device, dtype: tor
     )
 
 
-def _evaluate(case: Case, inputs: list[torch.Tensor], threads: int = 1) -> list[torch.Tensor]:
+def _evaluate(case: Case, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     """Return the results of a case, and the gradients of the first where it has any."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        given = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
-        result: Any = case.run(*given)
-        results = list(result) if isinstance(result, (tuple, list)) else [result]
-        if results[0].requires_grad:
-            # Weights that are nearly equal would cancel in the gradient of a normalisation, and
-            # leave its rounding.
-            weight = reference.noise(results[0].numel(), dtype=results[0].dtype, seed=7).sign()
-            weight = (weight + 0.25).reshape(results[0].shape).to(results[0].device)
-            leaves = [x for x in given if x.requires_grad]
-            found = torch.autograd.grad(results[0], leaves, weight, allow_unused=True)
-            results += [each for each in found if each is not None]
-        return [each.detach() for each in results]
-    finally:
-        torch.set_num_threads(before)
+    given = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
+    result: Any = case.run(*given)
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    if results[0].requires_grad:
+        # Weights that are nearly equal would cancel in the gradient of a normalisation.
+        weight = reference.noise(results[0].numel(), dtype=results[0].dtype, seed=7).sign() + 0.25
+        weight = weight.reshape(results[0].shape).to(results[0].device)
+        leaves = [x for x in given if x.requires_grad]
+        found = torch.autograd.grad(results[0], leaves, weight, allow_unused=True)
+        results += [each for each in found if each is not None]
+    return [each.detach() for each in results]
 
 
 def _deviation(found: torch.Tensor, right: torch.Tensor) -> float:
