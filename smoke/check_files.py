@@ -25,6 +25,7 @@ ORDER = (
     "requirements",
     "device",
     "selection",
+    "operators",
     "fused",
     "rotary",
     "libraries",

@@ -97,17 +97,8 @@ def _values(
         name = f"{function} {reference.short(dtype)} {layout}"
         numbers.step(name)
         given = [
-            _placed(part, device, strided=layout == "strided")
-            if isinstance(part, torch.Tensor)
-            else part
+            reference.laid_out(part.to(device), layout) if isinstance(part, torch.Tensor) else part
             for part in arguments
         ]
         off = reference.error(function(*given), right(*wide))
         numbers.within(name, off, reference.LIMITS[dtype])
-
-
-def _placed(tensor: torch.Tensor, device: torch.device, *, strided: bool) -> torch.Tensor:
-    """Return the tensor on the device; strided: every second column of a wider one."""
-    if not strided:
-        return tensor.to(device)
-    return torch.stack([tensor, tensor], -1).to(device)[..., 0]

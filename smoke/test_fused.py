@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
 from smoke import fused_operators, reference
 from smoke.checks import check
@@ -13,29 +12,6 @@ from smoke.checks import check
 if TYPE_CHECKING:
     from smoke.checks import Numbers
     from smoke.expect import Expect
-
-
-@check(
-    "fused.attention",
-    stands_for="attention in half precision is wrong on one driver only",
-    depends=(),
-)
-def test_attention(device: torch.device, numbers: Numbers) -> None:
-    """Scaled dot product attention is right, for contiguous and for strided input."""
-    for dtype in reference.dtypes(device):
-        query, key, value = (reference.noise(2, 4, 33, 16, dtype=dtype, seed=i) for i in range(3))
-        right = reference.attention(query, key, value)
-        for layout, turn in (("contiguous", False), ("strided", True)):
-            name = f"{reference.short(dtype)} {layout}"
-            numbers.step(name)
-            given = [_laid_out(part.to(device), strided=turn) for part in (query, key, value)]
-            found = scaled_dot_product_attention(*given, is_causal=True)
-            numbers.within(name, reference.error(found, right), reference.LIMITS[dtype])
-
-
-def _laid_out(tensor: torch.Tensor, *, strided: bool) -> torch.Tensor:
-    """Return the same values, contiguous or as the transposed view that attention blocks use."""
-    return tensor.transpose(1, 2).contiguous().transpose(1, 2) if strided else tensor
 
 
 @check(

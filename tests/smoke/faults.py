@@ -6,6 +6,7 @@ nothing but the standard library is imported before a fault is applied.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -53,6 +54,25 @@ class Fault:
 
 
 FAULTS: list[Fault] = []
+# Each computes for a second, on values and not on what a device says of itself: they run on the few
+# devices of `test_profiles.DEEP_ON`, and where a fault aims at them.
+DEEP = frozenset(
+    {
+        "attention.shapes",
+        "device.gradient",
+        "matrix.product",
+        "memory.large",
+        "operators.arithmetic",
+        "operators.indexing",
+        "operators.layers",
+        "random.draws",
+    }
+)
+
+
+def left_out(world: dict[str, Any]) -> set[str]:
+    """Return the checks that are not run in a world: it has no generator of random numbers."""
+    return {"random.seed"} if world.get("deep") else {"random.seed", *DEEP}
 
 
 def fault(check: str, code: str, world: str = "cpu", **more: Any) -> Callable[..., Any]:
@@ -525,6 +545,14 @@ def products_in_half_precision_are_wrong() -> Iterator[None]:
         yield
 
 
+@fault("device.matmul", "wrong-numbers", "pretend")
+def products_of_4096_terms_are_wrong() -> Iterator[None]:
+    from pretend import spoiled
+
+    with spoiled("aten::mm", scaled(lambda a, _b: a.shape[1] == 4096)):
+        yield
+
+
 @fault("device.gradient", "wrong-numbers", "pretend")
 def the_gradient_of_a_convolution_is_wrong() -> Iterator[None]:
     from pretend import spoiled
@@ -623,8 +651,8 @@ def ipex_is_imported_where_none_is_locked() -> Iterator[None]:
 def the_softmax_of_attention_is_wrong() -> Iterator[None]:
     from pretend import spoiled
 
-    # 33 words: the attention of this check, and nothing else.
-    with spoiled("aten::_safe_softmax", scaled(lambda x, *_args: x.shape[-1] == 33)):
+    # 257 words: the attention of this check, and nothing else.
+    with spoiled("aten::_safe_softmax", scaled(lambda x, *_args: x.shape[-1] == 257)):
         yield
 
 
@@ -1145,3 +1173,4 @@ def the_fresh_process_dies() -> Iterator[None]:
 
 importlib.import_module(f"{__name__}_offload")
 importlib.import_module(f"{__name__}_health")
+importlib.import_module(f"{__name__}_operators")

@@ -290,7 +290,8 @@ def unwrap(value: Any) -> Any:
 
 def wrap(value: Any, number: int = 0) -> Any:
     plain = isinstance(value, torch.Tensor) and not isinstance(value, PretendTensor)
-    return PretendTensor(value, number=number) if plain else value
+    # A wrapper does not say that its tensor is still to be conjugated.
+    return PretendTensor(value.resolve_conj(), number=number) if plain else value
 
 
 def dispatch(function: Any, args: Any, kwargs: Any) -> Any:

@@ -193,6 +193,9 @@ def lacking(played: dict[str, Any]) -> set[str]:
         lacks.add("collective.sum")
     if not played["compiler"]:
         lacks.add("compile.mul_add")
+    free = 0 if played["says"]["free_memory"] == "raises" else played["says"]["memory"]
+    if free < 1.5 * 4.25 * 2**30 or played["says"]["largest"]:
+        lacks.add("memory.large")
     return lacks
 
 

@@ -32,7 +32,7 @@ CHECK_KEYS = {"id", "title", "stands_for", "outcome", "seconds", "numbers", "fin
 ELSEWHERE = {
     *("device.family", "device.driver", "fused.operators", "rotary.ipex-llm"),
     *("low-bit.linear", "low-bit.models"),
-    *("resume.portable", "transfer.roundtrip", "transfer.speed", "rotary.scripted"),
+    *("resume.portable", "transfer.roundtrip", "transfer.speed", "rotary.scripted", "memory.large"),
 }
 
 
