@@ -32,6 +32,8 @@ ORDER = (
     "offload",
     "throughput",
     "autocast",
+    "models",
+    "training",
     "compile",
     "memory",
     "transfer",

@@ -6,6 +6,7 @@ nothing but the standard library is imported before a fault is applied.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -1213,3 +1214,6 @@ def the_fresh_process_dies() -> Iterator[None]:
     if "SMOKE_CHILD" in os.environ:
         os._exit(127)
     yield
+
+
+importlib.import_module(f"{__name__}_models")

@@ -85,6 +85,15 @@ SLOW = frozenset(
         "memory.release",
         "transfer.speed",
         "resume.portable",
+        "fused.adamw",
+        "models.llama",
+        "models.whisper",
+        "models.unet",
+        "models.plates",
+        "models.generate",
+        "autocast.gradient",
+        "training.checkpointing",
+        "training.loader",
     }
 )
 # The pretend accelerator has no autocast and no compiler, and is not what torch would select.
