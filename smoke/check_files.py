@@ -33,6 +33,8 @@ ORDER = (
     "offload",
     "throughput",
     "autocast",
+    "models",
+    "training",
     "compile",
     "memory",
     "transfer",

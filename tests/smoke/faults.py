@@ -59,13 +59,22 @@ FAULTS: list[Fault] = []
 DEEP = frozenset(
     {
         "attention.shapes",
+        "autocast.gradient",
         "device.gradient",
+        "fused.adamw",
         "matrix.product",
         "memory.large",
+        "models.generate",
+        "models.llama",
+        "models.plates",
+        "models.unet",
+        "models.whisper",
         "operators.arithmetic",
         "operators.indexing",
         "operators.layers",
         "random.draws",
+        "training.checkpointing",
+        "training.loader",
     }
 )
 
@@ -1174,3 +1183,4 @@ def the_fresh_process_dies() -> Iterator[None]:
 importlib.import_module(f"{__name__}_offload")
 importlib.import_module(f"{__name__}_health")
 importlib.import_module(f"{__name__}_operators")
+importlib.import_module(f"{__name__}_models")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 KEYS = {
     "schema", "suite", "target", "python", "torch", "device", "started", "seconds", "checks",
-    "not_run", "devices",
+    "not_run", "devices", "operators",
 }  # fmt: skip
 CHECK_KEYS = {"id", "title", "stands_for", "outcome", "seconds", "numbers", "finding"}
 # What the plain CPU target has no part in.

@@ -28,7 +28,7 @@ import accelerate  # noqa: F401 - imported before any world: they look at torch'
 import faults
 import pretend
 import torch
-import transformers  # noqa: F401
+import transformers.models.whisper.modeling_whisper  # noqa: F401
 from torch import distributed
 from torch._dynamo.utils import counters
 
@@ -67,6 +67,9 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield devices, "kind", lambda device: accelerator if device.type != "cpu" else "cpu"
     yield devices, "nvidia_driver", lambda: world["nvml"]
     yield torch.Tensor, "pin_memory", _pin(world)
+    # Loaders of torch 2.1 name the device that they pin for, later ones know it.
+    loaders = import_module("torch.utils.data._utils.pin_memory")
+    yield loaders, "pin_memory", lambda data, _device=None: data
     yield torch.Tensor, "to", faults.as_of(torch, _to(world), "to")
     yield torch, "compile", _compile(world)
     yield distributed, "init_process_group", _init_process_group(world)
