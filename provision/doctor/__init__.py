@@ -64,7 +64,8 @@ def diagnose_environment(
     from provision.doctor.caches import driver_changed, read_caches  # noqa: PLC0415
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415
-    from provision.doctor.libraries import missing_libraries  # noqa: PLC0415
+    from provision.doctor.installation import read_installation  # noqa: PLC0415
+    from provision.doctor.libraries import foreign_symbols, missing_libraries  # noqa: PLC0415
     from provision.doctor.rules import apply_rules  # noqa: PLC0415
     from provision.environment.installed import distributions_in  # noqa: PLC0415
 
@@ -75,6 +76,8 @@ def diagnose_environment(
         devices=devices,
         target=target,
         missing=tuple(missing_libraries(env, host, root=root)),
+        foreign=foreign_symbols(env),
+        files=read_installation(env),
         elsewhere=distributions_in(_other_folders(env, host)),
         caches=read_caches(home) if home else {},
         driver_changed=driver_changed(root),

@@ -14,7 +14,9 @@ from provision.host.model import Gpu, Host, host_layers
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
     from provision.doctor.environment import Environment
+    from provision.doctor.installation import Faults
     from provision.doctor.libraries import MissingLibrary
+    from provision.environment.installed import InstalledDistribution
     from provision.spec.model import Target
 
 
@@ -26,6 +28,8 @@ class DoctorContext:
         target: The target that it was built for; None for a foreign environment.
         assumed: Accelerator to judge the machine for, instead of the environment's own.
         missing: Native libraries that are imported and not found.
+        foreign: Packages with a library that needs what this torch lacks: the library, a symbol.
+        files: What is not as it was installed.
         elsewhere: Distributions on PYTHONPATH and in folders of ``.pth`` files, each with its
             folder.
         caches: Kernel caches of the user, each with the time of its oldest entry.
@@ -38,6 +42,8 @@ class DoctorContext:
     target: Target | None = None
     assumed: str | None = None
     missing: tuple[MissingLibrary, ...] = ()
+    foreign: Mapping[InstalledDistribution, tuple[str, str]] = field(default_factory=dict)
+    files: Faults = field(default_factory=dict)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     caches: Mapping[Path, float] = field(default_factory=dict)
     driver_changed: float | None = None

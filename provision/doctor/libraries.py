@@ -6,22 +6,29 @@ only. Reading the imports of each ELF or PE file, as the loader does, names all 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from provision.core.limits import open_regular
 from provision.doctor.data import data
+from provision.doctor.elf import BROKEN, Elf
 from provision.environment.reading import list_names, read_text
 
 if TYPE_CHECKING:
     from provision.doctor.environment import Environment
+    from provision.environment.installed import InstalledDistribution
     from provision.host.model import Host
 
 _XE = re.compile(r"xe_(linear|batch|addons)\S*\.(so|pyd)")
 _LIBRARY = re.compile(r".+\.(so(\.\d+)*|dll|pyd)", re.IGNORECASE)
+# What only torch defines: its namespaces as C++ writes them into names, and its stable C functions.
+_OF_TORCH = re.compile(
+    rb"_Z[A-Z]*(?:3c10|2at|5torch|6caffe2)[0-9IN]|aoti_torch_"
+    rb"|torch_(?:call|library|list|get|set|new|delete)_"
+)
 _MOST = 400  # libraries to read, a bound for broken environments
 
 
@@ -71,10 +78,52 @@ def missing_libraries(
     return [MissingLibrary(name, wanted) for name, wanted in sorted(missing.items())]
 
 
+def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, str]]:
+    """Return the packages of which a library needs a symbol that this torch does not define.
+
+    Each with the name of that library and the symbol. Python loads a library only if all are there.
+    """
+    torch = {path: elf for path in (env.site / "torch/lib").glob("*.so") if (elf := _elf(path))}
+    if not {"libc10.so", "libtorch_cpu.so"} <= {path.name for path in torch}:
+        return {}  # conda and Debian keep torch's libraries elsewhere
+    on_demand = _on_demand()
+    found: dict[InstalledDistribution, tuple[str, str]] = {}
+    libraries = {
+        (dist, dist.folder.parent / entry.path): None
+        for several in env.distributions.values() for dist in several for entry in dist.entries
+        if ".so" in entry.path and _LIBRARY.fullmatch(entry.path.rpartition("/")[2])
+    }  # fmt: skip
+    read = {path: (dist, elf) for dist, path in libraries if (elf := torch.get(path) or _elf(path))}
+    for path, (dist, elf) in read.items():
+        try:
+            wanted = [] if on_demand.search(path.name) else sorted(elf.undefined(_OF_TORCH))
+            lacking = [name for name in wanted if not any(e.defines(name) for e in torch.values())]
+            # A package has libraries of its own, and may import those of another one.
+            needed = elf.needed if lacking else ()
+            others = [
+                e for p, (d, e) in read.items() if lacking and (d is dist or p.name in needed)
+            ]
+            for name in (n for n in lacking if not any(e.defines(n) for e in others)):
+                found.setdefault(dist, (path.name, name.decode("ascii", "replace")))
+        except BROKEN:
+            continue
+    return found
+
+
+def _elf(path: Path) -> Elf | None:
+    try:
+        return Elf(path)
+    except BROKEN:
+        return None
+
+
+def _on_demand() -> re.Pattern[str]:
+    return re.compile("|".join(data("packages")["folders"]["on_demand"]), re.IGNORECASE)
+
+
 def _own_libraries(env: Environment) -> Iterator[Path]:
-    folders = data("packages")["folders"]
-    on_demand = re.compile("|".join(folders["on_demand"]), re.IGNORECASE)
-    for place in folders["read"]:
+    on_demand = _on_demand()
+    for place in data("packages")["folders"]["read"]:
         for name in list_names(env.site / place):
             if _LIBRARY.fullmatch(name) and not on_demand.search(name):
                 yield env.site / place / name
@@ -135,28 +184,10 @@ class _Finder:
 
 def _elf_imports(path: Path) -> Imports:
     """Return the imports of an ELF file; none if it is not one, or broken."""
-    from elftools.elf.dynamic import DynamicSegment  # noqa: PLC0415
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
-
-    try:
-        with open_regular(path) as stream:
-            for segment in ELFFile(stream).iter_segments("PT_DYNAMIC"):
-                if isinstance(segment, DynamicSegment):
-                    return _needed(segment)
-    except Exception:  # noqa: BLE001, S110 - pyelftools raises errors of any type on garbage
-        pass
+    with contextlib.suppress(*BROKEN):
+        elf = Elf(path)
+        return Imports(tuple(elf.needed), tuple(elf.folders))
     return Imports()
-
-
-def _needed(segment: object) -> Imports:
-    names, folders = [], []
-    for tag in segment.iter_tags():  # type: ignore[attr-defined]
-        if tag.entry.d_tag == "DT_NEEDED":
-            names.append(str(tag.needed))
-        elif tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
-            value = tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath
-            folders += [part for part in str(value).split(":") if part]
-    return Imports(tuple(names), tuple(folders))
 
 
 def _pe_imports(path: Path) -> Imports:

@@ -63,7 +63,8 @@ def test_provoked_failures(run: dict[str, str]) -> None:
 
 
 def test_every_code_has_a_rule_and_a_case() -> None:
-    in_environments = {"driver-unknown", "half-installed", "stale-kernel-cache"}
+    in_environments = {"driver-unknown", "half-installed", "stale-kernel-cache", "changed-file"}
+    in_environments |= {"files-overwritten", "conda-pip-mix", "editable-gone", "moved-environment"}
     assert {rule.code for rule in log_rules()} == set(finding_texts()) - in_environments
     cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"]}
     assert cases | in_environments >= set(finding_texts())

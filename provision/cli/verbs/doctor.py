@@ -14,17 +14,24 @@ def add_arguments(parser: Parser) -> None:
     )
     subjects.add_argument("--log", metavar="FILE", help="what a program printed; - reads stdin")
     parser.add_argument(
+        "--report", action="store_true", help="one text for an issue, without what is private"
+    )
+    parser.add_argument(
         "--target", help="what the environment should be; without PATH, the one built here"
     )
 
 
 def handle(call: Call) -> Outcome:
     from provision.commands.diagnose import diagnose, diagnose_log_file
-    from provision.ui.doctor import show_diagnosis
+    from provision.ui.doctor import show_diagnosis, show_report
 
     wanted = call.arguments
     if wanted.log:
         result = diagnose_log_file(wanted.log)
     else:
-        result = diagnose(call.project, python=wanted.python, target=wanted.target)
+        result, host, env = diagnose(call.project, python=wanted.python, target=wanted.target)
+        if wanted.report:
+            from provision.doctor.report import report
+
+            return Outcome(report(result, host, env), show_report, findings_if(result.bad))
     return Outcome(result, show_diagnosis, findings_if(result.bad))

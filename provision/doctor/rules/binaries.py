@@ -23,6 +23,9 @@ def no_gpu_library(context: DoctorContext) -> Findings:
     found, torch = context.env.get("bitsandbytes"), context.env.torch
     if found is None or torch is None:
         return
+    if context.accelerator == "cpu" and context.target is None:
+        evidence = (f"bitsandbytes {found.version} is installed", f"torch {torch.version} is")
+        yield case("bitsandbytes-cpu", evidence, version=found.version)
     runtime = ""
     names = list_names(found.folder.parent / "bitsandbytes")
     libraries = [match for name in names if (match := _BITSANDBYTES.fullmatch(name))]
@@ -38,27 +41,6 @@ def no_gpu_library(context: DoctorContext) -> Findings:
         has = ", ".join([match[0] for match in libraries][-5:]) or "no GPU library"
         evidence = (f"bitsandbytes {found.version} contains {has}",)
         yield case("bitsandbytes", evidence, runtime=runtime, version=found.version)
-
-
-def same_library_twice(context: DoctorContext) -> Findings:
-    """NVIDIA packages for two CUDA versions install a library of the same name."""
-    libraries: dict[tuple[str, str], list[InstalledDistribution]] = {}
-    for dist in context.env.like("nvidia-"):
-        # nvidia-nccl-cu11 and -cu12 both contain nvidia/nccl/lib/libnccl.so.2.
-        if name := re.fullmatch(r"(nvidia-[\w-]+)-cu\d+", dist.name):
-            major = dist.version.partition(".")[0]
-            libraries.setdefault((name[1], major), []).append(dist)
-    twice = [several for several in libraries.values() if len(several) > 1]
-    if twice:
-        uninstall = " ".join(dist.name for several in twice for dist in several)
-        yield case(
-            "same-library-twice",
-            (
-                " and ".join(f"{dist.name} {dist.version}" for dist in several)
-                for several in twice[:5]
-            ),
-            names=uninstall,
-        )
 
 
 def new_mkl(context: DoctorContext) -> Findings:
@@ -89,7 +71,11 @@ def setvars(context: DoctorContext) -> Findings:
 
 
 @unless(
-    "half-installed", "ipex-in-cuda-env", "torch-companion-mismatch", "ipex-torch-version-mismatch"
+    "half-installed",
+    "ipex-in-cuda-env",
+    "torch-companion-mismatch",
+    "ipex-torch-version-mismatch",
+    "compiled-extension-abi-mismatch",
 )
 def missing_libraries(context: DoctorContext) -> Findings:
     """A native library that torch or a companion imports is not found."""

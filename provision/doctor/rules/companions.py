@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
+from provision.doctor.rules.files import reinstall
 from provision.doctor.rules.requirements import meets, pinned, requirements
 
 if TYPE_CHECKING:
@@ -135,6 +136,28 @@ def extensions(context: DoctorContext) -> Findings:
     ]
     if wrong:
         yield case("extensions", (f"torch {torch.version} is installed", *wrong[:4]))
+
+
+@unless(
+    "half-installed", "torch-companion-mismatch", "ipex-torch-version-mismatch",
+    "compiled-extension-abi-mismatch",
+)  # fmt: skip
+def symbols(context: DoctorContext) -> Findings:
+    """A library of a package needs symbols that torch does not define."""
+    torch, foreign = context.env.get("torch"), context.foreign
+    if torch and foreign:
+        needs = [f"{d.name} {d.version}: {lib} needs {name}" for d, (lib, name) in foreign.items()]
+        dist = torch if torch in foreign else next(iter(foreign))
+        optional = {dist.name for dist in foreign} <= {*data("packages")["optional_kernels"]}
+        yield case(
+            "symbols-of-torch" if dist is torch else "symbols",
+            (f"torch {torch.version} is installed", *needs[:4]),
+            level=Level.NOTE if optional else None,
+            dist=dist,
+            torch=torch.version,
+            prefix=context.env.prefix,
+            command=reinstall(context, [dist]),
+        )
 
 
 def _wheel(dist: InstalledDistribution) -> str:

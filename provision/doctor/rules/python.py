@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
+from provision.environment.installed import EggInfo
 
 if TYPE_CHECKING:
     from provision.environment.installed import InstalledDistribution
@@ -36,11 +37,11 @@ def half_installed(context: DoctorContext) -> Findings:
 
 
 def _incomplete(dist: InstalledDistribution) -> str:
-    if dist.missing_modules is None:
-        return f"{dist.name} has no readable METADATA or RECORD in {dist.folder}"
-    if dist.missing_modules:
-        return f"{dist.name} lacks {', '.join(dist.missing_modules[:3])}"
-    return ""
+    # Debian and conda install some packages without RECORD; pip and uv never do.
+    recorded = dist.entries or dist.installer not in {"pip", "uv"}
+    if isinstance(dist, EggInfo) or (recorded and (dist.folder / "METADATA").is_file()):
+        return ""
+    return f"{dist.name} has no readable METADATA or RECORD in {dist.folder}"
 
 
 def other_python(context: DoctorContext) -> Findings:
@@ -58,6 +59,8 @@ def other_python(context: DoctorContext) -> Findings:
 
 def _built_for(dist: InstalledDistribution) -> frozenset[str]:
     """Return the Python versions that its modules are for; none for stable-ABI and pure wheels."""
+    if any("abi3" in tag for tag in dist.tags):
+        return frozenset()  # torchao names a module of the stable ABI after one Python
     tagged = (re.match(r"cp3(\d+)-cp3\d+-", tag) for tag in dist.tags)
     return dist.compiled_for or frozenset(f"3.{match[1]}" for match in tagged if match)
 

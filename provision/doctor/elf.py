@@ -1,0 +1,92 @@
+"""ELF files of 64-bit machines: what they import, and which symbols they lack or define.
+
+Read in place: torch's libraries define 100,000 symbols, and an environment has 1,000 modules.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from typing import TYPE_CHECKING
+
+from provision.core.limits import open_regular
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BROKEN = (OSError, ValueError, struct.error)  # what reading a file that is garbage raises
+_NEEDED, _STRTAB, _SYMTAB, _STRSZ, _RPATH, _RUNPATH, _GNU_HASH = 1, 5, 6, 10, 15, 29, 0x6FFFFEF5
+
+
+class Elf:
+    """One file; where it is none, or cut short, this and the methods raise one of ``BROKEN``."""
+
+    def __init__(self, path: str | Path) -> None:
+        with open_regular(path) as stream:
+            self._data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        if self._data[:6] != b"\x7fELF\x02\x01":
+            raise ValueError(path)
+        headers, sections = self._read("<QQ", 32)
+        size, count, section_size, section_count = self._read("<4H", 54)
+        self.whole = len(self._data) >= sections + section_size * section_count  # they come last
+        segments = [self._read("<IIQQQQ", headers + size * number) for number in range(count)]
+        self._loaded = [segment for segment in segments if segment[0] == 1]
+        dynamic = b"".join(self._data[s[2] : s[2] + s[5] // 16 * 16] for s in segments if s[0] == 2)
+        self._tags = list(struct.iter_unpack("<QQ", dynamic))
+        self._strings, self._symbols, self._hashes = map(self._table, (_STRTAB, _SYMTAB, _GNU_HASH))
+
+    @property
+    def needed(self) -> list[str]:
+        """The libraries that it imports."""
+        return [self._text(value).decode("utf-8", "replace") for value in self._values(_NEEDED)]
+
+    @property
+    def folders(self) -> list[str]:
+        """Its own search folders (RPATH, RUNPATH)."""
+        texts = b":".join(map(self._text, self._values(_RPATH, _RUNPATH)))
+        return [part for part in texts.decode("utf-8", "replace").split(":") if part]
+
+    def undefined(self, pattern: re.Pattern[bytes]) -> Iterator[bytes]:
+        """Yield the symbols of a pattern that other libraries have to define, the weak ones not."""
+        size = sum(self._values(_STRSZ))
+        if self._hashes and pattern.search(self._data[self._strings : self._strings + size]):
+            # Those that it does not define come first; the hash table says where the others begin.
+            for number in range(1, self._read("<4I", self._hashes)[1]):
+                name, info, _, section = self._read("<IBBH", self._symbols + 24 * number)
+                if section == 0 and info >> 4 == 1 and pattern.match(text := self._text(name)):
+                    yield text
+
+    def defines(self, name: bytes) -> bool:
+        """Whether it defines a symbol, by its hash table, as the loader looks it up."""
+        buckets, first, bloom, _ = self._read("<4I", self._hashes)
+        wanted, start = 5381, self._hashes + 16 + 8 * bloom
+        for byte in name:
+            wanted = (wanted * 33 + byte) & 0xFFFFFFFF
+        (number,) = self._read("<I", start + 4 * (wanted % buckets))
+        while number >= first:
+            (found,) = self._read("<I", start + 4 * (buckets + number - first))
+            (symbol,) = self._read("<I", self._symbols + 24 * number)
+            if found | 1 == wanted | 1 and self._text(symbol) == name:
+                return True
+            number = 0 if found & 1 else number + 1  # the lowest bit marks the last of a bucket
+        return False
+
+    def _read(self, form: str, place: int) -> tuple[int, ...]:
+        return struct.unpack_from(form, self._data, place)
+
+    def _values(self, *tags: int) -> list[int]:
+        return [value for tag, value in self._tags if tag in tags]
+
+    def _table(self, tag: int) -> int:
+        """Return where in the file the table of a tag is; 0 if it has none."""
+        for address in self._values(tag):
+            for _, _, place, start, _, size in self._loaded:
+                if start <= address < start + size:
+                    return address - start + place
+        return 0
+
+    def _text(self, offset: int) -> bytes:
+        start = self._strings + offset
+        return self._data[start : self._data.find(b"\0", start)]

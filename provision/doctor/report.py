@@ -1,0 +1,91 @@
+"""A diagnosis as one text to paste into an issue: what decides, and nothing that is private."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision import __version__
+from provision.core.text import harmless, plural, size
+from provision.doctor.data import data
+from provision.environment.installed import name_of
+from provision.environment.reading import read_text
+
+if TYPE_CHECKING:
+    from provision.core.findings import Diagnosis
+    from provision.doctor.environment import Environment
+    from provision.host.model import Host
+
+
+def report(result: Diagnosis, host: Host, env: Environment | None) -> str:
+    """Return the facts, then the findings, of an environment or of a machine alone."""
+    facts = _machine(host) | result.facts | (_environment(env) if env else {})
+    lines = [f"provision {__version__}: doctor", *(f"{name}: {facts[name]}" for name in facts)]
+    for found in result.findings:
+        evidence = [f"  {line}" for text in found.evidence for line in text.splitlines()]
+        lines += ["", f"{found.level}: {found.symptom} [{found.code}]", *evidence]
+        lines += [f"  cause: {found.cause}", f"  remedy: {found.remedy}"]
+    lines += [] if result.findings else ["", "no known fault was found"]
+    return private("\n".join(lines), env.prefix if env else None) + "\n"
+
+
+def private(text: str, prefix: Path | None = None) -> str:
+    """Return a text without homes, names of users and hosts, serial numbers and tokens.
+
+    The folder of an environment, which is often below a home, becomes ``ENV``.
+    """
+    text = harmless(text)  # before a part of a password is taken for something else
+    for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
+        for form in {str(path), os.path.realpath(path)} - {"/"} if path else ():
+            text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
+    for pattern, mark in data("packages")["private"]["patterns"]:
+        text = re.sub(pattern, mark, text)
+    node = platform.node()
+    for name, mark in (
+        (getpass.getuser(), "USER"),
+        (node, "HOST"),
+        (node.partition(".")[0], "HOST"),
+    ):
+        # Not everywhere: a user may be called as a package is.
+        at = rf"(?<=[/\\@=]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
+        text = re.sub(at, mark, text) if name else text
+    return text
+
+
+def _machine(host: Host) -> dict[str, str]:
+    try:
+        system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        system = f"{platform.system()} {platform.release()}"
+    model = re.search(r"model name\s*: (.+)", read_text(Path("/proc/cpuinfo")))
+    memory = re.search(r"MemTotal:\s*(\d+)", read_text(Path("/proc/meminfo")))
+    cores = plural(os.cpu_count() or 1, "core")
+    # A value that is long, or a path, is private and tells little.
+    brief = re.compile(r"[\w.,:*;!-]{0,40}")
+    variables = (f"{n}={v}" if brief.fullmatch(v) else n for n, v in host.variables.items())
+    return {
+        "system": ", ".join((system, " ".join(platform.libc_ver()), *host.surroundings)),
+        "processor": f"{model[1] if model else platform.machine()}, {cores}",
+        "memory": size(int(memory[1]) * 1024) if memory else "unknown",
+        "variables": ", ".join(variables) or "none that matter",
+    }
+
+
+def _environment(env: Environment) -> dict[str, str]:
+    """Return who installed the environment, and the packages that torch needs or that need it."""
+    dists = [several[0] for several in env.distributions.values()]
+    conda = (env.prefix / "conda-meta").is_dir()
+    kind = "conda" if conda else "virtual environment" if env.virtual else "open to the system"
+    torch, table = env.get("torch"), data("packages")
+    near = {name_of(line) for line in torch.requires} if torch else set()
+    near |= {dist.name for dist in dists if "torch" in map(name_of, dist.requires)}
+    near = (near | {*table["stack"]}) - {*table["shown"], "torch"}
+    return {
+        "Python": f"{env.markers['python_full_version']}, {kind}",
+        "installed by": ", ".join(sorted({dist.installer for dist in dists})),
+        "near torch": ", ".join(f"{d.name} {d.version}" for d in dists if d.name in near) or "-",
+    }
