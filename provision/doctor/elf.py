@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import mmap
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from re import Pattern
 
 from provision.core.limits import open_regular
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BROKEN = (OSError, ValueError, struct.error)  # what reading a file that is garbage raises
 _NEEDED, _STRTAB, _SYMTAB, _STRSZ, _RPATH, _RUNPATH, _GNU_HASH = 1, 5, 6, 10, 15, 29, 0x6FFFFEF5
 
 
 class Elf:
-    """One file; where it is none, or cut short, this and the methods raise one of ``BROKEN``."""
+    """One file; where it is none, or cut short, this and the methods raise one of ``BROKEN``.
+
+    Attributes:
+        whole: Whether it does not end too early.
+        needed: The libraries that it imports.
+        folders: Its own search folders (RPATH, RUNPATH).
+    """
 
     def __init__(self, path: str | Path) -> None:
         with open_regular(path) as stream:
@@ -32,26 +35,21 @@ class Elf:
         size, count, section_size, section_count = self._read("<4H", 54)
         self.whole = len(self._data) >= sections + section_size * section_count  # they come last
         segments = [self._read("<IIQQQQ", headers + size * number) for number in range(count)]
-        self._loaded = [segment for segment in segments if segment[0] == 1]
         dynamic = b"".join(self._data[s[2] : s[2] + s[5] // 16 * 16] for s in segments if s[0] == 2)
-        self._tags = list(struct.iter_unpack("<QQ", dynamic))
-        self._strings, self._symbols, self._hashes = map(self._table, (_STRTAB, _SYMTAB, _GNU_HASH))
+        tags = list(struct.iter_unpack("<QQ", dynamic))
+        # Where in the file each table is: the tags give addresses, loaded segments map them.
+        places = {tag: value - s[3] + s[2] for tag, value in tags for s in segments
+                  if s[0] == 1 and s[3] <= value < s[3] + s[5]}  # fmt: skip
+        self._strings, self._symbols = places.get(_STRTAB, 0), places.get(_SYMTAB, 0)
+        self._hashes, self._size = places.get(_GNU_HASH, 0), dict(tags).get(_STRSZ, 0)
+        self.needed = [self._text(v).decode("utf-8", "replace") for t, v in tags if t == _NEEDED]
+        folders = b":".join(self._text(v) for t, v in tags if t in {_RPATH, _RUNPATH})
+        self.folders = [part for part in folders.decode("utf-8", "replace").split(":") if part]
 
-    @property
-    def needed(self) -> list[str]:
-        """The libraries that it imports."""
-        return [self._text(value).decode("utf-8", "replace") for value in self._values(_NEEDED)]
-
-    @property
-    def folders(self) -> list[str]:
-        """Its own search folders (RPATH, RUNPATH)."""
-        texts = b":".join(map(self._text, self._values(_RPATH, _RUNPATH)))
-        return [part for part in texts.decode("utf-8", "replace").split(":") if part]
-
-    def undefined(self, pattern: re.Pattern[bytes]) -> Iterator[bytes]:
+    def undefined(self, pattern: Pattern[bytes]) -> Iterator[bytes]:
         """Yield the symbols of a pattern that other libraries have to define, the weak ones not."""
-        size = sum(self._values(_STRSZ))
-        if self._hashes and pattern.search(self._data[self._strings : self._strings + size]):
+        strings = self._data[self._strings : self._strings + self._size]
+        if self._hashes and pattern.search(strings):
             # Those that it does not define come first; the hash table says where the others begin.
             for number in range(1, self._read("<4I", self._hashes)[1]):
                 name, info, _, section = self._read("<IBBH", self._symbols + 24 * number)
@@ -75,17 +73,6 @@ class Elf:
 
     def _read(self, form: str, place: int) -> tuple[int, ...]:
         return struct.unpack_from(form, self._data, place)
-
-    def _values(self, *tags: int) -> list[int]:
-        return [value for tag, value in self._tags if tag in tags]
-
-    def _table(self, tag: int) -> int:
-        """Return where in the file the table of a tag is; 0 if it has none."""
-        for address in self._values(tag):
-            for _, _, place, start, _, size in self._loaded:
-                if start <= address < start + size:
-                    return address - start + place
-        return 0
 
     def _text(self, offset: int) -> bytes:
         start = self._strings + offset

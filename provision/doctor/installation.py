@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +18,10 @@ from provision.doctor.elf import BROKEN, Elf
 from provision.environment.conda_meta import installed_conda_packages
 from provision.environment.installed import InstalledDistribution as Dist
 from provision.environment.reading import list_names, read_text
+from provision.lockfile.wheel_record import RecordEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from provision.doctor.environment import Environment
-    from provision.lockfile.wheel_record import RecordEntry
 
 _SECONDS = 0.3  # for hashes, newest files first: those that were edited later than the rest
 _MOST = 20_000_000  # bytes of a file that is hashed
@@ -32,27 +32,21 @@ _SCRIPT = re.compile(r"(?:#!|#!/bin/sh\n'''exec' ['\"]?)((?!/usr/)/[^'\"\n]*)/py
 _PATH = re.compile(r"(?:^|['\"])(/[^'\"\n]+)", re.MULTILINE)
 
 Faults = dict[str, dict[Dist, list[str]]]
+Lines = list[tuple[Dist, RecordEntry]]  # of the records that name one file
 
 
 def read_installation(env: Environment) -> Faults:
     """Return what is not as it was installed: by case, and by the package, program or project."""
     found: Faults = {}
     owners, modified = _owners(env, found), dict[str, float]()
-    for path, ((dist, entry), *others) in owners.items():
-        if any(other.hash != entry.hash for _, other in others):
-            if not path.endswith("__init__.py"):  # which packages of one namespace share
-                for owner, _ in ((dist, entry), *others):
-                    _add(found, "overwritten", owner, entry.path)
-        elif case := _fault(path, entry, modified):
+    cases = ((path, _fault(path, lines, modified)) for path, lines in owners.items())
+    # A generator over `modified`, which is full when the first of the two has ended.
+    for path, case in itertools.chain(cases, _edited(owners, modified)):
+        for dist, entry in owners[path][: None if case == "overwritten" else 1] if case else ():
             _add(found, case, dist, entry.path)
-    end = time.monotonic() + _SECONDS
-    for path in sorted(modified, key=modified.__getitem__, reverse=True):
-        dist, entry = owners[path][0]
-        if time.monotonic() < end and entry.sha256 not in {None, sha256_file(Path(path))}:
-            _add(found, "changed-file", dist, entry.path)
     for dist, paths in list(found.get("changed-file", {}).items()):
         if sum(path.endswith(".py") for path in paths) >= _MIXED:
-            found.setdefault("damaged", {}).setdefault(dist, []).extend(paths)
+            found.setdefault("damaged", {})[dist] = paths
     for case, name, what in (*_dead_editables(env), *_launchers(env)):
         _add(found, case, Dist(name, "", env.prefix), what)
     return found
@@ -62,15 +56,19 @@ def _add(found: Faults, case: str, dist: Dist, what: str) -> None:
     found.setdefault(case, {}).setdefault(dist, []).append(what)
 
 
-def _fault(path: str, entry: RecordEntry, modified: dict[str, float]) -> str:
+def _fault(path: str, lines: Lines, modified: dict[str, float]) -> str:
     """Return the case of a file, or "" and note when one that may be hashed was written."""
+    entry = lines[0][1]
+    if lines[1:] and any(other.hash != entry.hash for _, other in lines):
+        # Packages of one namespace share the file that makes it one.
+        return "" if path.endswith("__init__.py") else "overwritten"
     worse = "damaged" if _CODE.search(path) else "changed-file"
     try:
         status = os.stat(path)  # noqa: PTH116 - there are 50,000
         if entry.size not in {None, status.st_size}:
             whole = status.st_size and (".so" not in path or Elf(path).whole)
             return "changed-file" if whole else worse
-        if entry.hash and status.st_size < _MOST:
+        if entry.sha256 and status.st_size < _MOST:
             modified[path] = status.st_mtime
     except BROKEN:
         # Bytecode may be there in place of its source.
@@ -78,13 +76,20 @@ def _fault(path: str, entry: RecordEntry, modified: dict[str, float]) -> str:
     return ""
 
 
-def _owners(env: Environment, found: Faults) -> dict[str, list[tuple[Dist, RecordEntry]]]:
+def _edited(owners: dict[str, Lines], modified: dict[str, float]) -> Iterator[tuple[str, str]]:
+    end = time.monotonic() + _SECONDS
+    for path in sorted(modified, key=modified.__getitem__, reverse=True):
+        if time.monotonic() < end and owners[path][0][1].sha256 != sha256_file(Path(path)):
+            yield path, "changed-file"
+
+
+def _owners(env: Environment, found: Faults) -> dict[str, Lines]:
     """Return the files that matter by path, each with those who installed it."""
     files = data("packages")["files"]
     optional, others = re.compile(files["optional"]), files["distributors"]
     dists = [several[0] for several in env.distributions.values() if not several[1:]]
     entries = {dist: dist.entries for dist in dists if dist.installer not in others}
-    owners: dict[str, list[tuple[Dist, RecordEntry]]] = {}
+    owners: dict[str, Lines] = {}
     for dist, lines in (entries | _conda(env, found)).items():
         site = dist.folder.parent if dist in entries else env.site
         for line in lines:
@@ -100,16 +105,17 @@ def _conda(env: Environment, found: Faults) -> dict[Dist, list[RecordEntry]]:
         for package in installed_conda_packages(env.prefix, env.site):
             dist = Dist(package.name, package.version, package.folder)
             # Another installer removes these two, and writes its own.
-            proofs = [(env.site / entry.path, entry.sha256) for entry in package.entries
-                      if entry.path.endswith(("-info/INSTALLER", "-info/METADATA"))]  # fmt: skip
-            if all(path.is_file() and sha256_file(path) == digest for path, digest in proofs):
+            proofs = (
+                e for e in package.entries if e.path.endswith(("/INSTALLER", "-info/METADATA"))
+            )
+            files = [(env.site / entry.path, entry.sha256) for entry in proofs]
+            if all(path.is_file() and sha256_file(path) == digest for path, digest in files):
                 packages[dist] = package.entries
                 continue
             name = {"pytorch": "torch"}.get(dist.name, dist.name)
             if (now := env.get(name)) and name in data("packages")["stack"]:
-                _add(
-                    found, "conda-pip-mix", dist, f"{now.installer} installed {name} {now.version}"
-                )
+                by = f"{now.installer} installed {name} {now.version}"
+                _add(found, "conda-pip-mix", dist, by)
     return packages
 
 

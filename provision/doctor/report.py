@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import __version__
-from provision.core.text import harmless, plural, size
+from provision.core.text import harmless
 from provision.doctor.data import data
 from provision.environment.installed import name_of
 from provision.environment.reading import read_text
@@ -45,14 +45,11 @@ def private(text: str, prefix: Path | None = None) -> str:
     for pattern, mark in data("packages")["private"]["patterns"]:
         text = re.sub(pattern, mark, text)
     node = platform.node()
-    for name, mark in (
-        (getpass.getuser(), "USER"),
-        (node, "HOST"),
-        (node.partition(".")[0], "HOST"),
-    ):
+    names = {node.partition(".")[0]: "HOST", node: "HOST", getpass.getuser(): "USER"}
+    for name in filter(None, sorted(names, key=len, reverse=True)):
         # Not everywhere: a user may be called as a package is.
         at = rf"(?<=[/\\@=]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
-        text = re.sub(at, mark, text) if name else text
+        text = re.sub(at, names[name], text)
     return text
 
 
@@ -62,15 +59,11 @@ def _machine(host: Host) -> dict[str, str]:
     except (OSError, KeyError):
         system = f"{platform.system()} {platform.release()}"
     model = re.search(r"model name\s*: (.+)", read_text(Path("/proc/cpuinfo")))
-    memory = re.search(r"MemTotal:\s*(\d+)", read_text(Path("/proc/meminfo")))
-    cores = plural(os.cpu_count() or 1, "core")
-    # A value that is long, or a path, is private and tells little.
-    brief = re.compile(r"[\w.,:*;!-]{0,40}")
-    variables = (f"{n}={v}" if brief.fullmatch(v) else n for n, v in host.variables.items())
+    brief = re.compile(r"[\w.,:*;!-]{0,40}")  # a value that is long, or a path, is private
+    variables = [f"{n}={v}" if brief.fullmatch(v) else n for n, v in host.variables.items()]
     return {
         "system": ", ".join((system, " ".join(platform.libc_ver()), *host.surroundings)),
-        "processor": f"{model[1] if model else platform.machine()}, {cores}",
-        "memory": size(int(memory[1]) * 1024) if memory else "unknown",
+        "processor": f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores",
         "variables": ", ".join(variables) or "none that matter",
     }
 
@@ -78,14 +71,13 @@ def _machine(host: Host) -> dict[str, str]:
 def _environment(env: Environment) -> dict[str, str]:
     """Return who installed the environment, and the packages that torch needs or that need it."""
     dists = [several[0] for several in env.distributions.values()]
-    conda = (env.prefix / "conda-meta").is_dir()
-    kind = "conda" if conda else "virtual environment" if env.virtual else "open to the system"
+    kind = "virtual environment" if env.virtual else "conda or system"
     torch, table = env.get("torch"), data("packages")
-    near = {name_of(line) for line in torch.requires} if torch else set()
+    near = {*table["stack"], *map(name_of, torch.requires if torch else ())}
     near |= {dist.name for dist in dists if "torch" in map(name_of, dist.requires)}
-    near = (near | {*table["stack"]}) - {*table["shown"], "torch"}
+    shown = [d for d in dists if d.name in near - {*table["shown"], "torch"}]
     return {
         "Python": f"{env.markers['python_full_version']}, {kind}",
         "installed by": ", ".join(sorted({dist.installer for dist in dists})),
-        "near torch": ", ".join(f"{d.name} {d.version}" for d in dists if d.name in near) or "-",
+        "near torch": ", ".join(f"{dist.name} {dist.version}" for dist in shown) or "nothing else",
     }

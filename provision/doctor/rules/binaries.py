@@ -8,7 +8,7 @@ from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.doctor.libraries import MissingLibrary, is_of
-from provision.environment.installed import InstalledDistribution, parse_version
+from provision.environment.installed import parse_version
 from provision.environment.reading import list_names
 
 _BITSANDBYTES = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
@@ -24,8 +24,8 @@ def no_gpu_library(context: DoctorContext) -> Findings:
     if found is None or torch is None:
         return
     if context.accelerator == "cpu" and context.target is None:
-        evidence = (f"bitsandbytes {found.version} is installed", f"torch {torch.version} is")
-        yield case("bitsandbytes-cpu", evidence, version=found.version)
+        has = (f"torch {torch.version} and bitsandbytes {found.version} are installed",)
+        yield case("bitsandbytes-cpu", has, version=found.version)
     runtime = ""
     names = list_names(found.folder.parent / "bitsandbytes")
     libraries = [match for name in names if (match := _BITSANDBYTES.fullmatch(name))]
@@ -38,8 +38,8 @@ def no_gpu_library(context: DoctorContext) -> Findings:
     elif context.env.accelerator == "xpu" and found.is_before(_FIRST_FOR_XPU):
         runtime = "XPU"
     if runtime:
-        has = ", ".join([match[0] for match in libraries][-5:]) or "no GPU library"
-        evidence = (f"bitsandbytes {found.version} contains {has}",)
+        own = ", ".join([match[0] for match in libraries][-5:]) or "no GPU library"
+        evidence = (f"bitsandbytes {found.version} contains {own}",)
         yield case("bitsandbytes", evidence, runtime=runtime, version=found.version)
 
 

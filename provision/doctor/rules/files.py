@@ -22,11 +22,11 @@ def installation(context: DoctorContext) -> Findings:
         dists = [dist for dist in faults if dist not in worse]
         evidence = [f"{f'{d.name} {d.version}'.strip()}: {_some(faults[d])}" for d in dists[:5]]
         cuda = name == "overwritten" and all(d.name.startswith("nvidia-") for d in dists)
-        facts = {"names": " ".join(dist.name for dist in dists), "prefix": context.env.prefix}
+        names, prefix = " ".join(dist.name for dist in dists), context.env.prefix
         again = reinstall(context, dists[-1:] if name == "overwritten" else dists)
+        code = "cuda-library-mismatch" if cuda else None
         if dists:
-            code = "cuda-library-mismatch" if cuda else None
-            yield case(name, evidence, code=code, command=again, **facts)
+            yield case(name, evidence, code=code, names=names, prefix=prefix, command=again)
 
 
 def reinstall(context: DoctorContext, dists: Iterable[InstalledDistribution]) -> str:
