@@ -61,7 +61,7 @@ def diagnose_environment(
         UsageError: There is no Python environment at that path.
     """
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
-    from provision.doctor.caches import driver_changed, read_caches  # noqa: PLC0415
+    from provision.doctor.caches import stale_caches  # noqa: PLC0415
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415
     from provision.doctor.installation import read_installation  # noqa: PLC0415
@@ -79,8 +79,7 @@ def diagnose_environment(
         foreign=foreign_symbols(env),
         files=read_installation(env),
         elsewhere=distributions_in(_other_folders(env, host)),
-        caches=read_caches(home) if home else {},
-        driver_changed=driver_changed(root),
+        stale_caches=stale_caches(home, root) if home else (),
     )
     findings = apply_rules(context)
     if lock is not None:

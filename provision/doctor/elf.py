@@ -6,15 +6,21 @@ Read in place: torch's libraries define 100,000 symbols, and an environment has 
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from re import Pattern
 
 from provision.core.limits import open_regular
 
 BROKEN = (OSError, ValueError, struct.error)  # what reading a file that is garbage raises
 _NEEDED, _STRTAB, _SYMTAB, _STRSZ, _RPATH, _RUNPATH, _GNU_HASH = 1, 5, 6, 10, 15, 29, 0x6FFFFEF5
+
+# What only torch defines: its namespaces as C++ writes them into names, and its stable C functions.
+_OF_TORCH = re.compile(
+    rb"_Z[A-Z]*(?:3c10|2at|5torch|6caffe2)[0-9IN]|aoti_torch_"
+    rb"|torch_(?:call|library|list|get|set|new|delete)_"
+)
 
 
 class Elf:
@@ -46,14 +52,14 @@ class Elf:
         folders = b":".join(self._text(v) for t, v in tags if t in {_RPATH, _RUNPATH})
         self.folders = [part for part in folders.decode("utf-8", "replace").split(":") if part]
 
-    def undefined(self, pattern: Pattern[bytes]) -> Iterator[bytes]:
-        """Yield the symbols of a pattern that other libraries have to define, the weak ones not."""
+    def undefined(self) -> Iterator[bytes]:
+        """Yield the symbols that a torch has to define, but not the weak ones."""
         strings = self._data[self._strings : self._strings + self._size]
-        if self._hashes and pattern.search(strings):
+        if self._hashes and _OF_TORCH.search(strings):
             # Those that it does not define come first; the hash table says where the others begin.
             for number in range(1, self._read("<4I", self._hashes)[1]):
                 name, info, _, section = self._read("<IBBH", self._symbols + 24 * number)
-                if section == 0 and info >> 4 == 1 and pattern.match(text := self._text(name)):
+                if section == 0 and info >> 4 == 1 and _OF_TORCH.match(text := self._text(name)):
                     yield text
 
     def defines(self, name: bytes) -> bool:

@@ -82,15 +82,14 @@ class Environment:
             return "xpu"
         return self.torch.accelerator if self.torch else "cpu"
 
+    @property
+    def dists(self) -> list[InstalledDistribution]:
+        """The distributions, each once: of several of one name the first."""
+        return [several[0] for several in self.distributions.values()]
+
     def get(self, name: str) -> InstalledDistribution | None:
         """Return the distribution of a name, or None."""
-        found = self.distributions.get(name)
-        return found[0] if found else None
-
-    def like(self, prefix: str) -> list[InstalledDistribution]:
-        """Return the distributions whose name has a prefix."""
-        names = sorted(name for name in self.distributions if name.startswith(prefix))
-        return [self.distributions[name][0] for name in names]
+        return self.distributions.get(name, (None,))[0]
 
 
 def read_environment(python: Path, *, home: Path | None = None) -> Environment:

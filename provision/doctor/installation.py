@@ -122,7 +122,7 @@ def _conda(env: Environment, found: Faults) -> dict[Dist, list[RecordEntry]]:
 def _dead_editables(env: Environment) -> Iterator[tuple[str, str, str]]:
     links = [name for name in list_names(env.site) if name.endswith(".egg-link")]
     named = {name.removesuffix(".egg-link"): [name] for name in links}
-    for dist in (several[0] for several in env.distributions.values()):
+    for dist in env.dists:
         if re.search(r'"editable": ?true', read_text(dist.folder / "direct_url.json")):
             paths = [entry.path for entry in dist.entries]
             named[dist.name] = [path for path in paths if path.endswith((".pth", "_finder.py"))]

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from provision.host.model import Host
 
 _LIBRARY = re.compile(r".+\.(so(\.\d+)*|dll|pyd)", re.IGNORECASE)
-# What only torch defines: its namespaces as C++ writes them into names, and its stable C functions.
-_OF_TORCH = re.compile(
-    rb"_Z[A-Z]*(?:3c10|2at|5torch|6caffe2)[0-9IN]|aoti_torch_"
-    rb"|torch_(?:call|library|list|get|set|new|delete)_"
-)
 _MOST = 400  # libraries to read, a bound for broken environments
 
 
@@ -86,9 +81,7 @@ def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, 
     found: dict[InstalledDistribution, tuple[str, str]] = {}
     for path, (dist, elf) in read.items():
         with contextlib.suppress(*BROKEN):
-            wanted = (
-                () if not torch or on_demand.search(path.name) else sorted(elf.undefined(_OF_TORCH))
-            )
+            wanted = () if not torch or on_demand.search(path.name) else sorted(elf.undefined())
             lacking = [name for name in wanted if not any(e.defines(name) for e in torch)]
             # A package has libraries of its own, and may import those of another one.
             needed = elf.needed if lacking else ()

@@ -46,7 +46,7 @@ def private(text: str, prefix: Path | None = None) -> str:
         text = re.sub(pattern, mark, text)
     node = platform.node()
     names = {node.partition(".")[0]: "HOST", node: "HOST", getpass.getuser(): "USER"}
-    for name in filter(None, sorted(names, key=len, reverse=True)):
+    for name in sorted(filter(None, names), key=len, reverse=True):
         # Not everywhere: a user may be called as a package is.
         at = rf"(?<=[/\\@=]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
         text = re.sub(at, names[name], text)
@@ -70,7 +70,7 @@ def _machine(host: Host) -> dict[str, str]:
 
 def _environment(env: Environment) -> dict[str, str]:
     """Return who installed the environment, and the packages that torch needs or that need it."""
-    dists = [several[0] for several in env.distributions.values()]
+    dists = env.dists
     kind = "virtual environment" if env.virtual else "conda or system"
     torch, table = env.get("torch"), data("packages")
     near = {*table["stack"], *map(name_of, torch.requires if torch else ())}
@@ -79,5 +79,5 @@ def _environment(env: Environment) -> dict[str, str]:
     return {
         "Python": f"{env.markers['python_full_version']}, {kind}",
         "installed by": ", ".join(sorted({dist.installer for dist in dists})),
-        "near torch": ", ".join(f"{dist.name} {dist.version}" for dist in shown) or "nothing else",
+        "near torch": ", ".join(f"{dist}" for dist in shown) or "nothing else",
     }

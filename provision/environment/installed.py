@@ -38,6 +38,9 @@ class InstalledDistribution:
     folder: Path
     index: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".strip()
+
     def files(self) -> list[RecordEntry] | None:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:

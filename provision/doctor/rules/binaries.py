@@ -63,20 +63,12 @@ def setvars(context: DoctorContext) -> Findings:
              (name == "SETVARS_COMPLETED" and name in variables)]  # fmt: skip
     if bundled is None or not marks:
         return
-    yield case(
-        "setvars",
-        (f"{bundled.name} {bundled.version} is installed", *marks),
-        level=Level.ERROR if "LD_LIBRARY_PATH" in str(marks) else Level.WARNING,
-    )
+    level = Level.ERROR if "LD_LIBRARY_PATH" in str(marks) else Level.WARNING
+    yield case("setvars", (f"{bundled} is installed", *marks), level=level)
 
 
-@unless(
-    "half-installed",
-    "ipex-in-cuda-env",
-    "torch-companion-mismatch",
-    "ipex-torch-version-mismatch",
-    "compiled-extension-abi-mismatch",
-)
+@unless("half-installed", "ipex-in-cuda-env", "torch-companion-mismatch",
+        "ipex-torch-version-mismatch", "compiled-extension-abi-mismatch")  # fmt: skip
 def missing_libraries(context: DoctorContext) -> Findings:
     """A native library that torch or a companion imports is not found."""
     groups: dict[tuple[str, Level], list[MissingLibrary]] = {}
@@ -84,14 +76,9 @@ def missing_libraries(context: DoctorContext) -> Findings:
         groups.setdefault(_kind(missing, context), []).append(missing)
     for (code, level), several in groups.items():
         names = ", ".join(missing.name for missing in several[:6])
-        yield case(
-            "missing-libraries",
-            (f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6]),
-            code=code,
-            level=level,
-            names=names,
-            remedy=_remedy(several[0].name),
-        )
+        evidence = (f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6])
+        facts = {"names": names, "remedy": _remedy(several[0].name)}
+        yield case("missing-libraries", evidence, code=code, level=level, facts=facts)
 
 
 def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:

@@ -33,18 +33,11 @@ def companions(context: DoctorContext) -> Findings:
     torch = context.env.get("torch")
     if torch is None or _is_own_build(torch):
         return
-    companions = filter(None, map(context.env.get, _COMPANIONS))
-    wrong = [
-        f"{dist.name} {dist.version} is for torch {wanted}"
-        for dist in companions
-        if (
-            wanted := _goes_with(dist, torch)
-            or _of_cuda(dist, torch, context)
-            or _of_other_index(dist, torch)
-        )
-    ]
-    if wrong:
-        yield case("companions", (f"torch {torch.version} is installed", *wrong))
+    found = filter(None, map(context.env.get, _COMPANIONS))
+    built = ((d, _goes_with(d, torch) or _of_cuda(d, torch, context) or _of_other_index(d, torch))
+             for d in found)  # fmt: skip
+    if wrong := [f"{dist} is for torch {wanted}" for dist, wanted in built if wanted]:
+        yield case("companions", (f"{torch} is installed", *wrong))
 
 
 def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
@@ -100,13 +93,9 @@ def _is_compiled(dist: InstalledDistribution) -> bool:
 
 def _release_of(dist: InstalledDistribution) -> str:
     version = dist.parsed
-    if version is None:
-        return ""
-    if dist.name == "torchaudio":
-        return dist.minor
-    if dist.name in _NUMBERED and version.major == 0 and version.minor >= _AHEAD:
+    if version and dist.name in _NUMBERED and version.major == 0 and version.minor >= _AHEAD:
         return f"2.{version.minor - _AHEAD}"
-    return ""
+    return dist.minor if version and dist.name == "torchaudio" else ""
 
 
 def _is_own_build(torch: InstalledDistribution) -> bool:
@@ -126,38 +115,28 @@ def _same(pin: str, version: str) -> bool:
 @unless("half-installed")
 def extensions(context: DoctorContext) -> Findings:
     """A compiled package was built for another torch, which its requirements do not state."""
-    torch = context.env.get("torch")
+    torch, dists = context.env.get("torch"), context.env.dists
     if torch is None:
         return
-    wrong = [
-        f"{dist.name} {dist.version} was built for torch {built}"
-        for dist in (several[0] for several in context.env.distributions.values())
-        if (built := _other_torch(dist, torch) or _other_abi(dist, torch, context))
-    ]
-    if wrong:
-        yield case("extensions", (f"torch {torch.version} is installed", *wrong[:4]))
+    others = ((d, _other_torch(d, torch) or _other_abi(d, torch, context)) for d in dists)
+    if wrong := [f"{dist} was built for torch {built}" for dist, built in others if built]:
+        yield case("extensions", (f"{torch} is installed", *wrong[:4]))
 
 
-@unless(
-    "half-installed", "torch-companion-mismatch", "ipex-torch-version-mismatch",
-    "compiled-extension-abi-mismatch",
-)  # fmt: skip
+@unless("half-installed", "torch-companion-mismatch", "ipex-torch-version-mismatch",
+        "compiled-extension-abi-mismatch")  # fmt: skip
 def symbols(context: DoctorContext) -> Findings:
     """A library of a package needs symbols that torch does not define."""
     torch, foreign = context.env.get("torch"), context.foreign
     if torch and foreign:
-        needs = [f"{d.name} {d.version}: {lib} needs {name}" for d, (lib, name) in foreign.items()]
+        needs = [f"{d}: {lib} needs {name}" for d, (lib, name) in foreign.items()]
         dist = torch if torch in foreign else next(iter(foreign))
         optional = {dist.name for dist in foreign} <= {*data("packages")["optional_kernels"]}
-        yield case(
-            "symbols-of-torch" if dist is torch else "symbols",
-            (f"torch {torch.version} is installed", *needs[:4]),
-            level=Level.NOTE if optional else None,
-            dist=dist,
-            torch=torch.version,
-            prefix=context.env.prefix,
-            command=reinstall(context, [dist]),
-        )
+        name = "symbols-of-torch" if dist is torch else "symbols"
+        how = "" if dist is torch else f"--no-build-isolation --no-binary {dist.name} "
+        command, level = reinstall(context, [dist], how), Level.NOTE if optional else None
+        evidence = (f"{torch} is installed", *needs[:4])
+        yield case(name, evidence, level=level, torch=torch, command=command)
 
 
 def _wheel(dist: InstalledDistribution) -> str:
@@ -189,10 +168,9 @@ def tritons(context: DoctorContext) -> Findings:
     """Triton is missing, of another release than torch pins, or installed by two packages."""
     table = data("packages")["triton"]
     installed = [dist for name in table["names"] if (dist := context.env.get(name))]
-    names = [f"{dist.name} {dist.version} is installed" for dist in installed]
+    names = [f"{dist} is installed" for dist in installed]
     if len(installed) > 1:
-        both = " ".join(dist.name for dist in installed)
-        remedy = f"Run `uv pip uninstall {both}`, then {_REINSTALL}"
+        remedy = f"Run `uv pip uninstall {' '.join(d.name for d in installed)}`, then {_REINSTALL}"
         symptom = "Two packages install the module triton"
         yield case("triton", names, level=Level.WARNING, symptom=symptom, remedy=remedy)
         return

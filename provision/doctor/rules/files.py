@@ -20,7 +20,7 @@ def installation(context: DoctorContext) -> Findings:
     for name, faults in context.files.items():
         worse = context.files.get("damaged", {}) if name == "changed-file" else {}
         dists = [dist for dist in faults if dist not in worse]
-        evidence = [f"{f'{d.name} {d.version}'.strip()}: {_some(faults[d])}" for d in dists[:5]]
+        evidence = [f"{f'{d}'.strip()}: {_some(faults[d])}" for d in dists[:5]]
         cuda = name == "overwritten" and all(d.name.startswith("nvidia-") for d in dists)
         names, prefix = " ".join(dist.name for dist in dists), context.env.prefix
         again = reinstall(context, dists[-1:] if name == "overwritten" else dists)
@@ -29,11 +29,11 @@ def installation(context: DoctorContext) -> Findings:
             yield case(name, evidence, code=code, names=names, prefix=prefix, command=again)
 
 
-def reinstall(context: DoctorContext, dists: Iterable[InstalledDistribution]) -> str:
+def reinstall(context: DoctorContext, dists: Iterable[InstalledDistribution], how: str = "") -> str:
     """Return the commands that install packages again, in their versions, and nothing else."""
     pins: dict[str, list[str]] = {}
     for dist in dists:
-        command = f"uv pip install --python {context.env.prefix} --reinstall --no-deps "
+        command = f"uv pip install --python {context.env.prefix} --reinstall --no-deps {how}"
         pin = f"'{dist.name}{f' @ {dist.origin}' if dist.origin else f'=={dist.version}'}'"
         if _OWN_INDEX.fullmatch(dist.local):
             command += f"--index-url https://download.pytorch.org/whl/{dist.local} "

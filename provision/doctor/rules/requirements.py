@@ -22,20 +22,11 @@ def numpy2(context: DoctorContext) -> Findings:
         return
     tables = data("packages")
     first = tables["numpy2"] | (tables["numpy2-windows"] if context.env.windows else {})
-    old = [
-        dist for name in first if (dist := context.env.get(name)) and dist.is_before(first[name])
-    ]
-    if old:
-        yield case(
-            "numpy2",
-            (
-                f"numpy {numpy.version} is installed",
-                *(f"{d.name} {d.version}: NumPy 2 needs {first[d.name]}" for d in old[:5]),
-            ),
-            first=old[0].name,
-            numpy=numpy.version,
-            names=", ".join(f"{d.name} {d.version}" for d in old),
-        )
+    installed = filter(None, map(context.env.get, first))
+    if old := [dist for dist in installed if dist.is_before(first[dist.name])]:
+        needs = [f"{dist}: NumPy 2 needs {first[dist.name]}" for dist in old[:5]]
+        evidence, names = (f"{numpy} is installed", *needs), ", ".join(map(str, old))
+        yield case("numpy2", evidence, first=old[0].name, numpy=numpy.version, names=names)
 
 
 @unless(
@@ -46,16 +37,14 @@ def unmet_requirements(context: DoctorContext) -> Findings:
     overridden = set(_overridden(context))
     kinds = data("packages")["unmet"]
     broken: dict[str, list[str]] = {name: [] for name in kinds}
-    for dist in (several[0] for several in context.env.distributions.values()):
+    for dist in context.env.dists:
         for wanted in requirements(dist, context.env):
             found = context.env.get(wanted.name)
             if found is None or wanted.name in overridden or not found.parsed:
                 continue
             if not meets(found, wanted):
                 name = next(n for n, starts in kinds.items() if wanted.name.startswith((*starts,)))
-                broken[name].append(
-                    f"{dist.name} {dist.version} requires {wanted}; it is {found.version}"
-                )
+                broken[name].append(f"{dist} requires {wanted}; it is {found.version}")
     yield from (case(name, lines[:5]) for name, lines in broken.items() if lines)
 
 
