@@ -33,10 +33,7 @@ def diagnose_log_file(name: str) -> Diagnosis:
 def diagnose(
     project: Project, *, python: str | None, target: str | None
 ) -> tuple[Diagnosis, Host, Environment | None]:
-    """Return the findings about an environment, or about this machine where none is named.
-
-    With them come the machine and the environment.
-    """
+    """Return the findings about an environment, or about this machine where none is named."""
     from provision.catalog.devices import read_devices
     from provision.commands.current import require_current
     from provision.core.process import run

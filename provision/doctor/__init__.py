@@ -71,16 +71,11 @@ def diagnose_environment(
 
     env = read_environment(python, home=home)
     context = DoctorContext(
-        env=env,
-        host=host,
-        devices=devices,
-        target=target,
-        missing=tuple(missing_libraries(env, host, root=root)),
-        foreign=foreign_symbols(env),
-        files=read_installation(env),
-        elsewhere=distributions_in(_other_folders(env, host)),
+        env, host, devices, target,
+        missing=tuple(missing_libraries(env, host, root=root)), foreign=foreign_symbols(env),
+        files=read_installation(env), elsewhere=distributions_in(_other_folders(env, host)),
         stale_caches=stale_caches(home, root) if home else (),
-    )
+    )  # fmt: skip
     findings = apply_rules(context)
     if lock is not None:
         from provision.environment.verify import verify  # noqa: PLC0415

@@ -7,12 +7,14 @@ import itertools
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_file
+from provision.core.limits import open_regular
 from provision.doctor.data import data
 from provision.doctor.elf import BROKEN, Elf
 from provision.environment.conda_meta import installed_conda_packages
@@ -29,6 +31,7 @@ _MIXED = 20  # changed modules of one package; patches by hand change fewer
 _CODE = re.compile(r"\.(py|pyd|dll|so(\.[\d.]+)?)$")
 # Also the form for long paths. A wheel may bring a script for the system's Python, in /usr.
 _SCRIPT = re.compile(r"(?:#!|#!/bin/sh\n'''exec' ['\"]?)((?!/usr/)/[^'\"\n]*)/python[\d.]*['\"\s]")
+_INSTALLER = ("-info/INSTALLER", "-info/METADATA")  # another one removes them, and writes its own
 _PATH = re.compile(r"(?:^|['\"])(/[^'\"\n]+)", re.MULTILINE)
 
 Faults = dict[str, dict[Dist, list[str]]]
@@ -37,23 +40,19 @@ Lines = list[tuple[Dist, RecordEntry]]  # of the records that name one file
 
 def read_installation(env: Environment) -> Faults:
     """Return what is not as it was installed: by case, and by the package, program or project."""
-    found: Faults = {}
+    found: Faults = defaultdict(lambda: defaultdict(list))
     owners, modified = _owners(env, found), dict[str, float]()
     cases = ((path, _fault(path, lines, modified)) for path, lines in owners.items())
     # A generator over `modified`, which is full when the first of the two has ended.
     for path, case in itertools.chain(cases, _edited(owners, modified)):
         for dist, entry in owners[path][: None if case == "overwritten" else 1] if case else ():
-            _add(found, case, dist, entry.path)
+            found[case][dist].append(entry.path)
     for dist, paths in list(found.get("changed-file", {}).items()):
         if sum(path.endswith(".py") for path in paths) >= _MIXED:
-            found.setdefault("damaged", {})[dist] = paths
+            found["damaged"][dist] += paths
     for case, name, what in (*_dead_editables(env), *_launchers(env)):
-        _add(found, case, Dist(name, "", env.prefix), what)
+        found[case][Dist(name, "", env.prefix)].append(what)
     return found
-
-
-def _add(found: Faults, case: str, dist: Dist, what: str) -> None:
-    found.setdefault(case, {}).setdefault(dist, []).append(what)
 
 
 def _fault(path: str, lines: Lines, modified: dict[str, float]) -> str:
@@ -68,7 +67,7 @@ def _fault(path: str, lines: Lines, modified: dict[str, float]) -> str:
         if entry.size not in {None, status.st_size}:
             whole = status.st_size and (".so" not in path or Elf(path).whole)
             return "changed-file" if whole else worse
-        if entry.sha256 and status.st_size < _MOST:
+        if entry.hash.startswith("sha256=") and status.st_size < _MOST:
             modified[path] = status.st_mtime
     except BROKEN:
         # Bytecode may be there in place of its source.
@@ -87,8 +86,8 @@ def _owners(env: Environment, found: Faults) -> dict[str, Lines]:
     """Return the files that matter by path, each with those who installed it."""
     files = data("packages")["files"]
     optional, others = re.compile(files["optional"]), files["distributors"]
-    dists = [several[0] for several in env.distributions.values() if not several[1:]]
-    entries = {dist: dist.entries for dist in dists if dist.installer not in others}
+    once = (dist for dist in env.dists if not env.distributions[dist.name][1:])
+    entries = {dist: dist.entries for dist in once if dist.installer not in others}
     owners: dict[str, Lines] = {}
     for dist, lines in (entries | _conda(env, found)).items():
         site = dist.folder.parent if dist in entries else env.site
@@ -104,18 +103,14 @@ def _conda(env: Environment, found: Faults) -> dict[Dist, list[RecordEntry]]:
     with contextlib.suppress(SpecError, ValueError):  # garbage, or not below the prefix
         for package in installed_conda_packages(env.prefix, env.site):
             dist = Dist(package.name, package.version, package.folder)
-            # Another installer removes these two, and writes its own.
-            proofs = (
-                e for e in package.entries if e.path.endswith(("/INSTALLER", "-info/METADATA"))
-            )
-            files = [(env.site / entry.path, entry.sha256) for entry in proofs]
+            own = [line for line in package.entries if line.path.endswith(_INSTALLER)]
+            files = [(env.site / line.path, line.sha256) for line in own]
             if all(path.is_file() and sha256_file(path) == digest for path, digest in files):
                 packages[dist] = package.entries
                 continue
             name = {"pytorch": "torch"}.get(dist.name, dist.name)
             if (now := env.get(name)) and name in data("packages")["stack"]:
-                by = f"{now.installer} installed {name} {now.version}"
-                _add(found, "conda-pip-mix", dist, by)
+                found["conda-pip-mix"][dist].append(f"{now.installer} installed {now}")
     return packages
 
 
@@ -137,6 +132,7 @@ def _launchers(env: Environment) -> Iterator[tuple[str, str, str]]:
     if not any((env.prefix / mark).exists() for mark in ("pyvenv.cfg", "conda-meta")):
         return  # the programs of a system are for several Pythons
     for name in list_names(own):
-        script = _SCRIPT.match(read_text(own / name)[:2000])
-        if script and not (Path(script[1]).exists() and own.samefile(script[1])):
-            yield "moved-environment", f"bin/{name}", script[1]
+        with contextlib.suppress(OSError), open_regular(own / name) as stream:
+            script = _SCRIPT.match(stream.read(2000).decode("utf-8", "replace"))
+            if script and not (Path(script[1]).exists() and own.samefile(script[1])):
+                yield "moved-environment", f"bin/{name}", script[1]

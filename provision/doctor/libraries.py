@@ -144,10 +144,8 @@ class _Finder:
 
 def _elf_imports(path: Path) -> tuple[list[str], list[str]]:
     """Return the imports of an ELF file, and its search folders; none if it is not one."""
-    with contextlib.suppress(*BROKEN):
-        elf = Elf(path)
-        return elf.needed, elf.folders
-    return [], []
+    elf = _elf(path)
+    return (elf.needed, elf.folders) if elf else ([], [])
 
 
 def _pe_imports(path: Path) -> tuple[list[str], list[str]]:

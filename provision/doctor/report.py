@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import platform
 import re
@@ -30,10 +29,10 @@ def report(result: Diagnosis, host: Host, env: Environment | None) -> str:
         lines += ["", f"{found.level}: {found.symptom} [{found.code}]", *evidence]
         lines += [f"  cause: {found.cause}", f"  remedy: {found.remedy}"]
     lines += [] if result.findings else ["", "no known fault was found"]
-    return private("\n".join(lines), env.prefix if env else None) + "\n"
+    return private("\n".join(lines), host, env.prefix if env else None) + "\n"
 
 
-def private(text: str, prefix: Path | None = None) -> str:
+def private(text: str, host: Host, prefix: Path | None = None) -> str:
     """Return a text without homes, names of users and hosts, serial numbers and tokens.
 
     The folder of an environment, which is often below a home, becomes ``ENV``.
@@ -44,23 +43,20 @@ def private(text: str, prefix: Path | None = None) -> str:
             text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
     for pattern, mark in data("packages")["private"]["patterns"]:
         text = re.sub(pattern, mark, text)
-    node = platform.node()
-    names = {node.partition(".")[0]: "HOST", node: "HOST", getpass.getuser(): "USER"}
-    for name in sorted(filter(None, names), key=len, reverse=True):
+    node, user = platform.node(), host.user.name if host.user else os.environ.get("USERNAME", "")
+    for name, mark in ((node, "HOST"), (node.partition(".")[0], "HOST"), (user, "USER")):
         # Not everywhere: a user may be called as a package is.
         at = rf"(?<=[/\\@=]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
-        text = re.sub(at, names[name], text)
+        text = re.sub(at, mark, text) if name else text
     return text
 
 
 def _machine(host: Host) -> dict[str, str]:
-    try:
-        system = platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        system = f"{platform.system()} {platform.release()}"
+    named = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text(Path("/etc/os-release")), re.MULTILINE)
+    system = named[1] if named else f"{platform.system()} {platform.release()}"
     model = re.search(r"model name\s*: (.+)", read_text(Path("/proc/cpuinfo")))
     brief = re.compile(r"[\w.,:*;!-]{0,40}")  # a value that is long, or a path, is private
-    variables = [f"{n}={v}" if brief.fullmatch(v) else n for n, v in host.variables.items()]
+    variables = (f"{n}={v}" if brief.fullmatch(v) else n for n, v in host.variables.items())
     return {
         "system": ", ".join((system, " ".join(platform.libc_ver()), *host.surroundings)),
         "processor": f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores",
@@ -70,14 +66,13 @@ def _machine(host: Host) -> dict[str, str]:
 
 def _environment(env: Environment) -> dict[str, str]:
     """Return who installed the environment, and the packages that torch needs or that need it."""
-    dists = env.dists
     kind = "virtual environment" if env.virtual else "conda or system"
     torch, table = env.get("torch"), data("packages")
     near = {*table["stack"], *map(name_of, torch.requires if torch else ())}
-    near |= {dist.name for dist in dists if "torch" in map(name_of, dist.requires)}
-    shown = [d for d in dists if d.name in near - {*table["shown"], "torch"}]
+    near |= {dist.name for dist in env.dists if "torch" in map(name_of, dist.requires)}
+    near -= {*table["shown"], "torch"}
     return {
         "Python": f"{env.markers['python_full_version']}, {kind}",
-        "installed by": ", ".join(sorted({dist.installer for dist in dists})),
-        "near torch": ", ".join(f"{dist}" for dist in shown) or "nothing else",
+        "installed by": ", ".join(sorted({dist.installer for dist in env.dists})),
+        "near torch": ", ".join(str(d) for d in env.dists if d.name in near) or "nothing else",
     }

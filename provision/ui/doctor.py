@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from provision.ui.console import print_text
-
 if TYPE_CHECKING:
     from provision.core.findings import Diagnosis
     from provision.ui.console import Console
@@ -20,8 +18,3 @@ def show_diagnosis(result: Diagnosis, console: Console) -> None:
         console.finding(finding)
     if not result.findings:
         console.line(f"{result.patient}: no known fault was found", "green")
-
-
-def show_report(result: str, _console: Console) -> None:
-    """Print the report, for a pipe as well."""
-    print_text(result)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +12,13 @@ import pytest
 from provision.doctor import diagnose_environment
 from provision.doctor.environment import read_environment
 from provision.doctor.report import private, report
-from provision.host.model import Driver, Gpu, Host
+from provision.host.model import Driver, Gpu, Host, User
 
 if TYPE_CHECKING:
     from tests.doctor.conftest import Env
 
 CARD = Gpu("nvidia", "2204", "RTX 3090", "0000:01:00.0", driver=Driver("nvidia", "580.95.05"))
+LINUX = Host("linux-64", "6.8")
 PRIVATE = [
     ("/home/alice/work/.venv is gone", "~/work/.venv is gone"),
     (r"C:\Users\Bob\venv", r"~\venv"),
@@ -34,17 +34,17 @@ PRIVATE = [
 
 @pytest.mark.parametrize(("text", "shown"), PRIVATE)
 def test_what_is_private_is_replaced(text: str, shown: str) -> None:
-    assert private(text) == shown
+    assert private(text, LINUX) == shown
 
 
 def test_names_of_the_user_and_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(getpass, "getuser", lambda: "torch")
+    host = Host("linux-64", "6.8", user=User("torch", 1000))
     monkeypatch.setattr(platform, "node", lambda: "node17.example")
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     text = f"{tmp_path}/home/x, /scratch/torch/env, torch@node17: torch 2.9, //node17.example/a"
-    assert private(text) == "~/x, /scratch/USER/env, USER@HOST: torch 2.9, //HOST/a"
+    assert private(text, host) == "~/x, /scratch/USER/env, USER@HOST: torch 2.9, //HOST/a"
     prefix = tmp_path / "home/venv"
-    assert private(f"{prefix}/bin/python, {prefix}2", prefix) == "ENV/bin/python, ~/venv2"
+    assert private(f"{prefix}/bin/python, {prefix}2", host, prefix) == "ENV/bin/python, ~/venv2"
 
 
 def test_an_environment_as_one_text(env: Env) -> None:

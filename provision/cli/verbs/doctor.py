@@ -23,7 +23,9 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.commands.diagnose import diagnose, diagnose_log_file
-    from provision.ui.doctor import show_diagnosis, show_report
+    from provision.doctor.report import report
+    from provision.ui.console import print_text
+    from provision.ui.doctor import show_diagnosis
 
     wanted = call.arguments
     if wanted.log:
@@ -31,7 +33,6 @@ def handle(call: Call) -> Outcome:
     else:
         result, host, env = diagnose(call.project, python=wanted.python, target=wanted.target)
         if wanted.report:
-            from provision.doctor.report import report
-
-            return Outcome(report(result, host, env), show_report, findings_if(result.bad))
+            text = report(result, host, env)
+            return Outcome(text, lambda text, _: print_text(text), findings_if(result.bad))
     return Outcome(result, show_diagnosis, findings_if(result.bad))

@@ -24,10 +24,9 @@ def no_gpu_library(context: DoctorContext) -> Findings:
     if found is None or torch is None:
         return
     if context.accelerator == "cpu" and context.target is None:
-        has = (f"torch {torch.version} and bitsandbytes {found.version} are installed",)
-        yield case("bitsandbytes-cpu", has, version=found.version)
-    runtime = ""
-    names = list_names(found.folder.parent / "bitsandbytes")
+        has = f"torch {torch.version} and {found} are installed"
+        yield case("bitsandbytes-cpu", (has,), version=found.version)
+    names, runtime = list_names(found.folder.parent / "bitsandbytes"), ""
     libraries = [match for name in names if (match := _BITSANDBYTES.fullmatch(name))]
     if context.env.accelerator == "cuda" and torch.cuda:
         wanted = torch.cuda.replace(".", "")  # cuda118 is for CUDA 11.8
@@ -39,7 +38,7 @@ def no_gpu_library(context: DoctorContext) -> Findings:
         runtime = "XPU"
     if runtime:
         own = ", ".join([match[0] for match in libraries][-5:]) or "no GPU library"
-        evidence = (f"bitsandbytes {found.version} contains {own}",)
+        evidence = (f"{found} contains {own}",)
         yield case("bitsandbytes", evidence, runtime=runtime, version=found.version)
 
 
@@ -61,10 +60,9 @@ def setvars(context: DoctorContext) -> Findings:
              for name in ("SETVARS_COMPLETED", "ONEAPI_ROOT", "CMPLR_ROOT", "LD_LIBRARY_PATH")
              if "oneapi" in variables.get(name, "").lower() or
              (name == "SETVARS_COMPLETED" and name in variables)]  # fmt: skip
-    if bundled is None or not marks:
-        return
-    level = Level.ERROR if "LD_LIBRARY_PATH" in str(marks) else Level.WARNING
-    yield case("setvars", (f"{bundled} is installed", *marks), level=level)
+    if bundled and marks:
+        level = Level.ERROR if "LD_LIBRARY_PATH" in str(marks) else Level.WARNING
+        yield case("setvars", (f"{bundled} is installed", *marks), level=level)
 
 
 @unless("half-installed", "ipex-in-cuda-env", "torch-companion-mismatch",

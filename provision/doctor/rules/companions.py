@@ -13,7 +13,7 @@ from provision.doctor.rules.files import reinstall
 from provision.doctor.rules.requirements import meets, pinned, requirements
 
 if TYPE_CHECKING:
-    from provision.environment.installed import InstalledDistribution
+    from provision.environment.installed import InstalledDistribution as Dist
 
 # The minor versions of torchvision and torchtext are 15 above torch's: 0.15 is for torch 2.0
 # (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).
@@ -40,7 +40,7 @@ def companions(context: DoctorContext) -> Findings:
         yield case("companions", (f"{torch} is installed", *wrong))
 
 
-def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
+def _goes_with(dist: Dist, torch: Dist) -> str:
     """Return the torch that a companion requires, or "" if it is the installed one."""
     pins = pinned(dist, "torch", extras=False)
     if pins and not any(_same(pin, torch.version) for pin in pins):
@@ -55,7 +55,7 @@ def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str
     return ""
 
 
-def _takes_newer(dist: InstalledDistribution, torch: InstalledDistribution) -> bool:
+def _takes_newer(dist: Dist, torch: Dist) -> bool:
     """Whether a companion works with every torch from its own release on: torchaudio since 2.11.
 
     Source: https://github.com/pytorch/audio/pull/4212.
@@ -64,9 +64,7 @@ def _takes_newer(dist: InstalledDistribution, torch: InstalledDistribution) -> b
     return bool(stable and torch.parsed and not torch.is_before(dist.minor))
 
 
-def _of_cuda(
-    dist: InstalledDistribution, torch: InstalledDistribution, context: DoctorContext
-) -> str:
+def _of_cuda(dist: Dist, torch: Dist, context: DoctorContext) -> str:
     """Return the torch of a companion that is a CUDA build without a local version, or "".
 
     The default index has torchvision and older torchaudio for Linux as CUDA builds only.
@@ -77,7 +75,7 @@ def _of_cuda(
     return f"{sorted(pins)[0]} with CUDA" if _is_compiled(dist) and pins else ""
 
 
-def _of_other_index(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
+def _of_other_index(dist: Dist, torch: Dist) -> str:
     """Return which torch a locked companion was built with, or "" if it is the locked one.
 
     Each index has the companions that were built with its own torch. Only a lock knows the index.
@@ -86,19 +84,19 @@ def _of_other_index(dist: InstalledDistribution, torch: InstalledDistribution) -
     return f"of the index {dist.index!r}, not of {torch.index!r}" if differ else ""
 
 
-def _is_compiled(dist: InstalledDistribution) -> bool:
+def _is_compiled(dist: Dist) -> bool:
     """Whether a companion has a build per accelerator; torchaudio since 2.9 has one for all."""
     return dist.name in _NUMBERED or (dist.name == "torchaudio" and dist.is_before("2.9"))
 
 
-def _release_of(dist: InstalledDistribution) -> str:
+def _release_of(dist: Dist) -> str:
     version = dist.parsed
     if version and dist.name in _NUMBERED and version.major == 0 and version.minor >= _AHEAD:
         return f"2.{version.minor - _AHEAD}"
     return dist.minor if version and dist.name == "torchaudio" else ""
 
 
-def _is_own_build(torch: InstalledDistribution) -> bool:
+def _is_own_build(torch: Dist) -> bool:
     """Whether torch is a vendor's alpha, as for Jetson: its companions have other versions."""
     return bool(torch.parsed and torch.parsed.pre and torch.parsed.pre[0] == "a")
 
@@ -139,20 +137,18 @@ def symbols(context: DoctorContext) -> Findings:
         yield case(name, evidence, level=level, torch=torch, command=command)
 
 
-def _wheel(dist: InstalledDistribution) -> str:
+def _wheel(dist: Dist) -> str:
     return f"+{dist.local} {unquote(dist.origin).rpartition('/')[2]}"
 
 
-def _other_torch(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
+def _other_torch(dist: Dist, torch: Dist) -> str:
     """Return the torch in the name of a wheel, or "" if it is the installed one."""
     found = _BUILT_FOR.search(_wheel(dist))
     minor = ".".join(filter(None, found.groups())) if found else ""
     return minor if minor != torch.minor or _is_own_build(torch) else ""
 
 
-def _other_abi(
-    dist: InstalledDistribution, torch: InstalledDistribution, context: DoctorContext
-) -> str:
+def _other_abi(dist: Dist, torch: Dist, context: DoctorContext) -> str:
     """Return the C++ ABI in the name of a wheel, or "" if it is that of the installed torch."""
     abi = _ABI.search(_wheel(dist))
     published = _BUILD.fullmatch(torch.local) or any("nvidia-" in line for line in torch.requires)
@@ -169,22 +165,22 @@ def tritons(context: DoctorContext) -> Findings:
     table = data("packages")["triton"]
     installed = [dist for name in table["names"] if (dist := context.env.get(name))]
     names = [f"{dist} is installed" for dist in installed]
+    torch, windows = context.env.get("torch"), context.env.get("triton-windows")
+    goes_with = table["of_torch"].get(torch.minor) if torch else None
+    wanted = (
+        [w for w in requirements(torch, context.env) if w.name in table["names"]] if torch else ()
+    )
     if len(installed) > 1:
         remedy = f"Run `uv pip uninstall {' '.join(d.name for d in installed)}`, then {_REINSTALL}"
         symptom = "Two packages install the module triton"
         yield case("triton", names, level=Level.WARNING, symptom=symptom, remedy=remedy)
-        return
-    torch, windows = context.env.get("torch"), context.env.get("triton-windows")
-    goes_with = table["of_torch"].get(torch.minor) if torch else None
-    if torch and windows and goes_with not in (None, windows.minor):
-        evidence = [f"torch {torch.version} requires triton {goes_with}", *names]
+    elif torch and windows and goes_with not in (None, windows.minor):
+        evidence = [f"{torch} requires triton {goes_with}", *names]
         remedy = f"uv pip install 'triton-windows=={goes_with}.*'"
-        symptom = "triton was built for another torch"
-        yield case("triton", evidence, symptom=symptom, remedy=remedy)
-        return
-    for wanted in requirements(torch, context.env) if torch else ():
-        found = context.env.get(wanted.name)
-        if wanted.name in table["names"] and not (found and meets(found, wanted)):
-            evidence = [f"torch requires {wanted}", *names]
-            symptom = "The triton that torch requires is not installed"
-            yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL)
+        yield case("triton", evidence, symptom="triton was built for another torch", remedy=remedy)
+    elif unmet := [
+        w for w in wanted if not any(d.name == w.name and meets(d, w) for d in installed)
+    ]:
+        symptom = "The triton that torch requires is not installed"
+        evidence = [f"torch requires {unmet[0]}", *names]
+        yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL)

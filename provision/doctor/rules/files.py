@@ -20,13 +20,15 @@ def installation(context: DoctorContext) -> Findings:
     for name, faults in context.files.items():
         worse = context.files.get("damaged", {}) if name == "changed-file" else {}
         dists = [dist for dist in faults if dist not in worse]
-        evidence = [f"{f'{d}'.strip()}: {_some(faults[d])}" for d in dists[:5]]
-        cuda = name == "overwritten" and all(d.name.startswith("nvidia-") for d in dists)
-        names, prefix = " ".join(dist.name for dist in dists), context.env.prefix
-        again = reinstall(context, dists[-1:] if name == "overwritten" else dists)
-        code = "cuda-library-mismatch" if cuda else None
+        evidence = [f"{dist}: {_some(faults[dist])}" for dist in dists[:5]]
+        twice, names = name == "overwritten", [dist.name for dist in dists]
+        cuda = twice and all(name.startswith("nvidia-") for name in names)
+        code, prefix = "cuda-library-mismatch" if cuda else None, context.env.prefix
+        again = reinstall(context, dists[-1:] if twice else dists)
         if dists:
-            yield case(name, evidence, code=code, names=names, prefix=prefix, command=again)
+            yield case(
+                name, evidence, code=code, names=" ".join(names), prefix=prefix, command=again
+            )
 
 
 def reinstall(context: DoctorContext, dists: Iterable[InstalledDistribution], how: str = "") -> str:

@@ -22,13 +22,11 @@ def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
     core = [d for d in context.env.dists if d.name.startswith("bigdl-core-xe")]
     if ipex is None or (llm is None and not core):
         return
-    why = ""
-    pins = pinned(llm, _IPEX) if llm else set()
+    why, pins = "", pinned(llm, _IPEX) if llm else set()
     if llm and pins and ipex.version not in pins:
-        wanted = " or ".join(sorted(pins))
-        why = f"{llm} requires {_IPEX} {wanted}"
+        why = f"{llm} requires {_IPEX} {' or '.join(sorted(pins))}"
     elif core and "xpu" not in ipex.local:
-        why = f"{core[0].name} {core[0].version} is for the XPU build"
+        why = f"{core[0]} is for the XPU build"
     elif core and (minor := _built_with(core[0])) not in ("", ipex.minor):
         why = f"{core[0].name} is for IPEX {minor}"
     if why:
@@ -37,7 +35,7 @@ def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
 
 def _built_with(core: InstalledDistribution) -> str:
     """Return the minor version of IPEX that ipex-llm's kernels are for: bigdl-core-xe-21, 2.1."""
-    return ".".join(re.findall(r"-(\d)(\d+)$", core.name)[0]) if core.name[-1].isdigit() else ""
+    return "".join(".".join(digits) for digits in re.findall(r"-(\d)(\d+)$", core.name))
 
 
 def ipex_in_cuda(context: DoctorContext) -> Findings:
@@ -57,8 +55,7 @@ def ipex_other_torch(context: DoctorContext) -> Findings:
     ipex, torch = context.env.get(_IPEX), context.env.torch
     if ipex is None or torch is None:
         return
-    minor = ".".join(torch.version.split(".")[:2])
-    why = ""
+    why, minor = "", ".".join(torch.version.split(".")[:2])
     if ipex.minor != minor:
         why = f"IPEX {ipex.minor} was built for torch {ipex.minor}; torch {minor} is installed"
     elif "xpu" in ipex.local and torch.version.endswith("+cpu"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
+from provision.environment.installed import name_of
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -34,7 +35,8 @@ def numpy2(context: DoctorContext) -> Findings:
 )
 def unmet_requirements(context: DoctorContext) -> Findings:
     """An installed package requires another version of a package than is installed."""
-    overridden = set(_overridden(context))
+    overrides = context.target.pip.overrides if context.target else ()
+    overridden = {name_of(override.requirement) for override in overrides}
     kinds = data("packages")["unmet"]
     broken: dict[str, list[str]] = {name: [] for name in kinds}
     for dist in context.env.dists:
@@ -48,23 +50,11 @@ def unmet_requirements(context: DoctorContext) -> Findings:
     yield from (case(name, lines[:5]) for name, lines in broken.items() if lines)
 
 
-def _overridden(context: DoctorContext) -> Iterator[str]:
-    overrides = context.target.pip.overrides if context.target else ()
-    for override in overrides:
-        if parsed := _requirement(override.requirement):
-            yield parsed.name
-
-
 def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> set[str]:
     """Return the versions of ``name`` that a distribution pins exactly, in any of its extras."""
-    parsed = (_requirement(line) for line in dist.requires if name in line.lower())
-    return {
-        specifier.version
-        for wanted in parsed
-        if wanted and wanted.name == name and (extras or "extra" not in str(wanted.marker))
-        for specifier in wanted.specifier
-        if specifier.operator == "=="
-    }
+    parsed = filter(None, (_requirement(line) for line in dist.requires if name in line.lower()))
+    wanted = [w for w in parsed if w.name == name and (extras or "extra" not in str(w.marker))]
+    return {spec.version for w in wanted for spec in w.specifier if spec.operator == "=="}
 
 
 def requirements(
