@@ -24,12 +24,9 @@ _OF_TORCH = re.compile(
 
 
 class Elf:
-    """One file; where it is none, or cut short, this and the methods raise one of ``BROKEN``.
+    """One file: the libraries that it needs, its search folders, and whether it is whole.
 
-    Attributes:
-        whole: Whether it does not end too early.
-        needed: The libraries that it imports.
-        folders: Its own search folders (RPATH, RUNPATH).
+    Where it is no such file, or cut short, this and the methods raise one of ``BROKEN``.
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -62,7 +62,9 @@ def sites_of(python: Path) -> list[Path]:
             return []
         prefix = prefix_of(python)
         config = config_of(prefix)
-        minor = _minor(python, config)
+        version = config.get("version_info") or config.get("version") or ""
+        minors = re.match(r"3\.\d+", version) or re.search(r"3\.\d+$", os.path.realpath(python))
+        minor = minors[0] if minors else ""
         found = _folders(prefix, minor)
         if config.get("include-system-site-packages") == "true" and "home" in config:
             found += _folders(prefix_of(prefix / config["home"] / "python"), minor)
@@ -75,13 +77,6 @@ def config_of(prefix: Path) -> dict[str, str]:
     """Return the settings of a ``pyvenv.cfg``; none where there is no such file."""
     pairs = (line.partition("=") for line in read_text(prefix / "pyvenv.cfg").splitlines())
     return {key.strip().lower(): value.strip() for key, sign, value in pairs if sign}
-
-
-def _minor(python: Path, config: dict[str, str]) -> str:
-    """Return the interpreter's minor version, such as ``3.11``; "" if it is unknown."""
-    version = config.get("version_info") or config.get("version") or ""
-    found = re.match(r"3\.\d+", version) or re.search(r"3\.\d+$", os.path.realpath(python))
-    return found[0] if found else ""
 
 
 def _folders(prefix: Path, minor: str) -> list[Path]:

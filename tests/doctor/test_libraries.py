@@ -227,7 +227,7 @@ def test_a_symbol_that_torch_does_not_define_is_found(data: bytes, says: str, en
     assert (found.code, found.bad) == ("compiled-extension-abi-mismatch", True)
     assert says in found.evidence[1]
     assert "my-ops 0.1: _C.so needs" in found.evidence[1]
-    assert "--no-binary my-ops 'my-ops==0.1'" in found.remedy
+    assert "--no-binary my-ops my-ops==0.1" in found.remedy
 
 
 SOUND = [
@@ -279,7 +279,7 @@ def test_libraries_of_two_torches_in_one_folder(env: Env) -> None:
     record.write_text(record.read_text() + "torch/lib/libtorch_python.so,,\n")
     (found,) = env.diagnose()
     assert found.code == "half-installed"
-    assert "--index-url https://download.pytorch.org/whl/cpu 'torch==2.9.1+cpu'" in found.remedy
+    assert "--index-url https://download.pytorch.org/whl/cpu torch==2.9.1+cpu" in found.remedy
 
 
 def test_a_library_that_ends_too_early(env: Env) -> None:

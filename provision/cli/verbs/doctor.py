@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from provision.cli.call import Call, Outcome, Parser, findings_if
+from provision.core.errors import UsageError
 
 ANYWHERE = True
 
@@ -28,6 +29,8 @@ def handle(call: Call) -> Outcome:
     from provision.ui.doctor import show_diagnosis
 
     wanted = call.arguments
+    if wanted.log and wanted.report:
+        raise UsageError("--report is for an environment or this machine", remedy="omit --log")
     if wanted.log:
         result = diagnose_log_file(wanted.log)
     else:

@@ -167,9 +167,8 @@ def tritons(context: DoctorContext) -> Findings:
     names = [f"{dist} is installed" for dist in installed]
     torch, windows = context.env.get("torch"), context.env.get("triton-windows")
     goes_with = table["of_torch"].get(torch.minor) if torch else None
-    wanted = (
-        [w for w in requirements(torch, context.env) if w.name in table["names"]] if torch else ()
-    )
+    pins = [*requirements(torch, context.env)] if torch else []
+    met = [w for w in pins if any(d.name == w.name and meets(d, w) for d in installed)]
     if len(installed) > 1:
         remedy = f"Run `uv pip uninstall {' '.join(d.name for d in installed)}`, then {_REINSTALL}"
         symptom = "Two packages install the module triton"
@@ -178,9 +177,7 @@ def tritons(context: DoctorContext) -> Findings:
         evidence = [f"{torch} requires triton {goes_with}", *names]
         remedy = f"uv pip install 'triton-windows=={goes_with}.*'"
         yield case("triton", evidence, symptom="triton was built for another torch", remedy=remedy)
-    elif unmet := [
-        w for w in wanted if not any(d.name == w.name and meets(d, w) for d in installed)
-    ]:
+    elif unmet := [w for w in pins if w.name in table["names"] and w not in met]:
         symptom = "The triton that torch requires is not installed"
         evidence = [f"torch requires {unmet[0]}", *names]
         yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL)

@@ -98,7 +98,7 @@ def no_wheels(context: DoctorContext) -> Findings:
     own = context.env.python
     if not own:
         return
-    refused = (dist for dist in context.env.dists if not _takes(dist, own))
+    refused = (d for d in context.env.dists if not _takes(d, own))
     refusing = [f"{dist} requires Python {dist.requires_python}" for dist in refused]
     target, newest = context.target, data("packages")["newest_python"]
     if target is not None and target.python != own:
