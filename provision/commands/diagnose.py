@@ -12,7 +12,6 @@ from provision.doctor import diagnose_environment, diagnose_log, diagnose_machin
 
 if TYPE_CHECKING:
     from provision.core.project import Project
-    from provision.doctor.environment import Environment
     from provision.host.model import Host
 
 # A log needs neither the catalog nor the host.
@@ -32,12 +31,11 @@ def diagnose_log_file(name: str) -> Diagnosis:
 
 def diagnose(
     project: Project, *, python: str | None, target: str | None
-) -> tuple[Diagnosis, Host, Environment | None]:
+) -> tuple[Diagnosis, Host, Path | None]:
     """Return the findings about an environment, or about this machine where none is named."""
     from provision.catalog.devices import read_devices
     from provision.commands.current import require_current
     from provision.core.process import run
-    from provision.doctor.environment import read_environment
     from provision.doctor.sites import locate
     from provision.host.probe import read_host
     from provision.lockfile.pip import read_lock
@@ -55,4 +53,4 @@ def diagnose(
     lock = read_lock(project.lock(spec.name)) if spec else None
     home = Path.home()
     result = diagnose_environment(prefix, host, devices, target=spec, lock=lock, home=home)
-    return result, host, read_environment(prefix)
+    return result, host, prefix

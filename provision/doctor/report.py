@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 from provision import __version__
 from provision.core.text import harmless
 from provision.doctor.data import data
+from provision.doctor.environment import Environment, read_environment
 from provision.environment.installed import name_of
 from provision.environment.reading import read_text
 
 if TYPE_CHECKING:
     from provision.core.findings import Diagnosis
-    from provision.doctor.environment import Environment
     from provision.host.model import Host
 
 
-def report(result: Diagnosis, host: Host, env: Environment | None) -> str:
+def report(result: Diagnosis, host: Host, prefix: Path | None) -> str:
     """Return the facts, then the findings, of an environment or of a machine alone."""
+    env = read_environment(prefix) if prefix else None
     facts = _machine(host) | result.facts | (_environment(env) if env else {})
     lines = [f"provision {__version__}: doctor", *(f"{name}: {facts[name]}" for name in facts)]
     for found in result.findings:

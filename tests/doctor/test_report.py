@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.doctor import diagnose_environment
-from provision.doctor.environment import read_environment
 from provision.doctor.report import private, report
 from provision.host.model import Driver, Gpu, Host, User
 
@@ -55,7 +54,7 @@ def test_an_environment_as_one_text(env: Env) -> None:
     variables = {"CUDA_VISIBLE_DEVICES": "0", "LD_LIBRARY_PATH": "/secret/lib"}
     host = Host("linux-64", "6.8", gpus=(CARD,), variables=variables)
     result = diagnose_environment(env.prefix, host, env.devices, root=env.prefix)
-    text = report(result, host, read_environment(env.prefix))
+    text = report(result, host, env.prefix)
     for line in (
         "Python: 3.11.7, virtual environment",
         "torch: 2.9.1+cu128, built for cuda",

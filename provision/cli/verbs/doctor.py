@@ -24,7 +24,6 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.commands.diagnose import diagnose, diagnose_log_file
-    from provision.doctor.report import report
     from provision.ui.console import print_text
     from provision.ui.doctor import show_diagnosis
 
@@ -34,8 +33,10 @@ def handle(call: Call) -> Outcome:
     if wanted.log:
         result = diagnose_log_file(wanted.log)
     else:
-        result, host, env = diagnose(call.project, python=wanted.python, target=wanted.target)
+        result, host, prefix = diagnose(call.project, python=wanted.python, target=wanted.target)
         if wanted.report:
-            text = report(result, host, env)
+            from provision.doctor.report import report
+
+            text = report(result, host, prefix)
             return Outcome(text, lambda text, _: print_text(text), findings_if(result.bad))
     return Outcome(result, show_diagnosis, findings_if(result.bad))
