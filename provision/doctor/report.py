@@ -47,8 +47,8 @@ def private(text: str, host: Host, prefix: Path | None = None) -> str:
     node, user = platform.node(), host.user.name if host.user else os.environ.get("USERNAME", "")
     for name, mark in ((node, "HOST"), (node.partition(".")[0], "HOST"), (user, "USER")):
         # Not everywhere: a user may be called as a package is.
-        at = rf"(?<=[/\\@=]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
-        text = re.sub(at, mark, text) if name else text
+        at = rf"(?<=[/\\@]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
+        text = re.sub(at, mark, text) if name and not name.isdecimal() else text
     return text
 
 

@@ -46,6 +46,11 @@ def test_names_of_the_user_and_the_host(tmp_path: Path, monkeypatch: pytest.Monk
     assert private(f"{prefix}/bin/python, {prefix}2", host, prefix) == "ENV/bin/python, ~/venv2"
 
 
+def test_a_user_without_a_name_takes_no_part_of_a_version() -> None:
+    host = Host("linux-64", "6.8", user=User("0", 0))
+    assert private("'ops==0.1' in /0/x", host) == "'ops==0.1' in /0/x"
+
+
 def test_an_environment_as_one_text(env: Env) -> None:
     env.torch("2.9.1+cu128", "filelock", cuda="12.8")
     env.add("filelock", "3.20.0")
