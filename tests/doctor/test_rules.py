@@ -17,7 +17,6 @@ from provision.core.errors import UsageError
 from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine, installation, rules
 from provision.doctor.data import data as table_of
-from provision.doctor.logs import finding_texts
 from provision.doctor.rules import ENVIRONMENT_RULES
 from provision.host.model import Driver, Gpu, Host, Node, Runtimes
 from provision.lockfile.pip import read_lock
@@ -570,7 +569,7 @@ def test_every_case_is_reported_by_a_rule_and_has_a_test() -> None:
     source += json.dumps(table_of("packages")["unmet"])
     source += Path(installation.__file__).read_text(encoding="utf-8")
     assert [name for name in tables if f'"{name}"' not in source] == []
-    assert {table["code"] for table in tables.values()} <= set(finding_texts())
+    assert {table["code"] for table in tables.values()} <= set(table_of("findings"))
     assert {table["code"] for table in tables.values()} - quiet <= {code for code, _, _ in CASES}
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from provision.cli.call import Call, Outcome, Parser, findings_if
-from provision.core.errors import UsageError
+from provision.core.errors import Exit, UsageError
 
 ANYWHERE = True
+_ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -39,4 +40,5 @@ def handle(call: Call) -> Outcome:
 
             text = report(result, host, prefix)
             return Outcome(text, lambda text, _: print_text(text), findings_if(result.bad))
-    return Outcome(result, show_diagnosis, findings_if(result.bad))
+    answers = (_ANSWERS[found.code] for found in result.findings if found.code in _ANSWERS)
+    return Outcome(result, show_diagnosis, findings_if(result.bad) or next(answers, Exit.OK))

@@ -25,7 +25,9 @@ _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)"
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 # Local versions of published builds of torch; vendors' and source builds have other ones.
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
-_REINSTALL = "`uv pip install --reinstall torch` from torch's own index"
+_REINSTALL = (
+    "install the one that torch requires, at its version, with --no-deps from torch's own index"
+)
 
 
 def companions(context: DoctorContext) -> Findings:
@@ -175,9 +177,9 @@ def tritons(context: DoctorContext) -> Findings:
         yield case("triton", names, level=Level.WARNING, symptom=symptom, remedy=remedy)
     elif torch and windows and goes_with not in (None, windows.minor):
         evidence = [f"{torch} requires triton {goes_with}", *names]
-        remedy = f"uv pip install 'triton-windows=={goes_with}.*'"
+        remedy = f"uv pip install --no-deps 'triton-windows=={goes_with}.*'"
         yield case("triton", evidence, symptom="triton was built for another torch", remedy=remedy)
     elif unmet := [w for w in pins if w.name in table["names"] and w not in met]:
         symptom = "The triton that torch requires is not installed"
         evidence = [f"torch requires {unmet[0]}", *names]
-        yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL)
+        yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL.capitalize())

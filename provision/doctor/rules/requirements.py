@@ -38,7 +38,7 @@ def unmet_requirements(context: DoctorContext) -> Findings:
     overrides = context.target.pip.overrides if context.target else ()
     overridden = {name_of(override.requirement) for override in overrides}
     kinds = data("packages")["unmet"]
-    broken: dict[str, list[str]] = {name: [] for name in kinds}
+    broken: dict[str, dict[str, str]] = {name: {} for name in kinds}
     for dist in context.env.dists:
         for wanted in requirements(dist, context.env):
             found = context.env.get(wanted.name)
@@ -46,8 +46,11 @@ def unmet_requirements(context: DoctorContext) -> Findings:
                 continue
             if not meets(found, wanted):
                 name = next(n for n, starts in kinds.items() if wanted.name.startswith((*starts,)))
-                broken[name].append(f"{dist} requires {wanted}; it is {found.version}")
-    yield from (case(name, lines[:5]) for name, lines in broken.items() if lines)
+                line = f"{dist} requires {wanted}; it is {found.version}"
+                broken[name][line] = f"'{wanted.name}{wanted.specifier}'"
+    for name, pins in broken.items():
+        if pins:
+            yield case(name, [*pins][:5], pins=" ".join(dict.fromkeys(pins.values())))
 
 
 def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> set[str]:
