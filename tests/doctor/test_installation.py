@@ -274,7 +274,10 @@ REPAIRED = [
 @pytest.mark.parametrize("change", REPAIRED[:5], ids=lambda change: change.__name__)
 def test_the_remedy_mends_it(change: Callable[[Venv], None], venv: Venv) -> None:
     change(venv)
-    for command in re.findall(r"`uv ([^`]+)`", venv.diagnose()[0].remedy):
+    remedy = venv.diagnose()[0].remedy
+    if both := re.search(r"uninstall ([\w -]+), then", remedy):
+        venv.uv("pip", "uninstall", "--python", venv.prefix, *both[1].split())
+    for command in re.findall(r"`uv ([^`]+)`", remedy):
         venv.uv(*command.replace("'", "").split())
     assert [finding.code for finding in venv.diagnose() if finding.bad] == []
 
