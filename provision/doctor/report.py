@@ -34,10 +34,7 @@ def report(result: Diagnosis, host: Host, prefix: Path | None) -> str:
 
 
 def private(text: str, host: Host, prefix: Path | None = None) -> str:
-    """Return a text without homes, names of users and hosts, serial numbers and tokens.
-
-    The folder of an environment, which is often below a home, becomes ``ENV``.
-    """
+    """Return a text without homes, names of users and hosts, serial numbers and tokens."""
     text = harmless(text)  # before a part of a password is taken for something else
     for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
         for form in {str(path), os.path.realpath(path)} - {"/"} if path else ():
