@@ -12,6 +12,7 @@ from provision.doctor import diagnose_environment, diagnose_log, diagnose_machin
 
 if TYPE_CHECKING:
     from provision.core.project import Project
+    from provision.host.model import Host
 
 # A log needs neither the catalog nor the host.
 # ruff: noqa: PLC0415
@@ -28,7 +29,9 @@ def diagnose_log_file(name: str) -> Diagnosis:
         raise UsageError(f"cannot read {name}", evidence=str(error)) from error
 
 
-def diagnose(project: Project, *, python: str | None, target: str | None) -> Diagnosis:
+def diagnose(
+    project: Project, *, python: str | None, target: str | None
+) -> tuple[Diagnosis, Host, Path | None]:
     """Return the findings about an environment, or about this machine where none is named."""
     from provision.catalog.devices import read_devices
     from provision.commands.current import require_current
@@ -46,6 +49,8 @@ def diagnose(project: Project, *, python: str | None, target: str | None) -> Dia
     elif spec:
         prefix = require_current(project, spec.name).folder
     else:
-        return diagnose_machine(host, devices)
+        return diagnose_machine(host, devices), host, None
     lock = read_lock(project.lock(spec.name)) if spec else None
-    return diagnose_environment(prefix, host, devices, target=spec, lock=lock, home=Path.home())
+    home = Path.home()
+    result = diagnose_environment(prefix, host, devices, target=spec, lock=lock, home=home)
+    return result, host, prefix

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from provision.cli.call import Call, Outcome, Parser, findings_if
-from provision.core.errors import Exit
+from provision.core.errors import Exit, UsageError
 
 ANYWHERE = True
 _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
@@ -16,18 +16,29 @@ def add_arguments(parser: Parser) -> None:
     )
     subjects.add_argument("--log", metavar="FILE", help="what a program printed; - reads stdin")
     parser.add_argument(
+        "--report", action="store_true", help="one text for an issue, without what is private"
+    )
+    parser.add_argument(
         "--target", help="what the environment should be; without PATH, the one built here"
     )
 
 
 def handle(call: Call) -> Outcome:
     from provision.commands.diagnose import diagnose, diagnose_log_file
+    from provision.ui.console import print_text
     from provision.ui.doctor import show_diagnosis
 
     wanted = call.arguments
+    if wanted.log and wanted.report:
+        raise UsageError("--report is for an environment or this machine", remedy="omit --log")
     if wanted.log:
         result = diagnose_log_file(wanted.log)
     else:
-        result = diagnose(call.project, python=wanted.python, target=wanted.target)
+        result, host, prefix = diagnose(call.project, python=wanted.python, target=wanted.target)
+        if wanted.report:
+            from provision.doctor.report import report
+
+            text = report(result, host, prefix)
+            return Outcome(text, lambda text, _: print_text(text), findings_if(result.bad))
     answers = (_ANSWERS[found.code] for found in result.findings if found.code in _ANSWERS)
     return Outcome(result, show_diagnosis, findings_if(result.bad) or next(answers, Exit.OK))

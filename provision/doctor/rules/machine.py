@@ -108,11 +108,7 @@ def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
 
 def stale_caches(context: DoctorContext) -> Findings:
     """Kernel caches hold entries that were compiled before the driver changed."""
-    changed = context.driver_changed
-    stale = [path for path, oldest in context.caches.items() if changed and oldest < changed]
+    stale = context.stale_caches
     if stale and context.accelerator != "cpu":
-        yield case(
-            "stale-caches",
-            (f"{path} holds entries from before the driver" for path in stale),
-            folders=" ".join(map(str, stale)),
-        )
+        evidence = (f"{path} holds entries from before the driver" for path in stale)
+        yield case("stale-caches", evidence, folders=" ".join(map(str, stale)))
