@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from smoke.check_files import is_on_device, on
-from smoke.checks import DEVICE, Capability, Check, Numbers
+from smoke.checks import DEVICE, Check, Numbers
 from smoke.finding import CheckFailed, Finding, explain
 from smoke.owed import Plan, not_run
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from smoke.checks import Capability
     from smoke.expect import Expect
     from smoke.journal import Journal
 
