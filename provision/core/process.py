@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from provision.core.prefix import environment_python
 from provision.core.variables import clean_environment
 
 __all__ = ["Completed", "Run", "become", "check_interrupted", "clean_environment",
-           "describe_exit", "environment_python", "interrupt", "kill_group", "run"]  # fmt: skip
+           "describe_exit", "environment_python", "interrupt", "kill_group", "run",
+           "watch"]  # fmt: skip
 log = logging.getLogger(__name__)
 _running: set[subprocess.Popen[str]] = set()
 _interrupted = False
@@ -158,6 +160,72 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
                 continue
             # sys.exit() takes the signed number of an NTSTATUS such as 0xC0000005.
             return code - (1 << 32) if code >= 1 << 31 else code
+
+
+def watch(argv: list[str], copy: int) -> int:  # noqa: C901 - its two inner functions
+    """Run a program with this process's own streams, and write what it prints to ``copy`` too.
+
+    Where a stream is a terminal, so is the program's, for colours and progress bars. Signals are
+    passed on. Return the exit code that a shell would see.
+    """
+    if (program := _found(argv[0], os.environ)) is None:
+        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
+    own = (1,) if os.path.sameopenfile(1, 2) else (1, 2)
+    inner, outer = zip(*map(_channel, own), strict=True)
+    try:
+        process = subprocess.Popen([program, *argv[1:]], stdout=inner[0], stderr=inner[-1])
+    except OSError as error:
+        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
+    # A terminal sends Ctrl-C to the program too, and Windows always does; it decides what follows.
+    twice = {"SIGINT"} if sys.platform == "win32" or any(map(os.isatty, range(3))) else set()
+    for name in {"SIGINT", "SIGTERM", "SIGHUP"} & {*signal.Signals.__members__}:
+        forward = (lambda *_: None) if name in twice else lambda n, _: process.send_signal(n)
+        signal.signal(signal.Signals[name], forward)
+    passed = [0]
+
+    def pass_on(source: int, stream: int) -> None:
+        with contextlib.suppress(OSError):  # a terminal ends with EIO; EPIPE: nobody reads on
+            while piece := os.read(source, 1 << 16):
+                passed[0] += 1
+                with contextlib.suppress(OSError):
+                    os.write(copy, piece)
+                while piece := piece[os.write(stream, piece) :]:
+                    pass
+        os.close(source)
+
+    threads = [
+        threading.Thread(target=pass_on, args=pair, daemon=True)
+        for pair in zip(outer, own, strict=True)
+    ]
+    for end, thread in zip(inner, threads, strict=True):
+        os.close(end)
+        thread.start()
+    code, before = process.wait(), -1
+    while passed[0] != before:  # what it left running may hold its streams, and print no more
+        before = passed[0]
+        for thread in threads:
+            thread.join(0.3)
+    return 128 - code if code < 0 else code - (1 << 32) if code >= 1 << 31 else code
+
+
+def _channel(stream: int) -> tuple[int, int]:
+    """Return the ends of a pipe, to write and to read; of a terminal if the stream is one."""
+    if sys.platform == "win32" or not os.isatty(stream):
+        return os.pipe()[::-1]
+    import fcntl  # noqa: PLC0415 - these are not on Windows
+    import pty  # noqa: PLC0415
+    import termios  # noqa: PLC0415
+
+    def resize(*_: object) -> None:
+        fcntl.ioctl(outer, termios.TIOCSWINSZ, fcntl.ioctl(stream, termios.TIOCGWINSZ, bytes(8)))
+
+    outer, inner = pty.openpty()
+    settings = termios.tcgetattr(inner)
+    settings[1] &= ~termios.OPOST  # the real terminal does it
+    termios.tcsetattr(inner, termios.TCSANOW, settings)
+    resize()
+    signal.signal(signal.SIGWINCH, resize)
+    return inner, outer
 
 
 def _found(program: str, env: Mapping[str, str]) -> str | None:

@@ -1,8 +1,13 @@
-"""what is wrong with an environment, a log, this machine."""
+"""what is wrong with an environment, a log, a repository, a program, this machine.
+
+``--project DIR`` alone examines the lock and requirement files of DIR, of any origin: uv.lock,
+pylock.toml, poetry.lock, pixi.lock, pyproject.toml, requirements.txt, environment.yml.
+"""
 
 from __future__ import annotations
 
 from provision.cli.call import Call, Outcome, Parser, findings_if
+from provision.core.errors import UsageError
 
 ANYWHERE = True
 
@@ -13,18 +18,31 @@ def add_arguments(parser: Parser) -> None:
         "--python", metavar="PATH", help="an interpreter, its folder, or a command such as python3"
     )
     subjects.add_argument("--log", metavar="FILE", help="what a program printed; - reads stdin")
+    subjects.add_argument(
+        "--watch", action="store_true", help="run CMD, and explain at its end why it failed"
+    )
+    parser.add_argument("command", nargs="*", metavar="-- CMD", help="what --watch runs")
     parser.add_argument(
         "--target", help="what the environment should be; without PATH, the one built here"
     )
 
 
-def handle(call: Call) -> Outcome:
-    from provision.commands.diagnose import diagnose, diagnose_log_file
+def handle(call: Call) -> Outcome | int:
+    from provision.commands import diagnose
     from provision.ui.doctor import show_diagnosis
 
-    wanted = call.arguments
+    wanted, result = call.arguments, None
+    if wanted.watch or wanted.command:
+        if not wanted.watch or not wanted.command or wanted.json:
+            remedy = "`provision doctor --watch -- python train.py`, without --json"
+            raise UsageError("--watch runs the command after --", remedy=remedy)
+        code, findings = diagnose.watch_program(wanted.command)
+        for finding in findings:
+            call.console.finding(finding)
+        return code
     if wanted.log:
-        result = diagnose_log_file(wanted.log)
-    else:
-        result = diagnose(call.project, python=wanted.python, target=wanted.target)
+        result = diagnose.diagnose_log_file(wanted.log)
+    elif wanted.project and not (wanted.python or wanted.target):
+        result = diagnose.diagnose_repository(wanted.project.absolute(), call.project)
+    result = result or diagnose.diagnose(call.project, python=wanted.python, target=wanted.target)
     return Outcome(result, show_diagnosis, findings_if(result.bad))
