@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import Exit, UsageError
 from provision.core.findings import Diagnosis
-from provision.core.text import plural
 from provision.doctor import diagnose_environment, diagnose_log, diagnose_machine
 
 if TYPE_CHECKING:
@@ -34,6 +32,8 @@ def diagnose_log_file(name: str) -> Diagnosis:
 
 def watch_program(command: list[str]) -> tuple[int, list[Finding]]:
     """Run a program and pass on what it prints; return its exit code, and why it failed."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from provision.core.process import watch
 
     source, copy = os.pipe()
@@ -52,16 +52,25 @@ def _diagnose_stream(source: int) -> list[Finding]:
 
 
 def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
-    """Return the findings about a folder's lock and requirement files; None where it has none."""
+    """Return the findings about a folder's lock and requirement files; None if it has only specs.
+
+    Raises:
+        UsageError: It has neither.
+    """
     from provision.catalog.devices import read_devices
+    from provision.doctor.data import data
     from provision.doctor.repository import read_repository
     from provision.doctor.rules.locks import judge
     from provision.host.probe import read_host
 
-    locks, devices = read_repository(folder), read_devices(project.catalog)
-    facts = {lock.name: plural(len(lock.packages), "package") for lock in locks}
-    found = judge(locks, read_host(devices), devices) if locks else []
-    return Diagnosis(str(folder), tuple(found), facts) if locks else None
+    if not (locks := read_repository(folder)):
+        if (folder / "envs").is_dir():
+            return None
+        files = ", ".join(data("formats")["file"])
+        raise UsageError(f"no lock or requirement file in {folder}", remedy=f"it reads {files}")
+    devices = read_devices(project.catalog)
+    facts = {lock.name: f"{len(lock.packages)} packages" for lock in locks}
+    return Diagnosis(str(folder), tuple(judge(locks, read_host(devices), devices)), facts)
 
 
 def diagnose(project: Project, *, python: str | None, target: str | None) -> Diagnosis:

@@ -34,7 +34,8 @@ _CONDA_BUILD = re.compile(r"(cpu)|(cu)(?:da)?_?(\d\d)\.?(\d)")
 _PINNED = re.compile(
     r"(?:\S+::)?([\w.-]+)(?:\[[^]]*\])?\s*(?:={1,3}\s*([\w.+!]+)(?:=(\S+))?|@\s*(\S+))?"
 )
-_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, OSError, yaml.YAMLError)
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OSError,
+               yaml.YAMLError)  # fmt: skip
 _EXTRA = re.compile(r"""\bextra (==|!=) ['"]([\w.-]+)['"]""")
 
 
@@ -70,7 +71,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Lock:
-    """A file; ``python`` is the lowest that it allows, ``manifest`` the pyproject.toml beside it."""
+    """A file; ``python`` is the lowest it allows, ``manifest`` the pyproject.toml beside it."""
 
     name: str
     form: Table
@@ -79,6 +80,7 @@ class Lock:
     manifest: Table
     packages: list[Package]
     python: str
+    choices: tuple[Choice, ...] = ()  # what can be installed that has torch
 
     @property
     def complete(self) -> bool:
@@ -108,7 +110,8 @@ def read_repository(folder: Path) -> list[Lock]:
         for path in sorted(folder.glob(kind)):
             try:
                 text = read_text(path)
-                locks.append(_lock(path, text, form, locks[0].doc if locks else {}))
+                lock = _lock(path, text, form, locks[0].doc if locks else {})
+                locks.append(replace(lock, choices=tuple(_choices(lock))))
             except _UNREADABLE as error:
                 remedy = "correct it, or write it again with its tool"
                 raise SpecError(
@@ -124,6 +127,8 @@ def _lock(path: Path, text: str, form: Table, manifest: Table) -> Lock:
         doc = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}  # noqa: S506
     else:
         doc = tomllib.loads(text)
+    if not isinstance(doc, dict):
+        raise TypeError("it is no table of names and values")
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1)]
     begins = [n for n, line in lines if "line" in form and re.match(form["line"], line)]
     packages = []
@@ -183,16 +188,14 @@ def _package(path: Path, form: Table, row: Table, where: str) -> Package:
     )  # fmt: skip
 
 
-def choices(lock: Lock) -> list[Choice]:
-    """Return what can be installed that has torch, by platform and extra."""
+def _choices(lock: Lock) -> Iterator[Choice]:
     walks = {"uv.lock": _of_uv, "pixi.lock": _of_pixi, "pyproject.toml": _of_manifest}
-    found = []
     for platform, name, packages in walks.get(lock.name, _by_marker)(lock):
         named: dict[str, list[Package]] = defaultdict(list)
         for package in packages:
             named[package.name].append(package.on(platform))
-        found += [Choice(platform, name, named)] if "torch" in named else []
-    return found
+        if "torch" in named:
+            yield Choice(platform, name, named)
 
 
 def _of_uv(lock: Lock) -> Walk:

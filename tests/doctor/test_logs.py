@@ -20,6 +20,7 @@ from provision.doctor.matcher import Search, literals
 from provision.doctor.normalize import normalize_log
 from provision.doctor.sampling import sample
 from tests.calls import untraced
+from tests.doctor.conftest import LOCK_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +64,7 @@ def test_provoked_failures(run: dict[str, str]) -> None:
 
 
 def test_every_code_has_a_rule_and_a_case() -> None:
-    in_environments = {"driver-unknown", "half-installed", "stale-kernel-cache"}
+    in_environments = {"driver-unknown", "half-installed", "stale-kernel-cache", *LOCK_CODES}
     assert {rule.code for rule in log_rules()} == set(finding_texts()) - in_environments
     cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"]}
     assert cases | in_environments >= set(finding_texts())

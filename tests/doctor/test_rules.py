@@ -24,6 +24,7 @@ from provision.lockfile.pip import read_lock
 from provision.spec.model import Target
 from provision.spec.reader import load_spec
 from tests.calls import count_calls
+from tests.doctor.conftest import LOCK_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -558,6 +559,7 @@ def test_every_case_is_reported_by_a_rule_and_has_a_test() -> None:
     source += json.dumps(table_of("packages")["unmet"])
     assert [name for name in tables if f'"{name}"' not in source] == []
     assert {table["code"] for table in tables.values()} <= set(finding_texts())
+    quiet |= LOCK_CODES
     assert {table["code"] for table in tables.values()} - quiet <= {code for code, _, _ in CASES}
 
 

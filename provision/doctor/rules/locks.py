@@ -11,7 +11,7 @@ from provision.core.findings import Finding, worst_first
 from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.data import data
 from provision.doctor.environment import Environment, Torch
-from provision.doctor.repository import at, choices
+from provision.doctor.repository import at
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.host.drivers import satisfies
 from provision.host.model import Host
@@ -28,14 +28,13 @@ _CPU = re.compile(r"cpu|mac|mps|rocm|xpu|amd|intel", re.IGNORECASE)  # extras th
 def judge(locks: Sequence[Lock], host: Host, devices: Devices) -> list[Finding]:
     """Return what is wrong with the files of a folder, worst first."""
     found: list[Finding] = []
-    has = {lock.name: choices(lock) for lock in locks}
-    locked = any(has[lock.name] for lock in locks if lock.complete)
-    for lock in locks:
+    locked = any(lock.choices for lock in locks if lock.complete)
+    for each in locks:
         # What a lock says replaces what it was made from.
-        mine = [] if locked and not lock.complete else has[lock.name]
-        found += [*unhashed(lock), *lost_libraries(lock, mine), *cpu_routes(lock, mine),
-                  *leaks(lock), *two_torches(lock, mine), *companions(mine, devices),
-                  *unserved(mine, host, devices), *wheels(lock, mine)]  # fmt: skip
+        lock = replace(each, choices=()) if locked and not each.complete else each
+        found += [*unhashed(lock), *lost_libraries(lock), *cpu_routes(lock), *leaks(lock),
+                  *two_torches(lock), *companions(lock, devices), *unserved(lock, host, devices),
+                  *wheels(lock)]  # fmt: skip
     return worst_first(found)
 
 
@@ -46,10 +45,10 @@ def unhashed(lock: Lock) -> Findings:
     yield from _case("lock-unhashed", lines)
 
 
-def lost_libraries(lock: Lock, has: Sequence[Choice]) -> Findings:
+def lost_libraries(lock: Lock) -> Findings:
     """A CUDA build of torch for Linux is installed without the NVIDIA libraries that it loads."""
     yield from _case("lock-loses-libraries", (
-        f"{_told(torch, choice)}: no nvidia-cudnn comes with it" for choice, torch in _torches(has)
+        f"{_told(torch, choice)}: no nvidia-cudnn comes with it" for choice, torch in _torches(lock)
         if choice.platform == "linux-64" and lock.complete and torch.index.startswith("cu")
         and "conda" not in torch.row and not torch.is_before("2.2" if torch.vendor else "1.13")
         and not any(name.startswith("nvidia-cudnn") for name in choice.packages)
@@ -64,12 +63,12 @@ def lost_libraries(lock: Lock, has: Sequence[Choice]) -> Findings:
     ))  # fmt: skip
 
 
-def cpu_routes(lock: Lock, has: Sequence[Choice]) -> Findings:
+def cpu_routes(lock: Lock) -> Findings:
     """Torch is a CUDA build on Linux, or with an extra, and silently a CPU build elsewhere."""
-    gpu = {c[:2] for c, torch in _torches(has) if torch.index.startswith("cu") and torch.vendor}
+    gpu = {c[:2] for c, torch in _torches(lock) if torch.index.startswith("cu") and torch.vendor}
     # A CPU index that is assigned to a platform by name is meant; by machine it may be a slip.
     slip = "machine" in str(at(lock.manifest, "tool.uv.sources.torch"))
-    silent = [(c, t) for c, t in _torches(has) if t.index == "cpu" and c.platform != "linux-64"
+    silent = [(c, t) for c, t in _torches(lock) if t.index == "cpu" and c.platform != "linux-64"
               and not _CPU.search(c.name) and (slip or not t.vendor)]  # fmt: skip
     windows = [(c, t) for c, t in silent if c.platform == "win-64"]
     routed = [(c, t) for c, t in windows if ("linux-64", c.name) in gpu]
@@ -99,9 +98,9 @@ def leaks(lock: Lock) -> Findings:
     ))  # fmt: skip
 
 
-def two_torches(lock: Lock, has: Sequence[Choice]) -> Findings:
+def two_torches(lock: Lock) -> Findings:
     """One command installs torch twice."""
-    for choice in has:
+    for choice in lock.choices:
         several = {(t.version, t.url): t for t in choice.packages["torch"]}
         mixed = {"conda" in t.row for t in several.values()}
         # Without markers, as in older poetry.lock, two may be for different platforms.
@@ -110,10 +109,10 @@ def two_torches(lock: Lock, has: Sequence[Choice]) -> Findings:
             return
 
 
-def companions(has: Sequence[Choice], devices: Devices) -> Findings:
+def companions(lock: Lock, devices: Devices) -> Findings:
     """Packages that are installed together are for different builds of torch."""
     told = set()
-    for choice, torch in _torches(has):
+    for choice, torch in _torches(lock):
         context = DoctorContext(_environment(choice, torch), Host(choice.platform, ""), devices)
         for found in () if torch.is_before("2") else apply_rules(context, PACKAGE_RULES):
             if found.bad and (found.code, found.evidence[1:]) not in told:
@@ -122,10 +121,10 @@ def companions(has: Sequence[Choice], devices: Devices) -> Findings:
                 yield replace(case("lock-companions", lines, code=found.code), cause=found.cause)
 
 
-def unserved(has: Sequence[Choice], host: Host, devices: Devices) -> Findings:
+def unserved(lock: Lock, host: Host, devices: Devices) -> Findings:
     """The locked build has no kernels for a GPU, or needs a newer driver than the machine has."""
     kernels = data("formats")["kernels"]
-    builds = {(t.index, c.platform): t for c, t in _torches(has) if t.index in kernels}
+    builds = {(t.index, c.platform): t for c, t in _torches(lock) if t.index in kernels}
     for (build, platform), torch in builds.items():
         least = devices.least_driver(f"{build[2:-1]}.{build[-1]}", platform)
         for gpu in host.gpus if platform == host.platform else ():
@@ -144,10 +143,10 @@ def unserved(has: Sequence[Choice], host: Host, devices: Devices) -> Findings:
             yield case("lock-generations", [line], generations=", ".join(without))
 
 
-def wheels(lock: Lock, has: Sequence[Choice]) -> Findings:
+def wheels(lock: Lock) -> Findings:
     """The lowest Python that is allowed has no wheel of the torch that it would get."""
     fits = re.compile(rf"cp{lock.python.replace('.', '')}-|py3-|cp3\d+-abi3")
-    for choice, torch in _torches(has):
+    for choice, torch in _torches(lock):
         here = data("formats")["wheel"][choice.platform]
         tags = [tag for tag in torch.tags if re.search(here, tag)]
         if tags and not choice.name and not any(map(fits.match, tags)):
@@ -156,8 +155,8 @@ def wheels(lock: Lock, has: Sequence[Choice]) -> Findings:
             return
 
 
-def _torches(has: Sequence[Choice]) -> Iterator[tuple[Choice, Package]]:
-    return ((choice, choice.packages["torch"][0]) for choice in has)
+def _torches(lock: Lock) -> Iterator[tuple[Choice, Package]]:
+    return ((choice, choice.packages["torch"][0]) for choice in lock.choices)
 
 
 def _environment(choice: Choice, torch: Package) -> Environment:
