@@ -80,12 +80,8 @@ class Lock:
     manifest: Table
     packages: list[Package]
     python: str
+    complete: bool  # whether it has every package, not only those that are asked for
     choices: tuple[Choice, ...] = ()  # what can be installed that has torch
-
-    @property
-    def complete(self) -> bool:
-        """Whether it has every package, not only those that are asked for."""
-        return bool(self.form.get("hash")) or "--hash" in self.text
 
 
 Walk = Iterator[tuple[str, str, list[Package]]]
@@ -113,10 +109,8 @@ def read_repository(folder: Path) -> list[Lock]:
                 lock = _lock(path, text, form, locks[0].doc if locks else {})
                 locks.append(replace(lock, choices=tuple(_choices(lock))))
             except _UNREADABLE as error:
-                remedy = "correct it, or write it again with its tool"
-                raise SpecError(
-                    f"cannot read {path}", evidence=str(error), remedy=remedy
-                ) from error
+                what, remedy = f"cannot read {path}", "correct it, or write it again with its tool"
+                raise SpecError(what, evidence=str(error), remedy=remedy) from error
     return locks
 
 
@@ -129,7 +123,7 @@ def _lock(path: Path, text: str, form: Table, manifest: Table) -> Lock:
         doc = tomllib.loads(text)
     if not isinstance(doc, dict):
         raise TypeError("it is no table of names and values")
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1)]
+    lines = [*enumerate(text.split("\n"), 1)]
     begins = [n for n, line in lines if "line" in form and re.match(form["line"], line)]
     packages = []
     for number, row in enumerate(_rows(form, doc)):
@@ -138,7 +132,8 @@ def _lock(path: Path, text: str, form: Table, manifest: Table) -> Lock:
         packages.append(_package(path, form, row, f"{path.name}:{found[0]}"))
     allowed = re.findall(r"(?:>=?|[~^]=?|==)\s*(3\.\d+)", str(at(doc, form.get("python", "-"))))
     python = min(allowed, default="3.11", key=Version)
-    return Lock(path.name, form, text, doc, manifest, packages, python)
+    complete = bool(form.get("hash")) or "--hash" in text
+    return Lock(path.name, form, text, doc, manifest, packages, python, complete)
 
 
 def _rows(form: Table, doc: Table) -> Iterator[Table]:
@@ -271,18 +266,20 @@ def _of_manifest(lock: Lock) -> Walk:
 
 
 def _by_marker(lock: Lock) -> Walk:
-    extras = {p.row["extra"]: 0 for p in lock.packages if "extra" in p.row}
-    for extra in ("", *extras, *(at(lock.doc, lock.form.get("extras", "-")) or ())):
+    extras = [p.row["extra"] for p in lock.packages if "extra" in p.row]
+    for extra in dict.fromkeys(("", *extras, *(at(lock.doc, lock.form.get("extras", "-")) or ()))):
         for platform in data("formats")["platform"]:
-            asked = [p for p in lock.packages if _asked(lock, p.row, platform, extra)]
-            yield platform, extra, asked
+            yield platform, extra, [
+                p for p in lock.packages if p.row.get("extra", extra) == extra
+                and any(_holds(lock, marker, platform, {extra}) for marker in _markers(p.row))
+            ]  # fmt: skip
 
 
-def _asked(lock: Lock, row: Table, platform: str, extra: str) -> bool:
-    marker = row.get("marker") or row.get("markers") or ""
-    several = marker.values() if isinstance(marker, dict) else [marker]  # by group in poetry.lock
-    wanted = row.get("extra", extra) == extra and (marker or not row.get("optional"))
-    return bool(wanted and any(_holds(lock, each, platform, {extra}) for each in several))
+def _markers(row: Table) -> list[str]:
+    marker = row.get("marker") or row.get("markers") or ("" if not row.get("optional") else {})
+    return (
+        list(marker.values()) if isinstance(marker, dict) else [marker]
+    )  # by group in poetry.lock
 
 
 def _holds(lock: Lock, marker: str | None, platform: str, active: set[str] = frozenset()) -> bool:  # type: ignore[assignment]
