@@ -224,3 +224,53 @@ def test_an_extra_is_installed_without_the_groups_that_it_excludes() -> None:
     has = {(c.platform, c.name): c.packages["torch"][0].index for c in lock.choices}
     assert has["win-64", "torch-cuda128"] == has["linux-64", "torch-cuda128"] == "cu128"
     assert has["win-64", "torch-cpu"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[project]\nname = 3\ndependencies = ['torch']\n",
+        "[[tool.poetry.source]]\nurl = 5\n",
+        "[tool.uv]\nextra-index-url = 7\n",
+        "[tool.poetry]\nsource = [1, 'x']\n",
+    ],
+)
+def test_a_manifest_of_other_types_is_no_traceback(
+    text: str, tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(text, "utf-8")
+    assert codes(tmp_path, devices) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "level"),
+    [
+        ("requirements.txt", f"--extra-index-url {TORCH}/cu128\ntorch\n", "note"),
+        (
+            "environment.yml",
+            f"dependencies:\n- pip:\n  - --extra-index-url {TORCH}/cu128\n",
+            "note",
+        ),
+        ("pyproject.toml", f"[[tool.uv.index]]\nname = 'x'\nurl = '{TORCH}/cu128'\n", "note"),
+        ("pyproject.toml", f"[[tool.poetry.source]]\nname = 'x'\nurl = '{TORCH}/cpu'\n", "note"),
+        ("pixi.toml", f"[pypi-options]\nextra-index-urls = ['{TORCH}/cu128']\n", "note"),
+        (
+            "pyproject.toml",
+            f"[[tool.uv.index]]\nname = 'x'\nurl = '{TORCH}/cu128'\nexplicit = true\n",
+            None,
+        ),
+        (
+            "pyproject.toml",
+            f"[[tool.poetry.source]]\nname = 'x'\nurl = '{TORCH}/cpu'\npriority = 'explicit'\n",
+            None,
+        ),
+        ("requirements.txt", "--index-url https://mirror.example/simple\ntorch\n", None),
+    ],
+)
+def test_an_index_that_is_searched_for_all_names_is_told(
+    name: str, text: str, level: str | None, tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / name).write_text(text, "utf-8")
+    told = [f for f in found(tmp_path, devices) if f.code == "index-leaks"]
+    assert [f.level.value for f in told] == ([level] if level else [])
+    assert all(TORCH in line for f in told for line in f.evidence)

@@ -1,8 +1,4 @@
-"""what is wrong with an environment, a log, a repository, a program, this machine.
-
-``--project DIR`` alone examines the lock and requirement files of DIR, of any origin: uv.lock,
-pylock.toml, poetry.lock, pixi.lock, pyproject.toml, requirements.txt, environment.yml.
-"""
+"""what is wrong with an environment, a log, a repository, a program, this machine."""
 
 from __future__ import annotations
 
@@ -13,6 +9,11 @@ ANYWHERE = True
 
 
 def add_arguments(parser: Parser) -> None:
+    parser.epilog = (
+        "--project DIR alone examines the lock and requirement files of DIR, of any origin: "
+        "uv.lock, pylock.toml, poetry.lock, pixi.lock, pyproject.toml, requirements.txt, "
+        "environment.yml."
+    )
     subjects = parser.add_mutually_exclusive_group()
     subjects.add_argument(
         "--python", metavar="PATH", help="an interpreter, its folder, or a command such as python3"

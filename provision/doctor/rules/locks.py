@@ -55,7 +55,7 @@ def lost_libraries(lock: Lock) -> Findings:
     ))  # fmt: skip
     sources = at(lock.doc, "tool.uv.sources.torch")
     routed = {source.get("extra") for source in sources} if isinstance(sources, list) else set()
-    alias = re.compile(rf"{re.escape(at(lock.doc, 'project.name') or '-')}\[([\w.,-]+)\]")
+    alias = re.compile(rf"{re.escape(str(at(lock.doc, 'project.name')))}\[([\w.,-]+)\]")
     yield from _case("lock-alias-extra", (
         f"{p.where}: the extra {p.row['extra']} is {p.row['line']}" for p in lock.packages
         if p.row.get("extra", None) not in routed and (named := alias.match(p.row.get("line", "")))
@@ -86,9 +86,10 @@ def leaks(lock: Lock) -> Findings:
     yield from _case("index-leaks", (f"{_told(p)} comes from {p.url}" for p in foreign))
     opened = []
     for row in data("formats")["index"]:
-        for table in at(lock.doc, row["at"]) or ():
-            if isinstance(table, str) or table.get(row["key"]) != row["value"]:
-                opened += [table if isinstance(table, str) else table.get("url", "")]
+        tables = at(lock.doc, row["at"])
+        for table in tables if isinstance(tables, list) else ():
+            told = table if isinstance(table, dict) else {"url": table}
+            opened += [str(told.get("url"))] if told.get(row["key"]) != row["value"] else []
     opened += re.findall(r"^[\s-]*--?(?:extra-index-url|index-url|i)[\s=]+(\S+)", lock.text, re.M)
     vendors = [url for url in opened if re.search(data("formats")["vendor"]["index"], url)]
     lines = enumerate(lock.text.split("\n"), 1)
