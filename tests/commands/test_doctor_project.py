@@ -1,4 +1,4 @@
-"""``doctor --project DIR`` on a repository of any origin, and where the option only names a project."""
+"""``doctor --project DIR`` on repositories of any origin, and where it only names a project."""
 
 from __future__ import annotations
 

@@ -274,3 +274,77 @@ def test_an_index_that_is_searched_for_all_names_is_told(
     told = [f for f in found(tmp_path, devices) if f.code == "index-leaks"]
     assert [f.level.value for f in told] == ([level] if level else [])
     assert all(TORCH in line for f in told for line in f.evidence)
+
+
+def uv_lock(folder: Path, build: str, head: str = "", manifest: str = "") -> Path:
+    """Write a uv.lock whose torch is cu128 on Linux, and of another index on Windows."""
+    index = f"{TORCH}/{build}" if build else "https://default.index/simple"
+    version = f"2.9.1+{build}" if build else "2.9.1"
+    cuda = f'source = {{ registry = "{TORCH}/cu128" }}'
+    other = f'source = {{ registry = "{index}" }}'
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "x"\n{manifest}', "utf-8")
+    (folder / "uv.lock").write_text(
+        f"""version = 1
+requires-python = ">=3.11"
+{head}
+[[package]]
+name = "x"
+version = "0"
+source = {{ virtual = "." }}
+dependencies = [
+    {{ name = "torch", version = "2.9.1+cu128", {cuda}, marker = "sys_platform == 'linux'" }},
+    {{ name = "torch", version = "{version}", {other}, marker = "sys_platform == 'win32'" }},
+]
+[package.optional-dependencies]
+cpu = [{{ name = "torch", version = "2.8.0+cpu", source = {{ registry = "{TORCH}/cpu" }} }}]
+[package.dev-dependencies]
+gpu = [{{ name = "torch", version = "2.9.1+cu128", {cuda} }}]
+[[package]]
+name = "torch"
+version = "2.9.1+cu128"
+{cuda}
+dependencies = [{{ name = "nvidia-cudnn-cu12", marker = "sys_platform == 'linux'" }}]
+[[package]]
+name = "torch"
+version = "{version}"
+{other}
+[[package]]
+name = "torch"
+version = "2.8.0+cpu"
+source = {{ registry = "{TORCH}/cpu" }}
+[[package]]
+name = "nvidia-cudnn-cu12"
+version = "9.10.2.21"
+source = {{ registry = "https://default.index/simple" }}
+""",
+        "utf-8",
+    )
+    return folder
+
+
+BY_MACHINE = """[tool.uv.sources]
+torch = [{ index = "cu128", marker = "platform_machine == 'x86_64'" }]
+"""
+
+
+def test_a_cpu_build_that_is_assigned_by_platform_is_meant(
+    tmp_path: Path, devices: Devices
+) -> None:
+    """As NVIDIA-NeMo/Automodel does: only Linux is served with CUDA."""
+    assert "lock-cpu-build" not in codes(uv_lock(tmp_path, "cpu"), devices)
+    assert "lock-cpu-build" in codes(uv_lock(tmp_path, "cpu", manifest=BY_MACHINE), devices)
+    assert "lock-cpu-build" in codes(uv_lock(tmp_path, ""), devices)
+
+
+def test_a_platform_that_is_excluded_is_not_judged(tmp_path: Path, devices: Devices) -> None:
+    served = "supported-markers = [\"sys_platform == 'linux'\"]"
+    assert "lock-cpu-build" not in codes(uv_lock(tmp_path, "", served), devices)
+
+
+def test_a_default_group_gives_way_to_an_extra_that_excludes_it(tmp_path: Path) -> None:
+    groups = '[tool.uv]\ndefault-groups = ["gpu"]\n'
+    conflict = 'conflicts = [[{ package = "x", extra = "cpu" }, { package = "x", group = "gpu" }]]'
+    for head, wanted in (("", 2), (conflict, 1)):
+        lock = read_repository(uv_lock(tmp_path, "", head, groups))[1]
+        has = {(c.platform, c.name): c.packages["torch"] for c in lock.choices}
+        assert len(has["win-64", "cpu"]) == wanted + 1  # with the one for Windows
