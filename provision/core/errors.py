@@ -16,6 +16,8 @@ class Exit(IntEnum):
     FINDINGS = 1
     USAGE = 2
     TOOL = 3
+    PROGRAM = 4  # `doctor --log`: the program's own fault
+    UNDECIDED = 5  # `doctor --log`: not recognised
     NOT_EXECUTABLE = 126
     NOT_FOUND = 127
     INTERRUPTED = 130

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.core.findings import Finding, Level
+from provision.core.findings import Finding, Level, described
 from provision.doctor.data import data
 from provision.host.model import Gpu, Host, host_layers
 
@@ -103,9 +103,5 @@ def case(
 
     A code or level given here replaces that of the table.
     """
-    table = data("cases")[name]
-    symptom, cause, remedy = (table[key].format(**facts) for key in ("symptom", "cause", "remedy"))
-    return Finding(
-        code or table["code"], level or Level(table["level"]), symptom, cause, remedy,
-        tuple(evidence),
-    )  # fmt: skip
+    found = described(Path(__file__).with_name("cases.toml"), name, *evidence, **facts)
+    return replace(found, code=code or found.code, level=level or found.level)

@@ -1,41 +1,20 @@
-"""The last failure of a log: where it begins and ends, and whether it wraps an earlier one."""
+"""The last failure of a log: where it is, whether it wraps another, and whose fault it is."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
+
+from provision.doctor.data import data
 
 if TYPE_CHECKING:
     from provision.doctor.sampling import Line
 
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
-_CHAIN = re.compile(r"During handling of the above exception|was the direct cause of the following")
-# The last line of a traceback, or a line that ends a program without one; indented where a program
-# repeats the output of another.
-_ENDING = re.compile(
-    r"^\s*(?:E\s+)?(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit|Invalid\w+)\b(?::|$| \()"
-    r"|^\s*(?:[\w./-]+: )?(?:ERROR|error|FATAL|fatal)\b[:! ].*\w|^\s*\[E[ \d]|^\s*Killed\b"
-    r"|^\s*\w+\.error: |can't open file|core dumped|Segmentation fault|Fatal Python error"
-    r"|^\s*Aborted\b|^\s*terminate called"
-)
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
-# A program that prints one of these after an error has survived it.
-_WENT_ON = re.compile(r"\bINFO\b|\b[Cc]ontinuing\b|\b([Ee]poch|[Ss]tep)\W+\d")
-# Output of a program that does its work. That a server has started is no such output: its model may
-# still fail to load.
-_AT_WORK = re.compile(
-    r"^(?!.*(?:[Ll]oading|[Ff]etching|safetensors|\.bin)).*100%\|█.*(?:it/s|s/it)"
-    r"|\btrain_runtime\b|\btokens? per second\b|\b200\b.*\bPOST\b|\bPOST\b.*\b200\b"
-    r"|No broken requirements found|All installed packages are compatible"
-    r"|^=+ \d+ passed(?!.*\b(?:failed|errors?)\b)"
-)
-# Exceptions that only report the failure of another process or import.
-_WRAPPER = re.compile(
-    r"ChildFailedError|CalledProcessError|ProcessRaisedException|RayTaskError|SystemExit"
-    r"|ProcessExitedException|EngineCore|Engine process failed|EngineDeadError"
-)
 
 
 class Failure(NamedTuple):
@@ -48,10 +27,19 @@ class Failure(NamedTuple):
     worked: int  # the last line on which the program did its work; what failed before was survived
 
 
+@cache
+def any_of(name: str, table: str = "") -> re.Pattern[str]:
+    """Return a list of ``failures.toml`` as one pattern."""
+    lists = data("failures")
+    return re.compile("|".join((lists[table] if table else lists)[name]))
+
+
 def last_failure(lines: Sequence[Line]) -> Failure:
     """Return the last failure of a log; its ``ended`` is None if nothing failed."""
-    starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text]
-    ends = [i for i, line in enumerate(lines) if _ENDING.search(line.text)]
+    # What a destructor raises after the failure is a symptom of it.
+    ignored = {i + 1 for i, line in enumerate(lines) if "Exception ignored in" in line.text}
+    starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text and i not in ignored]
+    ends = _matching("ending", lines)
     start = starts.pop() if starts else 0
     if lines and _TRACEBACK in lines[start].text:
         # An exception of any name ends a traceback: the first line indented no further than it.
@@ -60,15 +48,61 @@ def last_failure(lines: Sequence[Line]) -> Failure:
         rest = range(start + 1, len(lines))
         ends += [i for i in rest if _LAST_LINE.match(lines[i].text, margin)][:1]
         ends.sort()
-    wrapped = bool(start) and any(_WRAPPER.search(line.text) for line in lines[start:])
-    while starts and any(_CHAIN.search(line.text) for line in lines[starts[-1] : start]):
+    elif not ends:
+        told = [i for i, line in enumerate(lines) if line.text.strip()][-_NEAR:]
+        weak, warned = any_of("weak_ending"), any_of("warned")
+        ends = [i for i in told if weak.search(lines[i].text) and not warned.search(lines[i].text)]
+    ends = [i for i in ends if not ignored.intersection(range(i - _NEAR, i + 1))] or ends
+    ends = [i for i in ends if not any_of("reporter").search(lines[i].text)] or ends
+    wrapped = bool(start) and any(any_of("wrapper").search(line.text) for line in lines[start:])
+    while starts and any(any_of("chain").search(line.text) for line in lines[starts[-1] : start]):
         start = starts.pop()
     # The first error after an earlier traceback is that traceback's own end.
     earlier = next((end for end in ends if starts and end > starts[-1]), -1)
     first = max(earlier, start - _NEAR - 1) + 1
-    went_on = (i for i in range(first, start) if _WENT_ON.search(lines[i].text))
+    went_on = (i for i in range(first, start) if any_of("went_on").search(lines[i].text))
     first = max(went_on, default=first)
     near = frozenset(end for end in ends if first <= end < start)
-    worked = max((i for i, line in enumerate(lines) if _AT_WORK.search(line.text)), default=-1)
+    worked = max(_matching("at_work", lines), default=-1)
     ended = ends[-1] if ends and ends[-1] > worked else None
+    if ended is not None and _matching("ended_well", lines[ended + 1 :]):
+        ended = None
     return Failure(start, near, ended, wrapped, worked)
+
+
+def _matching(name: str, lines: Sequence[Line]) -> list[int]:
+    return [i for i, line in enumerate(lines) if any_of(name).search(line.text)]
+
+
+def is_own_fault(failure: Failure, lines: Sequence[Line]) -> bool:
+    """Whether the last failure is proven to be the program's own; False where that is unknown."""
+    text = lines[failure.ended or 0].text
+    if any_of("message", "program").search(text):
+        return True
+    through, library = any_of("passed_through", "program"), any_of("library_frame", "program")
+    own = [frame for frame in frames(failure, lines) if not through.search(frame)]
+    alien = [library.search(frame) is not None for frame in own]
+    if not own or any_of("call", "program").search(text):
+        return bool(own) and not any(alien)
+    raised = any_of("exception", "program").search(text)
+    return bool(raised) and not (alien[-1] or any_of("never", "program").search(text))
+
+
+def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:
+    """Return the frames of the last traceback, innermost last."""
+    above = (line.text for line in lines[failure.start : failure.ended])
+    return [text.strip() for text in above if any_of("frame").match(text)]
+
+
+def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[list[str], str]:
+    """Return the place of a failure that no rule knows and what the log excludes; what decides."""
+    tables, last = data("failures"), lines[failure.ended or 0].text
+    excluded = [
+        f"excluded: {row['what']}"
+        for row in tables["excluded"]
+        if any(re.search(row["line"], line.text) for line in lines)
+    ]
+    remedy: str = next(row["remedy"] for row in tables["decide"] if re.search(row["line"], last))
+    prefixes = [found["prefix"] for line in lines if (found := any_of("prefix").search(line.text))]
+    facts = frames(failure, lines)[-1:] + excluded
+    return facts, remedy.format(prefix=[*prefixes, "python"][0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.doctor.failures import Failure, last_failure
+from provision.doctor.failures import Failure, any_of, is_own_fault, last_failure, undecided
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
@@ -18,25 +18,20 @@ from provision.doctor.sampling import Line, sample
 
 _EVIDENCE = 300
 _OWN_FAULT = "not-environment"
-# Last lines that a weak match may explain: they name a device or, as an abort does, nothing at all.
-_OPEN_END = re.compile(
-    r"^(?!.*out of memory).*\b((gpu|device|driver)s?|cuda|xpu|sycl)\b|\bAborted\b", re.IGNORECASE
-)
-# A program that says so about an error goes on, whatever the error was.
-_HANDLED = re.compile(
-    r"\b(retrying|retries|trying again|attempt \d+|fall(s|ing) back|fell back|recover(ed|ing)"
-    r"|skipp(ed|ing)|(?<!Exception )ignor(ed|ing)|resum(ed|ing)|reduc(es|ed|ing) (the )?batch)\b",
-    re.IGNORECASE,
-)
-_WARNED = re.compile(r"\b[A-Z]\w+Warning: |\b(WARN|WARNING|INFO|DEBUG)\b")
+_UNKNOWN = "not-recognised"
 
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """One rule of ``log_rules.toml``, whose head says what each field means."""
+    """A rule of ``log_rules.toml``, whose head explains the fields, with the texts of its code."""
 
     code: str
     any: Sequence[str]
+    level: str
+    symptom: str
+    cause: str
+    remedy: str
+    reference: str = ""
     also: Sequence[str] = ()
     unless: Sequence[str] = ()
     anywhere: bool = False
@@ -44,29 +39,21 @@ class LogRule:
     smoke: bool = False
     ambiguous: bool = False
     transient: bool = False
-    level: str | None = None
-    cause: str | None = None
-    remedy: str | None = None
-    reference: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FindingText:
-    """The texts of a code, from ``findings.toml``."""
-
-    level: str
-    symptom: str
-    cause: str
-    remedy: str
-    reference: str = ""
+@cache
+def log_rules() -> tuple[LogRule, ...]:
+    """Return the log rules in the order of the file: causes before their symptoms."""
+    texts = data("findings")
+    return tuple(LogRule(**{**texts[row["code"]], **row}) for row in data("log_rules")["rule"])
 
 
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     """Return what a log shows of its environment, worst first: one finding per code.
 
-    The source is a text, or a stream of bytes of any size, read once from its position. A program
-    error that no environment explains gives one note, ``not-environment``; a log without a failure
-    gives nothing, or notes on warnings.
+    The source is a text, or a stream of bytes of any size, read once from its position. A failure
+    that no rule explains gives a note: ``not-environment`` where the log proves that it is the
+    program's own, or else ``not-recognised``. A log without one gives nothing, or other notes.
 
     Raises:
         OSError: It cannot be read, or does not end.
@@ -86,15 +73,15 @@ def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
 def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
-    warned = {line.number for line in raw if _WARNED.search(line.text)}
+    warned = {line.number for line in raw if any_of("warned").search(line.text)}
     failure = last_failure(lines)
     matched = _matched(Search(lines), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:
         return not rule.anywhere and hit[0] < failure.start
 
-    # If no rule matches the last failure or the lines just above it, the failure is the program's
-    # own, and the program survived what matched earlier: those findings become notes.
+    # What no rule explains at the last failure or just above it is another failure than those that
+    # matched earlier: the program survived them, and they become notes.
     # A note explains nothing: beside one, what was survived earlier stays survived.
     causes = [found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE]
     explained = failure.wrapped or any(
@@ -102,22 +89,32 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     )
     unknown = failure.ended is not None and not explained
     named = any(hit[0] == failure.ended for _, hit in matched)
-    doubtful = _unexplained(failure, causes, lines)
-    findings = []
+    # A weak match, such as a warning or an integrated GPU in a list, does not explain a failure
+    # whose last line names no device, if no cause matches it or a line after it.
+    doubtful = failure.ended is not None and not (
+        any_of("open_end").search(lines[failure.ended].text)
+        or any(hit[0] >= failure.ended for _, hit in causes)
+    )
+    findings, first = [], min(failure.near | {failure.start})
     for rule, hit in matched:
+        if rule.code == _OWN_FAULT and (failure.ended is None or hit[0] < first):
+            continue  # survived
         only_warned = lines[hit[0]].number in warned and not rule.anywhere
         level = _level(rule, smoke=smoke)
         weak = only_warned or level is Level.WARNING
         survived = hit[0] < failure.worked and not rule.anywhere
         if rule.transient and not survived:
-            # What was only warned of in a log without any failure was survived as well.
-            survived = _handled(hit, lines) or (only_warned and failure.ended is None)
+            # The program says, in the same line or the next, that it deals with the error; what was
+            # only warned of in a log without any failure was survived as well.
+            told = any(any_of("handled").search(line.text) for line in lines[hit[0] : hit[0] + 2])
+            survived = told or (only_warned and failure.ended is None)
         if unknown or survived or (doubtful and weak):
             level = Level.NOTE
         findings.append((before(rule, hit), _finding(rule, hit, lines, level)))
     accused = any(finding.bad or finding.code == _OWN_FAULT for _, finding in findings)
-    if failure.ended is not None and not accused and not named:
-        findings.insert(0, (False, _own_fault(lines[failure.ended])))
+    if failure.ended is not None and not accused:
+        verdict = _verdict(failure, lines, named=named)
+        findings.insert(len(findings) if named else 0, (False, verdict))
     order = list(Level)
     # Of one level, what was before the last traceback comes last. The sort is stable, so otherwise
     # the order of the rules stays: causes first.
@@ -135,18 +132,6 @@ def _matched(search: Search, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
     return list(found.values())
 
 
-def _unexplained(
-    failure: Failure, causes: Sequence[tuple[LogRule, Hit]], lines: Sequence[Line]
-) -> bool:
-    """Whether the last line names no device, and no cause matches it or a line after it.
-
-    A weak match, such as a warning or an integrated GPU in a list, does not explain such a failure.
-    """
-    if failure.ended is None or _OPEN_END.search(lines[failure.ended].text):
-        return False
-    return all(hit[0] < failure.ended for _, hit in causes)
-
-
 def _fires(rule: LogRule, search: Search) -> Hit | None:
     hits = [hit for pattern in rule.any for hit in search.find(pattern)]
     if rule.test:
@@ -159,58 +144,31 @@ def _fires(rule: LogRule, search: Search) -> Hit | None:
     return max(hits, key=lambda hit: hit[0])
 
 
-def _handled(hit: Hit, lines: Sequence[Line]) -> bool:
-    """Whether the program reports, in the same line or the next, that it deals with the error."""
-    return any(_HANDLED.search(line.text) for line in lines[hit[0] : hit[0] + 2])
-
-
 def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level) -> Finding:
-    text = finding_texts()[rule.code]
-    groups = {name: value or "" for name, value in hit[1].groupdict().items()}
-    remedy = (rule.remedy or text.remedy).format_map(_Blank(groups))
-    reference = text.reference if rule.reference is None else rule.reference
-    if reference:
-        remedy += f" (see {reference})"
-    return Finding(
-        code=rule.code,
-        level=level,
-        symptom=text.symptom,
-        cause=(rule.cause or text.cause).format_map(_Blank(groups)),
-        remedy=remedy,
-        evidence=(_quote(lines[hit[0]]),),
+    groups = defaultdict(
+        lambda: "what is quoted", {k: v for k, v in hit[1].groupdict().items() if v}
     )
+    remedy = rule.remedy + (f" (see {rule.reference})" if rule.reference else "")
+    cause, remedy = (text.format_map(groups) for text in (rule.cause, remedy))
+    return Finding(rule.code, level, rule.symptom, cause, remedy, (_quote(lines[hit[0]]),))
 
 
 def _level(rule: LogRule, *, smoke: bool) -> Level:
     if rule.ambiguous:
         return Level.ERROR if smoke else Level.NOTE
-    return Level(rule.level or finding_texts()[rule.code].level)
+    return Level(rule.level)
 
 
-def _own_fault(line: Line) -> Finding:
-    text = finding_texts()[_OWN_FAULT]
-    return Finding(_OWN_FAULT, Level.NOTE, text.symptom, text.cause, text.remedy, (_quote(line),))
+def _verdict(failure: Failure, lines: Sequence[Line], *, named: bool) -> Finding:
+    """Return whose fault a failure is that no rule explains, or what would decide it."""
+    own = not named and is_own_fault(failure, lines)
+    facts, remedy = ([], "") if own else undecided(failure, lines)
+    code = _OWN_FAULT if own else _UNKNOWN
+    texts, evidence = data("findings")[code], (_quote(lines[failure.ended or 0]), *facts)
+    remedy = remedy or texts["remedy"]
+    return Finding(code, Level.NOTE, texts["symptom"], texts["cause"], remedy, evidence)
 
 
 def _quote(line: Line) -> str:
     text = line.text.strip()
     return f"line {line.number}: {text[:_EVIDENCE]}{'…' if len(text) > _EVIDENCE else ''}"
-
-
-class _Blank(dict[str, str]):
-    """Groups of a match; one that the matching alternative lacks is shown as ``<name>``."""
-
-    def __missing__(self, name: str) -> str:
-        return f"<{name}>"
-
-
-@cache
-def log_rules() -> tuple[LogRule, ...]:
-    """Return the log rules in the order of the file: causes before their symptoms."""
-    return tuple(LogRule(**row) for row in data("log_rules")["rule"])
-
-
-@cache
-def finding_texts() -> dict[str, FindingText]:
-    """Return the texts of every code."""
-    return {code: FindingText(**row) for code, row in data("findings").items()}

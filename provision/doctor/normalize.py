@@ -28,6 +28,7 @@ _PREFIX = re.compile(
     rf"|[A-Z][a-z]{{2}}\ [ \d]\d\ {_TIME}\ \S+\ \S+?(?:\[\d+\])?:\ ?"  # journald
     r"|std(?:out|err)\ [FP]\ |\#\#\[\w+\]"  # containerd; GitHub Actions
     r"|[\w.-]+\ {2,}\|\ ?"  # docker compose
+    r"|[\w.:\\/-]+\ :\ (?=Traceback|[\w.]*(?:Error|Exception)\b)"  # PowerShell
     r"|\[(?:rank|default)?\d+\]:\ ?|\([\w.:+ -]*\bpid=\d+[^)]*\)\ ?",  # torchrun; Ray and vLLM
     re.VERBOSE,
 )
@@ -45,6 +46,9 @@ _ENTITY = re.compile(r"&(?:quot|apos|lt|gt|amp|nbsp|#\d+|#x[\da-f]+);", re.IGNOR
 # Word processors and chats replace plain blanks and quotes by these; editors add a byte order mark.
 _SIGNS = str.maketrans("\u00a0\u2018\u2019\u201c\u201d", " ''\"\"", "\ufeff")
 _CONSOLES = (80, 120)  # default widths of terminals
+# PowerShell wraps stderr at the width of its window; its own lines tell that, and not the width.
+_POWERSHELL = re.compile(r"^\s*\+ (?:CategoryInfo|FullyQualifiedErrorId) +: ")
+_SHELL_LINE = re.compile(r"^\s*\+ |^\S+ : |^\S.*\b\d+ .*: ?\d+$")
 _MOST_PARTS = 50  # more lines of that width in a row are data, not one wrapped line
 
 
@@ -97,14 +101,19 @@ def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
     Lines were wrapped if the longest is exactly as wide as a terminal. The parts are yielded too,
     since a log may have a longest line of that length by chance.
     """
-    width = max((len(line.text) for line in lines), default=0)
+    powershell = any(_POWERSHELL.search(line.text) for line in lines)
+    own = (line.text for line in lines if not (powershell and _SHELL_LINE.match(line.text)))
+    width = max(map(len, own), default=0)
+    wrapped = powershell or width in _CONSOLES
     parts: list[Line] = []
     for line in lines:
         yield line
-        full = width in _CONSOLES and len(line.text) == width
+        full = wrapped and len(line.text) == width
         if full or parts:
             parts.append(line)
         if parts and not full:
             if len(parts) <= _MOST_PARTS:
                 yield Line(parts[0].number, "".join(part.text for part in parts))
             parts = []
+    if 1 < len(parts) <= _MOST_PARTS:
+        yield Line(parts[0].number, "".join(part.text for part in parts))

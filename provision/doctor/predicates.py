@@ -10,24 +10,16 @@ if TYPE_CHECKING:
     from provision.doctor.matcher import Hit, Search
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
-
-
-def _listed(hit: Hit) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    groups = hit[1].groupdict()
-    listed = [_numbers(word) for word in (groups.get("listed") or "").split(",") if word.strip()]
-    return _numbers(groups.get("version") or ""), [version for version in listed if version]
-
-
 def _below_all(hit: Hit, _search: Search) -> bool:
     """Whether the index offers newer versions only: older ones have wheels for an older Python.
 
     False if it offers no build of the wanted kind, such as ``+xpu``: then it is the wrong index.
     """
-    wanted, listed = _listed(hit)
-    offered = (hit[1].groupdict().get("local") or "") in hit[1]["listed"]
-    return offered and bool(listed) and wanted < min(listed)
+    local, listed = hit[1].groupdict().get("local") or "", hit[1]["listed"]
+    words = [re.findall(r"\d+", word.partition("+")[0])[:3] for word in listed.split(",")]
+    versions = [[int(part) for part in word] for word in words if word]
+    wanted = [int(part) for part in re.findall(r"\d+", hit[1]["version"])[:3]]
+    return local in listed and bool(versions) and wanted < min(versions)
 
 
 def _other_prefix(hit: Hit, search: Search) -> bool:

@@ -219,6 +219,24 @@ def test_findings_exit_with_1(built: Project, capsys: pytest.CaptureFixture[str]
     assert "alpha.py" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [
+        ("epoch 1 loss 0.3\n", Exit.OK),
+        ("ImportError: libGL.so.1: cannot open shared object file\n", Exit.FINDINGS),
+        ("  File \"/w/a.py\", line 3, in f\nKeyError: 'labels'\n", Exit.PROGRAM),
+        ("RuntimeError: engine refused to start\n", Exit.UNDECIDED),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered\n", Exit.UNDECIDED),
+    ],
+)
+def test_the_exit_code_of_a_log_tells_the_answers_apart(
+    log: str, code: Exit, project: Project, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(log)
+    assert call("doctor", "--log", str(path)) == code
+
+
 def test_doctor_reads_a_log_from_standard_input(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import json
+import os
 import random
 import re
 import tomllib
@@ -15,7 +16,8 @@ import pytest
 
 from provision.core.findings import Level
 from provision.doctor import diagnose_evidence, diagnose_log
-from provision.doctor.logs import finding_texts, log_rules
+from provision.doctor.data import data
+from provision.doctor.logs import log_rules
 from provision.doctor.matcher import Search, literals
 from provision.doctor.normalize import normalize_log
 from provision.doctor.sampling import sample
@@ -30,6 +32,7 @@ CASES = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))
 LOGS, EVIDENCE = CASES["log"], CASES["evidence"]
 DEVICES = tomllib.loads((HERE / "device_errors.toml").read_text(encoding="utf-8"))
 LINES = tomllib.loads((HERE / "lines.toml").read_text(encoding="utf-8"))
+FAMILIES = tomllib.loads((HERE / "families.toml").read_text(encoding="utf-8"))["family"]
 # Real output of provoked failures, with neutral paths.
 RUNS = json.loads((HERE / "runs.json").read_text(encoding="utf-8"))
 # The log of r59 equals that of r09: its cause, PYTHONPATH, is visible in the environment only.
@@ -39,6 +42,7 @@ EVERYTHING = [
     *(case.get("line", case["text"]) for case in DEVICES["error"]),
     *(run["log"] for run in RUNS),
     *(line for lines in LINES.values() for line in lines),
+    *(text for family in FAMILIES for text in family["positive"] + family["innocent"]),
 ]
 
 
@@ -63,11 +67,29 @@ def test_provoked_failures(run: dict[str, str]) -> None:
         assert len(found) == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "text"), [(each["code"], text) for each in FAMILIES for text in each["positive"]]
+)
+def test_a_family_is_known(code: str, text: str) -> None:
+    found = diagnose_log(text)
+    assert found[0].code == code, found
+    assert found[0].bad
+
+
+@pytest.mark.parametrize("text", [text for family in FAMILIES for text in family["innocent"]])
+def test_words_of_a_family_alone_accuse_nothing(text: str) -> None:
+    found = diagnose_log(text)
+    assert not [finding for finding in found if finding.bad]
+    if not re.search("Error|Killed|can't open file", text):  # those are the program's own
+        assert "not-environment" not in [finding.code for finding in found]
+
+
 def test_every_code_has_a_rule_and_a_case() -> None:
-    in_environments = {"driver-unknown", "half-installed", "stale-kernel-cache", *LOCK_CODES}
-    assert {rule.code for rule in log_rules()} == set(finding_texts()) - in_environments
-    cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"]}
-    assert cases | in_environments >= set(finding_texts())
+    in_environments = {"driver-unknown", "stale-kernel-cache", *LOCK_CODES}
+    ruled = {rule.code for rule in log_rules()} | {"not-recognised"}
+    assert ruled == set(data("findings")) - in_environments
+    cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"] + FAMILIES}
+    assert cases | in_environments >= set(data("findings"))
 
 
 def test_every_pattern_is_matched_by_a_case() -> None:
@@ -106,8 +128,8 @@ def test_the_documentation_has_the_words_of_every_code() -> None:
     page = (HERE.parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\S+)` \| (\w+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
     assert rows == [
-        (code, text.level, text.symptom, text.cause)
-        for code, text in sorted(finding_texts().items())
+        (code, text["level"], text["symptom"], text["cause"])
+        for code, text in sorted(data("findings").items())
     ]
 
 
@@ -294,8 +316,67 @@ def _mutated(dice: random.Random, text: str) -> str:
     return text
 
 
-def test_mutated_logs_never_raise() -> None:
-    dice = random.Random(2026)
+@pytest.mark.attack(
+    "a log is damaged: cut, repeated, reversed, with control characters and foreign tracebacks",
+    promise="findings with evidence, or none: no traceback",
+)
+def test_mutated_logs_never_raise(record_property: pytest.RecordProperty) -> None:
+    dice, count = random.Random(2026), int(os.environ.get("PROVISION_FUZZ", "500")) * 2
     with untraced():
-        for _ in range(10_000):
-            diagnose_log(_mutated(dice, dice.choice(EVERYTHING)[-600:]))
+        for _ in range(count):
+            found = diagnose_log(_mutated(dice, dice.choice(EVERYTHING)[-600:]))
+            assert all(finding.evidence[0].startswith("line ") for finding in found)
+    record_property("seen", f"{count} logs")
+
+
+# What an environment consists of, in errors of Python's own that its calls can raise.
+ENVIRONMENT = [
+    "ImportError: {}", "ModuleNotFoundError: No module named '{}'", "OSError: libx.so.1: {}",
+    "RuntimeError: the {} library could not be loaded", "ValueError: unsupported {} driver",
+    "AssertionError: {} compiler not found", "RuntimeError: failed to build {}",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'nvcc'",
+    "KeyError: 'CUDA_HOME'", "ERROR: cannot install {}", "error: {}: installation failed",
+    "AttributeError: module '{}' has no attribute 'nothing'",
+    "TypeError: {}() got an unexpected keyword argument 'device_map'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", ["/home/u/train.py", "/v/lib/python3.11/site-packages/x/y.py"])
+@pytest.mark.parametrize("error", ENVIRONMENT)
+def test_no_error_of_an_environment_is_called_the_programs_fault(error: str, file: str) -> None:
+    above = f'Traceback (most recent call last):\n  File "{file}", line 3, in start\n'
+    found = diagnose_log(above + error.format("quux"))
+    assert found, "an all-clear"
+    assert "not-environment" not in [finding.code for finding in found]
+
+
+def test_what_is_not_recognised_says_where_what_is_excluded_and_what_decides() -> None:
+    (found,) = diagnose_log(
+        "PyTorch version: 2.9.1\nTraceback (most recent call last):\n"
+        '  File "/home/u/env/lib/python3.11/site-packages/quux/core.py", line 40, in start\n'
+        "RuntimeError: engine refused to start: 0x2a\n"
+    )
+    assert found.code == "not-recognised"
+    assert found.evidence == (
+        "line 4: RuntimeError: engine refused to start: 0x2a",
+        'File "/home/u/env/lib/python3.11/site-packages/quux/core.py", line 40, in start',
+        "excluded: a torch that cannot be imported",
+    )
+    assert "`provision doctor --python /home/u/env`" in found.remedy
+
+
+@pytest.mark.parametrize("width", [79, 98, 119])
+def test_powershells_wrapped_lines_are_joined(width: int) -> None:
+    shell = (
+        "python : Traceback (most recent call last):\nAt line:1 char:1\n+ python a.py 2>&1\n"
+        "    + CategoryInfo          : NotSpecified: (Traceback (most recent call last)::String)"
+        " [], RemoteException\n    + FullyQualifiedErrorId : NativeCommandError\n \n"
+    )
+    text = (
+        '  File "C:\\w\\venv\\Lib\\site-packages\\torch\\__init__.py", line 137, in <module>\n'
+        "OSError: [WinError 126] The specified module could not be found. Error loading "
+        '"C:\\w\\venv\\Lib\\site-packages\\torch\\lib\\c10_xpu.dll" or one of its dependencies.'
+    )
+    (found, *_) = diagnose_log(shell + _wrapped(text, width))
+    assert found.code == "oneapi-runtime-missing"
+    assert "c10_xpu.dll" in found.remedy

@@ -17,7 +17,6 @@ from provision.core.errors import UsageError
 from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine, rules
 from provision.doctor.data import data as table_of
-from provision.doctor.logs import finding_texts
 from provision.doctor.rules import ENVIRONMENT_RULES
 from provision.host.model import Driver, Gpu, Host, Node, Runtimes
 from provision.lockfile.pip import read_lock
@@ -558,7 +557,7 @@ def test_every_case_is_reported_by_a_rule_and_has_a_test() -> None:
     source = "".join(p.read_text(encoding="utf-8") for p in Path(rules.__path__[0]).glob("*.py"))
     source += json.dumps(table_of("packages")["unmet"])
     assert [name for name in tables if f'"{name}"' not in source] == []
-    assert {table["code"] for table in tables.values()} <= set(finding_texts())
+    assert {table["code"] for table in tables.values()} <= set(table_of("findings"))
     quiet |= LOCK_CODES
     assert {table["code"] for table in tables.values()} - quiet <= {code for code, _, _ in CASES}
 

@@ -101,6 +101,18 @@ def test_encodings(encoding: str) -> None:
     assert "KeyError: 'xpu:0'" in [line.text for line in sample(io.BytesIO(data))]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("gbk", "'nvidia-smi' 不是内部或外部命令"),
+        ("cp932", "'nvidia-smi' は、内部コマンドまたは外部コマンド、"),
+        ("utf-16", "'nvidia-smi' 不是内部或外部命令"),
+    ],
+)
+def test_a_missing_command_is_known_in_the_code_pages_of_windows(encoding: str, text: str) -> None:
+    assert diagnose_log(io.BytesIO(text.encode(encoding)))[0].code == "driver-missing"
+
+
 def test_progress_bars_and_colours() -> None:
     text = "10%|#   |\r20%|##  |\r\n\x1b[31mKeyError: 'xpu:0'\x1b[0m\n"
     assert [line.text for line in sample(text)] == [

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from provision.cli.call import Call, Outcome, Parser, findings_if
-from provision.core.errors import UsageError
+from provision.core.errors import Exit, UsageError
 
 ANYWHERE = True
+_ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -46,4 +47,5 @@ def handle(call: Call) -> Outcome | int:
     elif wanted.project and not (wanted.python or wanted.target):
         result = diagnose.diagnose_repository(wanted.project.absolute(), call.project)
     result = result or diagnose.diagnose(call.project, python=wanted.python, target=wanted.target)
-    return Outcome(result, show_diagnosis, findings_if(result.bad))
+    answers = (_ANSWERS[found.code] for found in result.findings if found.code in _ANSWERS)
+    return Outcome(result, show_diagnosis, findings_if(result.bad) or next(answers, Exit.OK))

@@ -123,6 +123,4 @@ def _remedy(name: str) -> str:
     for start, remedy in data("packages")["install"].items():
         if name.lower().startswith(start):
             return str(remedy)
-    if is_of("cuda", name):
-        return "Install torch again with its nvidia-* packages: `uv pip install --reinstall torch`"
     return f"Install the package that provides {name}, or build the target again"

@@ -24,7 +24,9 @@ _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)"
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
 # Local versions of published builds of torch; vendors' and source builds have other ones.
 _BUILD = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")
-_REINSTALL = "`uv pip install --reinstall torch` from torch's own index"
+_REINSTALL = (
+    "install the one that torch requires, at its version, with --no-deps from torch's own index"
+)
 
 
 def companions(context: DoctorContext) -> Findings:
@@ -177,7 +179,7 @@ def tritons(context: DoctorContext) -> Findings:
     goes_with = table["of_torch"].get(torch.minor) if torch else None
     if torch and windows and goes_with not in (None, windows.minor):
         evidence = [f"torch {torch.version} requires triton {goes_with}", *names]
-        remedy = f"uv pip install 'triton-windows=={goes_with}.*'"
+        remedy = f"uv pip install --no-deps 'triton-windows=={goes_with}.*'"
         symptom = "triton was built for another torch"
         yield case("triton", evidence, symptom=symptom, remedy=remedy)
         return
@@ -186,4 +188,4 @@ def tritons(context: DoctorContext) -> Findings:
         if wanted.name in table["names"] and not (found and meets(found, wanted)):
             evidence = [f"torch requires {wanted}", *names]
             symptom = "The triton that torch requires is not installed"
-            yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL)
+            yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL.capitalize())

@@ -45,7 +45,7 @@ def unmet_requirements(context: DoctorContext) -> Findings:
     """An installed package requires another version of a package than is installed."""
     overridden = set(_overridden(context))
     kinds = data("packages")["unmet"]
-    broken: dict[str, list[str]] = {name: [] for name in kinds}
+    broken: dict[str, dict[str, str]] = {name: {} for name in kinds}
     for dist in (several[0] for several in context.env.distributions.values()):
         for wanted in requirements(dist, context.env):
             found = context.env.get(wanted.name)
@@ -53,10 +53,11 @@ def unmet_requirements(context: DoctorContext) -> Findings:
                 continue
             if not meets(found, wanted):
                 name = next(n for n, starts in kinds.items() if wanted.name.startswith((*starts,)))
-                broken[name].append(
-                    f"{dist.name} {dist.version} requires {wanted}; it is {found.version}"
-                )
-    yield from (case(name, lines[:5]) for name, lines in broken.items() if lines)
+                line = f"{dist.name} {dist.version} requires {wanted}; it is {found.version}"
+                broken[name][line] = f"'{wanted.name}{wanted.specifier}'"
+    for name, pins in broken.items():
+        if pins:
+            yield case(name, [*pins][:5], pins=" ".join(dict.fromkeys(pins.values())))
 
 
 def _overridden(context: DoctorContext) -> Iterator[str]:
