@@ -6,6 +6,7 @@ Check files import no pytest: the children of the worker import them too, and ge
 from __future__ import annotations
 
 import statistics
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from smoke.finding import fail
 from smoke.import_order import OPERATOR_MODULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import torch
 
@@ -103,12 +104,25 @@ def check(
     return mark
 
 
+class Unmeasured(Exception):  # noqa: N818
+    """Why a value is not measured: nothing tells it, or this user may not read it."""
+
+
 class Numbers:
-    """The measurements of one check, each with its unit."""
+    """The measurements of one check, each with its unit, and why others are not measured."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.values: dict[str, dict[str, Any]] = {}
+        self.missing: dict[str, str] = {}
+
+    @contextmanager
+    def measuring(self, name: str) -> Iterator[None]:
+        """Keep the reason if what is done here finds that it can't be measured."""
+        try:
+            yield
+        except Unmeasured as reason:
+            self.missing[name] = str(reason)
 
     def step(self, words: str) -> None:
         """Journal the next operation; the finding names it if the process dies or hangs there."""
@@ -118,15 +132,17 @@ class Numbers:
         """Store one measurement; the unit of a ratio is ``1``."""
         self.values[name] = {"value": value, "unit": unit}
 
-    def sample(self, name: str, values: Sequence[float], unit: str) -> float:
+    def sample(self, name: str, values: Sequence[float], unit: str, every: float = 0.0) -> float:
         """Store repeated measurements and their spread (max - min); return their median.
 
         The comparison of reports needs each round: bursts of load show in their distribution.
+        Rounds that follow each other by ``every`` seconds are a course, which the report draws.
         """
         middle = statistics.median(values)
         spread = max(values) - min(values)
         rounds = [float(f"{value:.5g}") for value in values]
         self.values[name] = {"value": middle, "unit": unit, "spread": spread, "rounds": rounds}
+        self.values[name] |= {"every": every} if every else {}
         return middle
 
     def within(self, name: str, error: float, limit: float) -> None:

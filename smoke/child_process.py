@@ -18,15 +18,11 @@ from smoke.finding import Finding
 
 # Exit codes of processes that Windows ended; the texts are those of ntstatus.h.
 WINDOWS = {
-    0xC0000005: "access violation",
-    0xC000001D: "illegal instruction",
-    0xC0000135: "a DLL was not found",
-    0xC0000139: "a DLL lacks an entry point",
-    0xC00000FD: "stack overflow",
-    0xC0000142: "a DLL failed to start",
-    0xC0000374: "heap corruption",
-    0xC0000409: "stack buffer overrun",
-}
+    0xC0000005: "access violation", 0xC000001D: "illegal instruction",
+    0xC0000135: "a DLL was not found", 0xC0000139: "a DLL lacks an entry point",
+    0xC00000FD: "stack overflow", 0xC0000142: "a DLL failed to start",
+    0xC0000374: "heap corruption", 0xC0000409: "stack buffer overrun",
+}  # fmt: skip
 
 
 def describe_exit(code: int) -> str:
@@ -77,14 +73,11 @@ def start(argv: list[str], output: IO[bytes], *, leader: bool = False) -> subpro
     pipe = lifetime.open_pipe()
     try:
         return subprocess.Popen(
-            argv,
+            argv, stdout=output, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,  # no read of it can ever wait
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=leader and os.name == "posix",
-            pass_fds=pipe,
+            start_new_session=leader and os.name == "posix", pass_fds=pipe,
             env={**os.environ, lifetime.PIPE: "".join(map(str, pipe))},
-        )
+        )  # fmt: skip
     finally:
         for end in pipe:
             os.close(end)  # the child has its own

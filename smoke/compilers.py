@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SECONDS = 100.0  # for a program of five lines; below the supervisor's limit of silence
 PROMPT = "start from a Developer Command Prompt"
 LEVEL_ZERO = "level_zero/ze_api.h"
+_PYTHON = [sysconfig.get_path("include")]
 
 
 def found(variable: str, *names: str) -> str | None:
@@ -59,39 +60,23 @@ def compiles(
         make = _cl if os.name == "nt" else _gcc
         argv = make(compiler, str(source), include, folders, libraries)
         try:
-            done = subprocess.run(
-                argv,
-                cwd=folder,
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                timeout=SECONDS,
-                check=False,
-            )
+            done = subprocess.run(argv, cwd=folder, capture_output=True, check=False,
+                                  stdin=subprocess.DEVNULL, timeout=SECONDS)  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"the compiler does not run: {error}"
     output = (done.stdout + done.stderr).decode(errors="replace")
     return f"{compiler} fails: {_first_error(output)}" if done.returncode else ""
 
 
-def _gcc(
-    compiler: str,
-    source: str,
-    include: Sequence[str],
-    folders: Sequence[str],
-    libraries: Sequence[str],
-) -> list[str]:
+def _gcc(compiler: str, source: str, include: Sequence[str], folders: Sequence[str],
+         libraries: Sequence[str]) -> list[str]:  # fmt: skip
     named = [f"-l:{name}" if ".so" in name else f"-l{name}" for name in libraries]
     dirs = [*(f"-I{each}" for each in include), *(f"-L{each}" for each in folders)]
     return [*compiler.split(), source, "-shared", "-fPIC", *dirs, *named, "-o", "probe.out"]
 
 
-def _cl(
-    compiler: str,
-    source: str,
-    include: Sequence[str],
-    folders: Sequence[str],
-    libraries: Sequence[str],
-) -> list[str]:
+def _cl(compiler: str, source: str, include: Sequence[str], folders: Sequence[str],
+        libraries: Sequence[str]) -> list[str]:  # fmt: skip
     # Not split: "C:\Program Files\..." holds spaces.
     dirs = [f"/LIBPATH:{each}" for each in folders]
     named = [f"{name}.lib" for name in libraries]
@@ -115,7 +100,7 @@ def for_inductor() -> str:
             found("CXX", "cl"), ["vector"], suffix=".cpp"
         )
     default = "clang++" if sys.platform == "darwin" else "g++"
-    return compiles(found("CXX", default), ["vector", "Python.h"], suffix=".cpp", include=_python())
+    return compiles(found("CXX", default), ["vector", "Python.h"], suffix=".cpp", include=_PYTHON)
 
 
 def for_triton_cuda() -> str:
@@ -126,7 +111,7 @@ def for_triton_cuda() -> str:
     windows = os.name == "nt"
     compiler = found("CC", *(("cl",) if windows else ("gcc", "clang")))
     unfit = _windows(compiler) if windows else ""
-    return unfit or compiles(compiler, ["Python.h"], suffix=".c", include=_python())
+    return unfit or compiles(compiler, ["Python.h"], suffix=".c", include=_PYTHON)
 
 
 def for_triton_xpu() -> str:
@@ -141,14 +126,10 @@ def for_triton_xpu() -> str:
         return unfit
     driver, helper = _triton_driver()
     headers = ["Python.h", *([LEVEL_ZERO] if _mentions(driver, LEVEL_ZERO) else [])]
-    return compiles(
-        compiler,
-        headers,
-        suffix=".cpp",
-        include=[*_python(), *getattr(helper, "include_dir", ())],
-        folders=getattr(helper, "library_dir", ()),
-        libraries=getattr(helper, "libraries", ()),
-    )
+    include = [*_PYTHON, *getattr(helper, "include_dir", ())]
+    folders, libraries = (getattr(helper, name, ()) for name in ("library_dir", "libraries"))
+    return compiles(compiler, headers, suffix=".cpp", include=include, folders=folders,
+                    libraries=libraries)  # fmt: skip
 
 
 def _triton_driver() -> tuple[Path, Any]:
@@ -162,10 +143,6 @@ def _triton_driver() -> tuple[Path, Any]:
 def _mentions(driver: Path, header: str) -> bool:
     sources = [driver, *driver.parent.glob("*.c"), *driver.parent.glob("*.cpp")]
     return any(header in file.read_text(encoding="utf-8", errors="replace") for file in sources)
-
-
-def _python() -> list[str]:
-    return [sysconfig.get_path("include")]
 
 
 def _windows(compiler: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from smoke.driver_version import nvidia_driver
+from smoke.sensors import nvidia_driver
 
 
 def number() -> int:

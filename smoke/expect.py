@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 SCHEMA = 3
@@ -56,6 +56,8 @@ class Expect:
         driver_judgement: The toolkit's judgement of this machine's driver against ``driver``:
             ``{"verdict": one of `VERDICTS`, "reason": text, "evidence": [text, ...]}``. None where
             the toolkit did not see the machine, as in an image.
+        peaks: Device name -> ``memory`` in GB/s, types in TFLOP/s, as its data sheet promises.
+        soak: Seconds for which `health.load` holds its load, None for its own few.
         earlier: What of an earlier run may stand: ``settled``, ids of the checks that passed or
             were not owed, and ``changed``, normalised names of the distributions that differ since
             then, or require one that does. None where everything has to be run.
@@ -76,6 +78,8 @@ class Expect:
     environment: Mapping[str, str]
     driver_judgement: Mapping[str, Any] | None = None
     earlier: Mapping[str, list[str]] | None = None
+    peaks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    soak: float | None = None
 
     def locks(self, name: str) -> bool:
         """Return whether the lock holds a distribution of this normalised name."""
@@ -97,83 +101,52 @@ class Expect:
         return self.accelerator != "cpu"
 
 
-def _text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+def _fits(value: object, shape: Any) -> bool:  # noqa: ANN401 - see below
+    """Say whether plain JSON has a shape.
 
-
-def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_text, value))
-
-
-def _table(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-
-
-def _reasons(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(item, dict) and set(item) == {"name", "reason"} and _table(item)
-        for item in value
-    )
-
-
-def _devices(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(family, dict) and set(family) == {"ids", "names"} and _all_texts(family)
-        for family in value.values()
-    )
-
-
-def _all_texts(family: dict[str, object]) -> bool:
-    return all(map(_texts, family.values()))
-
-
-def _floor(value: object) -> bool:
-    return value is None or (isinstance(value, str) and value.startswith(">="))
-
-
-def _factor(value: object) -> bool:
+    A shape is a pattern of texts, ``float`` for numbers above 0, None, a tuple of alternatives,
+    ``[each]``, ``{str: each}`` for any keys, or a table with the shape of each key.
+    """
+    match shape:
+        case re.Pattern():
+            return isinstance(value, str) and bool(shape.fullmatch(value))
+        case tuple():
+            return any(_fits(value, each) for each in shape)
+        case [each]:
+            return isinstance(value, list) and all(_fits(item, each) for item in value)
+        case dict() if isinstance(value, dict):
+            same = str in shape or shape.keys() == value.keys()
+            return same and all(_fits(item, shape.get(key, shape.get(str)))
+                                for key, item in value.items())  # fmt: skip
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value is None or (number and value > 0)  # type: ignore[operator]
+    return number and value > 0 if shape is float else shape is value  # type: ignore[operator]
 
 
-def _judgement(value: object) -> bool:
-    return value is None or (
-        isinstance(value, dict)
-        and set(value) == {"verdict", "reason", "evidence"}
-        and value["verdict"] in VERDICTS
-        and _text(value["reason"])
-        and _texts(value["evidence"])
-    )
-
-
-def _earlier(value: object) -> bool:
-    return value is None or (
-        isinstance(value, dict) and set(value) == {"settled", "changed"} and _all_texts(value)
-    )
-
-
-RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "target": (_text, "a name"),
-    "accelerator": (lambda value: value in ACCELERATORS, f"one of {', '.join(ACCELERATORS)}"),
-    "python": (_text, "major.minor, for instance 3.11"),
-    "packages": (_table, "a table of name = version"),
-    "requirements": (_texts, "a list of names"),
-    "forbid": (_reasons, "a list of {name, reason}"),
-    "driver": (_floor, "null or '>=version'"),
-    "families": (_texts, "a list of names"),
-    "intel_devices": (_devices, "a table of family = {ids, names}"),
-    "fused_ops": (_texts, "a list of operator names"),
-    "rotary": (
-        lambda value: _texts(value) and set(value) <= set(ROTARY),
-        f"a list out of {', '.join(ROTARY)}",
-    ),
-    "speedup_over_cpu": (_factor, "null or a number above 0"),
-    "environment": (_table, "a table of name = text"),
+_ANY, _TEXT, _FLOOR = re.compile("(?s).*"), re.compile("(?s).+"), re.compile(">=(?s:.*)")
+_TEXTS, _TABLE = [_TEXT], {str: _ANY}
+_VERDICT = {"verdict": re.compile("|".join(VERDICTS)), "reason": _TEXT, "evidence": _TEXTS}
+RULES: dict[str, tuple[Any, str]] = {
+    "target": (_TEXT, "a name"),
+    "accelerator": (re.compile("|".join(ACCELERATORS)), f"one of {', '.join(ACCELERATORS)}"),
+    "python": (_TEXT, "major.minor, for instance 3.11"),
+    "packages": (_TABLE, "a table of name = version"),
+    "requirements": (_TEXTS, "a list of names"),
+    "forbid": ([{"name": _ANY, "reason": _ANY}], "a list of {name, reason}"),
+    "driver": ((None, _FLOOR), "null or '>=version'"),
+    "families": (_TEXTS, "a list of names"),
+    "intel_devices": ({str: {"ids": _TEXTS, "names": _TEXTS}}, "a table of family = {ids, names}"),
+    "fused_ops": (_TEXTS, "a list of operator names"),
+    "rotary": ([re.compile("|".join(ROTARY))], f"a list out of {', '.join(ROTARY)}"),
+    "speedup_over_cpu": ((None, float), "null or a number above 0"),
+    "environment": (_TABLE, "a table of name = text"),
 }
-OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "driver_judgement": (_judgement, "null or a table of verdict, reason and evidence"),
-    "earlier": (_earlier, "null or a table of settled and changed"),
-}
+OPTIONAL: dict[str, tuple[Any, str]] = {
+    "driver_judgement": ((None, _VERDICT), "null or a table of verdict, reason and evidence"),
+    "earlier": ((None, {"settled": _TEXTS, "changed": _TEXTS}),
+                "null or a table of settled and changed"),
+    "peaks": ({str: {str: float}}, "a table of name = {kind = number above 0}"),
+    "soak": (float, "a number of seconds above 0"),
+}  # fmt: skip
 
 
 def _faults(data: object) -> list[str]:
@@ -186,8 +159,8 @@ def _faults(data: object) -> list[str]:
     missing = [f"{key}: missing" for key in RULES if key not in data]
     wrong = [
         f"{key}: {data[key]!r:.80} is not {words}"
-        for key, (holds, words) in rules.items()
-        if key in data and not holds(data[key])
+        for key, (shape, words) in rules.items()
+        if key in data and not _fits(data[key], shape)
     ]
     return unknown + missing + wrong
 
@@ -204,7 +177,7 @@ def read(path: Path) -> Expect:
         raise BadExpect(path, [str(error)]) from error
     if faults := _faults(data):
         raise BadExpect(path, faults)
-    values = {field.name: data[field.name] for field in fields(Expect) if field.name in data}
+    values = {each.name: data[each.name] for each in fields(Expect) if each.name in data}
     values["forbid"] = {item["name"]: item["reason"] for item in data["forbid"]}
     for key in ("requirements", "families", "fused_ops", "rotary"):
         values[key] = tuple(data[key])

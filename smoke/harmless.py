@@ -1,91 +1,15 @@
-"""Lines that healthy stacks print and that change no result, each with its source.
-
-"file N" is the number of a page in a public index of code.
-"""
+"""Lines that healthy stacks print and that change no result; ``harmless.json`` lists them."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from typing import NamedTuple
+from pathlib import Path
 
 PCI_DEVICES = "/sys/bus/pci/devices"
-
-
-class Harmless(NamedTuple):
-    """One kind of line: why it is harmless, its pattern, and where it was seen."""
-
-    reason: str
-    pattern: str
-    source: str
-
-
-HARMLESS = (
-    Harmless(
-        "IPEX replaces operators of torch, as intended",
-        # Line by line: "no kernel registered at all for dispatch key: XPU" is none of them.
-        r"Overriding a previously registered kernel|Warning only once for all operators"
-        r"|^\s+operator: |^\s+registered at |^\s+dispatch key: \w+$|^\s+previous kernel: "
-        r"|^\s+new kernel: registered at ",
-        "intel/intel-extension-for-pytorch#812; files 46654234166, 13583294794",
-    ),
-    Harmless(
-        "a later version will remove this; the lock holds the version",
-        r"(Future|Deprecation|PendingDeprecation)Warning: ",
-        "Python's warning categories",
-    ),
-    Harmless(
-        "torchvision lacks libpng or libjpeg, which only its image reader needs",
-        r"Failed to load image Python extension",
-        "file 13172896952",
-    ),
-    Harmless(
-        "IPEX looks for a CUDA toolkit, which it does not need",
-        r"No CUDA runtime is found",
-        "torch/utils/cpp_extension.py",
-    ),
-    Harmless(
-        "ipex-llm reports that it imported IPEX",
-        r"intel_extension_for_pytorch auto imported",
-        "ipex_llm/__init__.py of ipex-llm 2.2.0",
-    ),
-    Harmless(
-        "telemetry is not available, which WSL and some drivers lack; nothing else needs it",
-        r"Can't initialize Level Zero Sysman|SysMan support is unavailable on this system",
-        "pytorch/pytorch#194487, #185198, #197509, #194576; unified-runtime, level_zero/common",
-    ),
-    Harmless(
-        "one operator has no XPU kernel and runs on the CPU, as torch-xpu-ops intends",
-        r"Aten Op fallback from XPU to CPU happends",
-        "intel/torch-xpu-ops src/ATen/native/xpu/XPUFallback.cpp",
-    ),
-    Harmless(
-        "an integrated GPU before Arc is listed beside the device; device.family judges the device",
-        r"The detected GPU \(.*\) is not officially supported by PyTorch XPU"
-        r"|Running workloads on this device may result in unexpected behavior"
-        r"|For stable and fully supported execution, please use GPUs based on Intel"
-        r"|Refer to the hardware prerequisites for more information",
-        "intel/intel-xpu-backend-for-triton#5616",
-    ),
-    Harmless(
-        "Inductor does not tune for GPUs with few multiprocessors",
-        r"Not enough SMs to use max_autotune_gemm mode",
-        "torch/_inductor/utils.py of torch 2.13",
-    ),
-    Harmless(
-        "torch's list of capabilities is older than the GPU; device.family judges the code in it",
-        r"Found GPU\d+ .* which is of (cuda capability|compute capability \(CC\)) "
-        r"|torch[\\/]cuda[\\/]__init__\.py:\d+: UserWarning:\s*$"
-        r"|Minimum and Maximum cuda capability supported by this version of PyTorch is"
-        r"|^\s*\(\d+\.\d+\) - \(\d+\.\d+\)\s*$"
-        r"|The following list shows the CCs this version of PyTorch was built for"
-        r"|^- \d+\.\d+ which supports hardware CC "
-        r"|does not include kernels for this GPU|^\s+For CUDA [\d.]+ use pip install torch=="
-        r"|No published PyTorch CUDA builds for release .* support this GPU",
-        "pytorch/pytorch#172629, #164596; sgl-project/sglang#13198",
-    ),
-)
-_KNOWN = re.compile("|".join(f"(?:{each.pattern})" for each in HARMLESS))
+HARMLESS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))["lines"]
+_KNOWN = re.compile("|".join(f"(?:{each['pattern']})" for each in HARMLESS))
 _SMALL_BAR = re.compile(r"Resizable BAR not detected for device (\S+)")
 
 

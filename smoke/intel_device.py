@@ -26,11 +26,11 @@ def families(known: DeviceList, name: str, device_id: str | None = None) -> froz
     number = device_id or (in_name[1].lower() if in_name else None)
     if by_id := {family for family, each in known.items() if number in each["ids"]}:
         return frozenset(by_id)
-    wanted = _essence(name)
+    wanted = essence(name)
     return frozenset(
         family
         for family, each in known.items()
-        if wanted and wanted in {_essence(part) for full in each["names"] for part in _parts(full)}
+        if wanted and wanted in {essence(part) for full in each["names"] for part in _parts(full)}
     )
 
 
@@ -40,7 +40,7 @@ def _parts(name: str) -> list[str]:
     return [head + space + model for model in models.split("/")]
 
 
-def _essence(name: str) -> str:
+def essence(name: str) -> str:
     """Return ``arc 140v`` for ``Intel(R) Arc(TM) 140V GPU (16GB)``: what all spellings share."""
     words = re.sub(r"\(.*?\)|\[.*?\]", " ", name.lower()).split()
     return " ".join(word for word in words if word not in {"intel", "gpu", "graphics"})

@@ -28,7 +28,7 @@ class Plan:
 
     Attributes:
         full: All checks, not only the quick ones.
-        only: These checks only; all where it is empty.
+        only: These checks, or those of these areas, only; all where it is empty.
         devices: Numbers of the devices; the first also gets the checks that are for no device.
         carried: These have an earlier result that still stands.
     """
@@ -41,7 +41,7 @@ class Plan:
     def leaves_out(self, identifier: str, *, full: bool) -> str:
         """Return why a check is no part of the run, whatever the target is; "" where it is one."""
         if self.only:
-            return "" if identifier in self.only else NOT_ASKED
+            return "" if {identifier, identifier.partition(".")[0]} & self.only else NOT_ASKED
         if full and not self.full:
             return ONLY_IN_FULL
         return CARRIED if identifier in self.carried else ""

@@ -83,7 +83,7 @@ class Suite:
         Raises:
             CheckFailed: ``device.ready`` failed: one cause must not show as twenty failures.
         """
-        from smoke import device
+        from smoke import device, sensors
 
         cause = self._outcome(on(DEVICE, self._index))
         if cause and self._expect.on_gpu:
@@ -91,6 +91,8 @@ class Suite:
         chosen = device.of(self._expect.accelerator)
         if chosen.index:  # programs name the type only: `torch.device("xpu")` is the current one
             device.backend(chosen).set_device(chosen)
+        if self._plan.full:
+            sensors.of(chosen)  # it hears of the driver's errors from here on
         return chosen
 
     def _outcome(self, identifier: str) -> dict[str, Any] | None:
@@ -208,6 +210,7 @@ class Suite:
             "seconds": round(time.monotonic() - self._started, 3),
             "numbers": self._numbers.values,
             "finding": finding.as_json() if finding else None,
+            **({"not_measured": self._numbers.missing} if self._numbers.missing else {}),
         }
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

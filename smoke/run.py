@@ -38,33 +38,22 @@ ENDED_WELL = (0, 1, 5)
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """Read the command line. Switches are real switches: ``--full False`` is refused."""
-    parser = argparse.ArgumentParser(
-        prog="smoke", description="Check a built environment on its device."
-    )
+    parser = argparse.ArgumentParser("smoke", description="Check an environment on its device.")
     parser.add_argument("expect", type=Path, help="what the target promises")
     parser.add_argument("report", type=Path, help="where to write the report")
     parser.add_argument("--full", action="store_true", help="all checks (minutes)")
+    parser.add_argument("--only", action="append", default=[], metavar="ID", help="a check or area")
     parser.add_argument(
-        "--only", action="append", default=[], metavar="ID", help="run this check; can be repeated"
-    )
-    parser.add_argument(
-        "--limit",
-        type=float,
-        default=120.0,
+        "--limit", type=float, default=120.0,
         help="seconds of silence until a check counts as hung, unless it computes",
-    )
+    )  # fmt: skip
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
     parser.add_argument(
-        "--device",
-        type=_device,
-        metavar="N",
+        "--device", type=_device, metavar="N",
         help="number of the device, as torch counts, or `all`: the default of --full",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--runner",
-        type=Path,
-        metavar="DIR",
-        help="take pytest from this folder, not from the environment",
+        "--runner", type=Path, metavar="DIR", help="take pytest from here, not the environment"
     )
     return parser.parse_args(argv)
 
@@ -89,20 +78,14 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
         run = Run(options, Path(folder), worker)
         broken = run.to_the_end()
         checks = declared(check_files())
+        only, kept = frozenset(options.only), carried(expect, checks)
         document = report.compose(
-            expect,
-            run.journal,
-            full=options.full,
-            first=run.devices[0],
+            expect, run.journal, full=options.full, first=run.devices[0],
             python=platform.python_version(),
             started=time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
             seconds=round(time.monotonic() - clock, 2),
-            not_run=missing(
-                run.journal,
-                checks,
-                Plan(options.full, frozenset(options.only), run.devices, carried(expect, checks)),
-            ),
-        )
+            not_run=missing(run.journal, checks, Plan(options.full, only, run.devices, kept)),
+        )  # fmt: skip
     report.write(options.report, json.dumps(document, indent=1) + "\n")
     if options.junit:
         report.write(options.junit, report.junit(document))

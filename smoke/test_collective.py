@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,15 @@ from smoke import capabilities, child_process
 from smoke import device as devices
 from smoke.checks import check
 from smoke.finding import CheckFailed, fail
+from smoke.sensors import fail_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from smoke.checks import Numbers
+
+
+LARGE = 2**22  # numbers of four bytes: what a layer's gradients take
 
 
 @check(
@@ -53,6 +58,7 @@ def test_sum(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     with ThreadPoolExecutor(size) as pool:
         for answer in pool.map(rank, range(size)):
             _judge(answer, size)
+    numbers.sample("all-reduce", answer.value[6:], "GB/s")
 
 
 def _named(device: torch.device, numbers: list[int]) -> list[torch.device]:
@@ -60,26 +66,35 @@ def _named(device: torch.device, numbers: list[int]) -> list[torch.device]:
 
 
 def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
-    """Run as one rank on its own device: contribute rank + 1, return the sum over all ranks."""
+    """Run as one rank on its own device: contribute rank + 1, a few times and at size.
+
+    Returns five sums, how many of the large tensor's are wrong, and its speeds in GB/s.
+    """
     own = torch.device(device)
     distributed.init_process_group(
         capabilities.backend(own), init_method=store, rank=rank, world_size=size
     )
     tensor = torch.full((5,), float(rank + 1), device=own)
     distributed.all_reduce(tensor)
+    ramp = torch.arange(LARGE, device=own).remainder(1021).float()  # whose sums are exact
+    seconds = []
+    for _ in range(5):
+        large = ramp * (rank + 1)
+        devices.synchronize(own)
+        began = time.perf_counter()
+        distributed.all_reduce(large)
+        devices.synchronize(own)
+        seconds.append(time.perf_counter() - began)
+    wrong = int((large != ramp * (size * (size + 1) / 2)).sum())
     distributed.destroy_process_group()
-    return [float(each) for each in tensor.cpu()]
+    return [*map(float, tensor.cpu()), wrong, *(large.nbytes / 1e9 / each for each in seconds)]
 
 
 def _judge(answer: child_process.Answer, size: int) -> None:
     if answer.finding:
         raise CheckFailed(answer.finding)
-    right = [size * (size + 1) / 2] * 5
-    if answer.value != right:
-        fail(
-            "wrong-numbers",
-            f"the sum over {size} processes is {answer.value[0]}, not {right[0]}",
-            cause="the collective library does not sum the tensors of all processes",
-            remedy="build the environment again from its lock",
-            evidence=[f"found {answer.value}", f"right {right}"],
-        )
+    right = [size * (size + 1) / 2] * 5 + [0]
+    if answer.value[:6] != right:
+        few, many = f"{answer.value[0]}, not {right[0]}", f"{answer.value[5]} of {LARGE}"
+        symptom = f"the sum over {size} processes is {few}; {many} others are wrong"
+        fail_of("wrong-numbers", symptom, [f"found {answer.value[:6]}", f"right {right}"])

@@ -109,12 +109,7 @@ def _without_profiling() -> Iterator[None]:
 
 
 def _error(
-    rotate: Callable[..., torch.Tensor],
-    kind: str,
-    device: torch.device,
-    *,
-    turned: int,
-    first: int,
+    rotate: Callable[..., torch.Tensor], kind: str, device: torch.device, *, turned: int, first: int
 ) -> float:
     positions = torch.arange(first, first + 8)
     x = reference.noise(2, 3, 8, WIDTH)

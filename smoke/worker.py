@@ -31,7 +31,7 @@ from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.checks import IMPORT  # noqa: E402
 from smoke.finding import explain  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
-from smoke.owed import CARRIED, Plan, carried, not_run  # noqa: E402
+from smoke.owed import CARRIED, NOT_ASKED, Plan, carried, not_run  # noqa: E402
 
 WITHOUT_TORCH = HERE / "test_identity.py"
 # Where nothing else is to be run, no process has to import torch.
@@ -70,15 +70,8 @@ def main(argv: list[str]) -> int:
         return 0
     if options.runner and sys.version_info >= OLDEST:
         runner.install(options.runner)
-    return run_checks(
-        expect,
-        journal,
-        files=files,
-        full=options.full,
-        only=only,
-        index=options.device,
-        other=options.other,
-    )
+    return run_checks(expect, journal, files=files, full=options.full, only=only,
+                      index=options.device, other=options.other)  # fmt: skip
 
 
 def to_run(expect: expectation.Expect) -> list[Path]:
@@ -161,6 +154,7 @@ def run_checks(
     code = int(pytest.main([*ours, scratch, *map(str, files)], plugins=[suite]))
     # By their source: where torch can't be imported, most files are not collected.
     known = {each.id for each in declared(check_files())} | suite.known | {IMPORT["id"]}
+    known |= {name.partition(".")[0] for name in known}
     if unknown := set(only) - known:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
     elif reasons := _refused(journal, only):
@@ -170,10 +164,9 @@ def run_checks(
 
 def _refused(journal: Journal, only: tuple[str, ...]) -> list[str]:
     """Return why none of the checks that were asked for is owed, nothing where one is."""
-    reasons = {entry["id"]: entry["reason"] for entry in journal.last("not_owed") or ()}
-    asked = sorted(set(only))
-    refused = [f"{name} ({reasons[name]})" for name in asked if name in reasons]
-    return refused if len(refused) == len(asked) else []
+    entries = [each for each in journal.last("not_owed") or () if each["reason"] != NOT_ASKED]
+    told = [f"{each['id']} ({each['reason']})" for each in entries]
+    return told if only and not journal.last("owed") else []
 
 
 def import_stack(expect: expectation.Expect, journal: Journal) -> bool:

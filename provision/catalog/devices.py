@@ -37,6 +37,7 @@ class Device:
 # The catalog lists every NVIDIA chip from Maxwell on, so an unlisted id above its first is newer
 # than the catalog. Such a chip may run: wheels with PTX serve each later generation, and wheels
 # without it the later chips of the same one. Only a driver can tell, so it counts as supported.
+_KINDS = {"memory", "float64", "float32", "float16", "bfloat16"}
 _NEWER = Device("NVIDIA GPU newer than the catalog", None, supported=True, integrated=False)
 
 
@@ -115,6 +116,21 @@ def read_devices(catalog: Path) -> Devices:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"cannot read the device catalog in {catalog}"
         remedy = "restore devices.toml and drivers.toml from version control"
+        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error
+
+
+def read_peaks(catalog: Path) -> dict[str, dict[str, float]]:
+    """Return what data sheets promise, by device: GB/s of ``memory``, TFLOP/s of each type.
+
+    Raises:
+        SpecError: The file is missing or not valid.
+    """
+    try:
+        rows = read_parsed(fact(catalog, "peaks.toml"), tomllib.loads)["peak"]
+        return {name: {kind: float(row[kind]) for kind in _KINDS & row.keys()}
+                for row in rows for name in row["names"]}  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        what, remedy = f"cannot read peaks.toml in {catalog}", "restore it from version control"
         raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error
 
 

@@ -39,7 +39,7 @@ def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
         if held is not None:
             os.close(held)
     # A shared installation belongs to its administrator: the report alone says what was seen.
-    if report.proves and os.access(now.folder, os.W_OK):
+    if request.suite != "health" and report.proves and os.access(now.folder, os.W_OK):
         mark_verified(now)
     before = baseline(request.project, request.target.name, report, progress.note)
     return SmokeResult(report, compare_reports(before, report) if before else None)

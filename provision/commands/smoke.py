@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provision.catalog.devices import Devices, read_devices
+from provision.catalog.devices import Devices, read_devices, read_peaks
 from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 # Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
 # first use, a healthy device takes most of this.
-_TIMEOUT = {"quick": 1800.0, "full": 3600.0}
+_TIMEOUT = {"quick": 1800.0, "full": 3600.0, "health": 1800.0}
+# What of the full suite asks the hardware itself: areas and checks.
+_HEALTH = ("device.ready", "health", "transfer", "collective")
 _MOST_DEVICES = 8  # of one machine; only the suite knows how many there are
 _VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some failed
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
@@ -44,7 +46,8 @@ class SmokeRequest:
     project: Project
     target: Target
     layers: dict[str, str]  # of this host; see provision.host.model.host_layers()
-    full: bool = False  # all checks, not only the quick ones
+    suite: str = "quick"  # or `full`, all checks; or `health`, those of the hardware
+    soak: float | None = None  # seconds for which the load is held, instead of a few
     device: str = ""  # a number as torch counts, `all`, or the default of the suite
     junit: Path | None = None  # where to write JUnit XML as well
 
@@ -147,12 +150,15 @@ def smoke(
             failed check is no error.
     """
     project, target, layers = request.project, request.target, request.layers
-    suite = "full" if request.full else "quick"
-    device = request.device or ("all" if request.full else "0")
+    suite = request.suite
+    device = request.device or ("0" if suite == "quick" else "all")
     with scratch() as folder:
         expect, written, xml = (folder / n for n in ("expect.json", "report.json", "j.xml"))
         host = this_host(project) if target.hardware.driver else None
         expected = expectation(target, subject.versions, project.catalog, host)
+        if suite != "quick":  # which measures no share of a peak
+            expected["peaks"] = read_peaks(project.catalog)
+        expected |= {"soak": request.soak} if request.soak else {}
         variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
         environment = clean_environment(prefix=subject.prefix, extra=variables)
         known = before = None
@@ -164,9 +170,11 @@ def smoke(
         carry = {"earlier": before.request(known)} if known and before else {}
         expect.write_text(json.dumps(expected | carry), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
-        argv += [str(written), *(["--full"] if request.full else []), "--junit", str(xml)]
+        argv += [str(written), *([] if suite == "quick" else ["--full"]), "--junit", str(xml)]
+        argv += [part for name in _HEALTH if suite == "health" for part in ("--only", name)]
         argv += ["--runner", str(runner_folder()), "--device", device]
-        timeout = _TIMEOUT[suite] * (_MOST_DEVICES if device == "all" else 1)
+        timeout = _TIMEOUT[suite] + (request.soak or 0.0)
+        timeout *= _MOST_DEVICES if device == "all" else 1
         finished = run(argv, env=environment, cwd=folder, timeout=timeout)
         if finished.returncode not in _VERDICTS or not written.is_file():
             what = f"the smoke suite of {target.name} did not come to an end"
@@ -175,7 +183,7 @@ def smoke(
             remedy = f"`provision doctor --python {subject.python}` looks for the cause"
             raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
         document = json.loads(complete_report(written, layers, subject.lock))
-        document["checks"] = with_causes(document["checks"])
+        document |= {"suite": suite, "checks": with_causes(document["checks"])}
         document |= known._asdict() if known else {}
         document = before.complete(document) if before else document
         if request.junit:

@@ -67,8 +67,9 @@ def read_reports(paths: Iterable[Path], note: Callable[[str], None]) -> Iterator
 def last_report(
     project: Project, target: str, note: Callable[[str], None] = lambda _: None
 ) -> Report | None:
-    """Return the newest report of a target that can be read, or None."""
-    return next(read_reports(reversed(history(project, target)), note), None)
+    """Return the newest report of a target that can be read and is about its lock, or None."""
+    kept = [path for path in history(project, target) if not path.stem.endswith("-health")]
+    return next(read_reports(reversed(kept), note), None)
 
 
 def baseline(
@@ -83,5 +84,5 @@ def baseline(
 
 def suite_digest(project: Project) -> str:
     """Return the SHA-256 over the names and hashes of the files of the suite."""
-    files = sorted(project.smoke.glob("*.py"))
+    files = sorted((*project.smoke.glob("*.py"), *project.smoke.glob("*.json")))
     return sha256_bytes("".join(f"{p.name} {sha256_file(p)}\n" for p in files).encode())

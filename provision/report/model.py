@@ -37,6 +37,7 @@ class Measurement(_Part):
         spread: Largest minus smallest of the rounds.
         limit: The largest error that passes; only errors have one.
         rounds: Every repetition, in order; reports of earlier suites have none.
+        every: Seconds from one round to the next, where they are the course of a load.
     """
 
     value: float
@@ -44,6 +45,7 @@ class Measurement(_Part):
     spread: float | None = None
     limit: float | None = None
     rounds: tuple[float, ...] = ()
+    every: float | None = None
 
     @property
     def comparable(self) -> bool:
@@ -75,6 +77,7 @@ class Check(_Part):
     seconds: FiniteFloat  # how long it took
     numbers: dict[str, Measurement]
     finding: ReportedFinding | None  # why it failed or warned; None where it passed
+    not_measured: dict[str, str] = {}  # other numbers -> why they could not be read
 
     @property
     def blocked(self) -> bool:
@@ -107,7 +110,7 @@ class Report(_Part):
 
     Attributes:
         schema_version: 1; ``schema`` in the file.
-        suite: ``quick`` or ``full``.
+        suite: ``quick``, ``full``, or ``health``: those of the hardware, which prove no lock.
         device: The (first) device as the environment's torch describes it.
         devices: The same of every device that was checked. Results of a further device have its
             number in their ids: ``device.matmul@1``.
@@ -121,7 +124,7 @@ class Report(_Part):
     """
 
     schema_version: Literal[1]
-    suite: Literal["quick", "full"]
+    suite: Literal["quick", "full", "health"]
     target: str
     python: str
     torch: str | None

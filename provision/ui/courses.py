@@ -14,6 +14,7 @@ from provision.report.trend import upper_quartile
 if TYPE_CHECKING:
     from provision.report.model import Measurement, Report
 
+_LEVELS, _WIDE = "▁▂▃▄▅▆▇█", 40  # of a sparkline
 _DECADES = 4  # of an error below its limit that a bar shows
 
 
@@ -94,6 +95,29 @@ def courses_of(runs: Sequence[Report]) -> list[Course]:
                     course.dots.append(Dot(at, number.value, check.outcome == "failed"))
                     course.number = number
     return list(found.values())
+
+
+def within_run(report: Report) -> list[Course]:
+    """Return how the numbers of a load went within one run; times in seconds since its start."""
+    return [
+        Course(check.id, name, number, [
+            Dot(index * number.every, value, failed=False)
+            for index, value in enumerate(number.rounds)
+        ])
+        for check in report.checks
+        for name, number in check.numbers.items()
+        if number.every and number.comparable and number.rounds
+    ]  # fmt: skip
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return the course of some values as characters, each the mean of its part."""
+    parts = [
+        values[len(values) * at // _WIDE : len(values) * (at + 1) // _WIDE] for at in range(_WIDE)
+    ]
+    means = [sum(part) / len(part) for part in parts if part]
+    low, span = min(means), (max(means) - min(means)) or 1.0
+    return "".join(_LEVELS[round((mean - low) / span * (len(_LEVELS) - 1))] for mean in means)
 
 
 def layer_changes(runs: Sequence[Report]) -> list[float]:

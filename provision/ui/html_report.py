@@ -22,6 +22,7 @@ from provision.ui.courses import (
     layer_changes,
     seconds,
     short,
+    within_run,
 )
 
 
@@ -50,7 +51,8 @@ def render_page(reports: Sequence[Report]) -> str:
     last = reports[-1]
     history = [*comparable(reports[:-1], last), last]
     # Quick and full runs apart: load and heat of the longer one differ.
-    runs = {suite: [run for run in history if run.suite == suite] for suite in ("quick", "full")}
+    suites = ("quick", "full", "health")
+    runs = {suite: [run for run in history if run.suite == suite] for suite in suites}
     drawn = {suite: (courses_of(some), layer_changes(some)) for suite, some in runs.items()}
     found, changes = drawn[last.suite]
     now = seconds(last.started)
@@ -70,6 +72,7 @@ def render_page(reports: Sequence[Report]) -> str:
     return _PAGES.get_template("report.html.j2").render(
         last=last,
         ends=["passed", *ends] if last.proves else ends,
+        load=within_run(last),
         rates=[each for each in found if each.best and each.dots[-1].at == now],
         rate_changes=changes,
         compared=compare_reports(history[:-1], last) if history[1:] else None,

@@ -31,6 +31,12 @@ def show_report(result: Report, console: Console) -> None:
         if check.finding and not check.blocked:
             found = check.finding.model_dump() | {"level": Level(check.finding.level)}
             console.finding(Finding(**found))
+    from provision.ui.courses import sparkline, within_run  # noqa: PLC0415 - loads statistics
+
+    for course in within_run(result):
+        first, last, unit = course.dots[0].value, course.dots[-1].value, course.number.unit
+        drawn = sparkline(course.number.rounds)
+        console.line(f"     {course.name:<26} {drawn} {first:.4g} to {last:.4g} {unit}", "dim")
     for ran in sorted({check.ran for check in result.carried}):
         same = [check.id for check in result.carried if check.ran == ran]
         line = f"carried from {ran}, same host, driver and packages: {', '.join(same)}"
@@ -61,6 +67,9 @@ def _show_not_run(result: Report, console: Console) -> None:
     for entry in result.missing:
         console.line(f"MISS {entry.id:<28} {entry.reason}", "bold red")
     reasons: dict[str, list[str]] = {}
+    for check in result.checks:
+        for name, reason in check.not_measured.items():
+            reasons.setdefault(f"not measured: {reason}", []).append(f"{name} of {check.id}")
     for entry in result.not_run:
         if not entry.owed:
             reasons.setdefault(entry.reason, []).append(entry.id)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.catalog.devices import Devices, read_devices
+from provision.catalog.devices import Devices, read_devices, read_peaks
 from provision.core.errors import SpecError
 
 CATALOG = Path(__file__).parents[2] / "envs" / "catalog"
@@ -61,3 +61,32 @@ def test_malformed_pair_is_an_error_of_the_catalog(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text.replace("level_zero = ", "zero = "), encoding="utf-8")
     with pytest.raises(SpecError, match="device catalog"):
         read_devices(tmp_path)
+
+
+def test_every_peak_has_a_source_and_a_device_of_its_own(tmp_path: Path) -> None:
+    rows = tomllib.loads((CATALOG / "peaks.toml").read_text(encoding="utf-8"))["peak"]
+    names = [name for row in rows for name in row["names"]]
+    assert len(names) == len(set(names)) == len(read_peaks(CATALOG))
+    assert all(row["source"] and row["memory"] > 100 for row in rows)
+    assert all(
+        0 < value < 10_000 for peak in read_peaks(CATALOG).values() for value in peak.values()
+    )
+    # A product of more bits is never the faster one.
+    order = ("float64", "float32", "float16")
+    for peak in read_peaks(CATALOG).values():
+        found = [peak[name] for name in order if name in peak]
+        assert found == sorted(found)
+
+
+def test_intel_peaks_have_the_names_of_the_device_list(devices: Devices) -> None:
+    known = {name for names in devices.intel_names.values() for name in names}
+    ours = {name for name in read_peaks(CATALOG) if name.startswith(("Arc", "Data Center"))}
+    assert ours
+    assert ours <= known
+
+
+@pytest.mark.parametrize("text", ["[[peak]", "peak = 3", "[[peak]]\nmemory = 1", "[other]"])
+def test_a_broken_file_of_peaks_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "peaks.toml").write_text(text)
+    with pytest.raises(SpecError, match="peaks"):
+        read_peaks(tmp_path)

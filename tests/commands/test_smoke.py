@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -19,7 +20,7 @@ from provision.host.model import Driver, Gpu, Host
 from provision.report.history import history, last_report
 from provision.spec.reader import load_target
 from smoke.expect import read as read_expectation
-from tests.small import CATALOG, TARGET
+from tests.small import CATALOG, SUITE, TARGET
 
 if TYPE_CHECKING:
     from tests.lab import Lab
@@ -245,6 +246,59 @@ def test_every_device_is_checked_in_the_full_suite(lab: Lab, words: list[str], a
     argv = out.read_text().split()
     assert argv[argv.index("--device") + 1] == asked
     assert (Path(argv[argv.index("--runner") + 1]) / "pytest").is_dir()
+
+
+def _note_expectation(lab: Lab) -> Path:
+    """Let the suite leave its command line and its expectation."""
+    out = lab.project.root / "asked"
+    script = lab.project.smoke / "run.py"
+    note = f"open({str(out)!r}, 'w').write(' '.join(sys.argv) + chr(10) + open(sys.argv[1]).read())"
+    script.write_text(script.read_text().replace("sys.exit(", f"{note}; sys.exit("))
+    return out
+
+
+def test_health_asks_for_the_hardware_alone_and_proves_nothing(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    (lab.project.smoke / "run.py").write_text(BROKE.replace("CODE", "1"))
+    assert call(lab) == Exit.FINDINGS
+    before = last_report(lab.project, TARGET)
+    unproven = _proof(lab, capsys)
+    (lab.project.smoke / "run.py").write_text(SUITE)
+    out = _note_expectation(lab)
+    assert call(lab, "--health", "--soak", "10m") == Exit.OK
+    words, expected = out.read_text().split("\n", 1)
+    assert "--full" in words
+    only = [word for flag, word in pairwise(words.split()) if flag == "--only"]
+    assert only == ["device.ready", "health", "transfer", "collective"]
+    assert json.loads(expected)["soak"] == 600.0
+    assert json.loads(expected)["peaks"]["Tesla T4"]["memory"] == 320.0
+    assert history(lab.project, TARGET)[-1].stem.endswith("-health")
+    assert json.loads(history(lab.project, TARGET)[-1].read_text())["suite"] == "health"
+    # Neither the verdict of the target nor `--if-driver-changed` may rest on it.
+    assert last_report(lab.project, TARGET) == before
+    assert _proof(lab, capsys) == unproven
+
+
+def test_quick_checks_know_no_peaks(lab: Lab) -> None:
+    lab.build()
+    out = _note_expectation(lab)
+    assert call(lab) == Exit.OK
+    assert {"peaks", "soak"}.isdisjoint(json.loads(out.read_text().split("\n", 1)[1]))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--soak", "10m"], *(["--health", "--soak", bad] for bad in ("10", "0s", "m", "-5m", "25h")),
+     ["--health", "--full"]],
+)  # fmt: skip
+def test_a_load_is_held_for_a_time_by_the_checks_that_have_one(
+    lab: Lab, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.suppress(SystemExit):
+        assert call(lab, *words) == Exit.USAGE
+    assert "error" in capsys.readouterr().err
 
 
 def test_a_device_is_a_number_or_all(lab: Lab) -> None:

@@ -85,6 +85,9 @@ SLOW = frozenset(
         "memory.release",
         "transfer.speed",
         "resume.portable",
+        "health.speed",
+        "health.memory",
+        "health.load",
     }
 )
 # The pretend accelerator has no autocast and no compiler, and is not what torch would select.
@@ -160,6 +163,11 @@ def inhabit(world: str) -> Iterator[None]:
         device.compiled = lambda _accelerator: True
         # Its memory is the host's.
         torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
+        # Its sizes are small, and what this machine tells of its own GPUs is not about it.
+        health = importlib.import_module("smoke.test_health")
+        health.BYTES, health.SIZE, health.SECONDS = {True: 2**16}, {True: (16, 32, 2)}, 0.5
+        importlib.import_module("smoke.test_transfer").SIZE = 2**16
+        importlib.import_module("smoke.sensors").SYS = Path("/nowhere")
     yield
 
 

@@ -233,7 +233,7 @@ def a_compiler_that_fails() -> str:
 
 @case
 def a_python_without_headers() -> str:
-    with machine(), patch.object(compilers, "_python", lambda: ["/nowhere"]):
+    with machine(), patch.object(compilers, "_PYTHON", ["/nowhere"]):
         return compilers.for_triton_cuda()
 
 
@@ -328,7 +328,7 @@ def pinning_in_torch_2_1() -> list[str | None]:
         return tensor
 
     with patch.object(torch.Tensor, "pin_memory", pin_memory):
-        test_transfer._pinned(1, DEVICE)
+        test_transfer.pinned(1, DEVICE)
     return asked
 
 

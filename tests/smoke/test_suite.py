@@ -105,6 +105,21 @@ def test_a_check_that_does_not_apply_is_not_green(suite: Suite) -> None:
     assert "not for cpu-linux: transfer.speed (only for targets with a GPU)" in done.stderr
 
 
+def test_an_area_can_be_asked_for(suite: Suite) -> None:
+    done, report = suite("--full", "--only", "health")
+    assert done.returncode == 0
+    found = {each["id"]: each for each in report["checks"]}
+    assert set(found) == {"identity.import", "health.speed", "health.memory", "health.load"}
+    load = found["health.load"]
+    # What this machine does not tell is named, and what it tells is drawn.
+    told = {name for name in ("temperature", "power", "clock") if name in load["numbers"]}
+    assert told | set(load.get("not_measured", ())) >= {"temperature", "power", "clock"}
+    assert load["numbers"]["throughput"]["every"] > 0
+    done, _ = suite("--full", "--only", "transfer")
+    assert done.returncode == 3
+    assert "transfer.speed (only for targets with a GPU)" in done.stderr
+
+
 def test_a_bad_expectation_is_told_at_once(suite: Suite) -> None:
     done, report = suite(accelerator="tpu", rotary=["sideways"])
     assert (done.returncode, report) == (2, None)

@@ -95,6 +95,24 @@ def test_limits_are_drawn_beside_the_values_and_in_the_courses() -> None:
     assert "limit 0.004</text>" in text
 
 
+def test_the_course_of_a_load_is_drawn_and_what_was_not_measured_is_named() -> None:
+    rounds = [50.0, 60.0, 70.0, 70.0]
+    hot = {"temperature": {"value": 65.0, "unit": "°C", "rounds": rounds, "every": 2.5}}
+    run = report(numbers=hot, ids=("health.load",), suite="health")
+    lost = run.checks[0].model_copy(update={"not_measured": {"power": "Permission <denied>"}})
+    text = render_page([run.model_copy(update={"checks": (lost,)})])
+    assert headings(text)[0] == "Under load"
+    (points,) = re.findall(r"points='(.*?)'", text)
+    xs, ys = zip(*(point.split(",") for point in points.split()), strict=True)
+    assert [int(x) for x in xs] == [46, 134, 222, 310]
+    assert int(ys[0]) > int(ys[1]) > int(ys[2]) == int(ys[3])  # down is up in a drawing
+    assert "median, 50 to 70 in 8 s" in text
+    assert "Not measured: power, Permission &lt;denied&gt;" in text
+    tags = _Tags()
+    tags.feed(text)
+    assert (tags.stray, tags.open) == ([], [])
+
+
 def test_an_error_that_is_no_number_has_no_bar() -> None:
     limited = {"float16": {"value": float("nan"), "unit": "1", "limit": 4e-3}}
     text = render_page([report(numbers=limited)])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser, findings_if
 from provision.core.errors import UsageError
+
+_LONGEST = 24 * 3600  # seconds
 
 
 def add_arguments(parser: Parser) -> None:
@@ -13,6 +16,11 @@ def add_arguments(parser: Parser) -> None:
     suites = parser.add_mutually_exclusive_group()
     suites.add_argument("--quick", action="store_true", help="what gates a build; the default")
     suites.add_argument("--full", action="store_true", help="all checks: minutes")
+    suites.add_argument("--health", action="store_true", help="the hardware itself, under load")
+    parser.add_argument(
+        "--soak", type=_seconds, metavar="TIME",
+        help="with --full or --health: hold the load for 90s, 10m or 2h, and draw its course",
+    )  # fmt: skip
     subjects = parser.add_mutually_exclusive_group()
     subjects.add_argument(
         "--if-driver-changed", action="store_true",
@@ -28,6 +36,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
 
 
+def _seconds(text: str) -> float:
+    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
+    if unit is None or not text[:-1].isdecimal() or not 1 <= int(text[:-1]) * unit <= _LONGEST:
+        raise ArgumentTypeError(f"{text!r} is no time from 1s to 24h, such as 90s, 10m or 2h")
+    return float(int(text[:-1]) * unit)
+
+
 def handle(call: Call) -> Outcome:
     from provision.commands.machine import read_layers
     from provision.commands.prove import prove, prove_interpreter, unchanged
@@ -35,14 +50,17 @@ def handle(call: Call) -> Outcome:
     from provision.core.process import run
     from provision.ui.smoke import show_skipped, show_smoke
 
-    full, device = call.arguments.full, call.arguments.device
+    device, soak = call.arguments.device, call.arguments.soak
+    suite = next((name for name in ("full", "health") if getattr(call.arguments, name)), "quick")
+    if soak and suite == "quick":
+        raise UsageError("--soak: the quick checks hold no load", remedy="add --health or --full")
     if device not in ("", "all") and not device.isdecimal():
         raise UsageError(f"--device {device}: neither a number nor `all`")
     layers = read_layers(call.project)
     request = SmokeRequest(
-        call.project, call.target, layers, full=full, device=device, junit=call.arguments.junit
+        call.project, call.target, layers, suite, soak, device, call.arguments.junit
     )
-    call.console.step(f"the {'full' if full else 'quick'} checks of {call.target.name}")
+    call.console.step(f"the {suite} checks of {call.target.name}")
     if call.arguments.against:
         result = prove_interpreter(request, call.arguments.against, run)
     elif call.arguments.if_driver_changed and (skipped := unchanged(request, call.console)):

@@ -1,0 +1,35 @@
+"""The course of a load on a terminal, and what was not measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.ui.console import Console
+from provision.ui.courses import sparkline
+from provision.ui.smoke import show_report
+from tests.report.test_regressions import report
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([1.0], "▁"),
+        ([5.0, 5.0, 5.0], "▁▁▁"),
+        ([0.0, 7.0], "▁█"),
+        ([float(each) for each in range(8)], "▁▂▃▄▅▆▇█"),
+        ([0.0] * 400 + [1.0] * 400, "▁" * 20 + "█" * 20),
+    ],
+)
+def test_a_course_is_drawn_in_a_line(values: list[float], drawn: str) -> None:
+    assert sparkline(values) == drawn
+
+
+def test_courses_and_reasons_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    hot = {"temperature": {"value": 65.0, "unit": "°C", "rounds": [50.0, 65.0, 80.0], "every": 1.0}}
+    run = report(numbers=hot, ids=("health.load",), suite="health")
+    check = run.checks[0].model_copy(update={"not_measured": {"power": "Permission denied"}})
+    show_report(run.model_copy(update={"checks": (check,)}), Console("provision"))
+    shown = capsys.readouterr().err
+    assert "temperature" in shown
+    assert "50 to 80 °C" in shown
+    assert "power of health.load: not measured: Permission denied" in shown
