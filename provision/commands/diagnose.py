@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.core.errors import Exit, UsageError
+from provision.core.errors import UsageError
 from provision.core.findings import Diagnosis
 from provision.doctor import diagnose_environment, diagnose_log, diagnose_machine
 
 if TYPE_CHECKING:
-    from provision.core.findings import Finding
     from provision.core.project import Project
 
 # A log needs neither the catalog nor the host.
@@ -30,27 +28,6 @@ def diagnose_log_file(name: str) -> Diagnosis:
         raise UsageError(f"cannot read {name}", evidence=str(error)) from error
 
 
-def watch_program(command: list[str]) -> tuple[int, list[Finding]]:
-    """Run a program and pass on what it prints; return its exit code, and why it failed."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from provision.core.process import watch
-
-    source, copy = os.pipe()
-    with ThreadPoolExecutor(1) as pool:
-        told = pool.submit(_diagnose_stream, source)
-        try:
-            code = watch(command, copy)
-        finally:
-            os.close(copy)
-    return code, [] if code in (0, Exit.INTERRUPTED) else told.result()
-
-
-def _diagnose_stream(source: int) -> list[Finding]:
-    with os.fdopen(source, "rb", buffering=0) as stream:
-        return diagnose_log(stream)
-
-
 def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
     """Return the findings about a folder's lock and requirement files; None if it has only specs.
 
@@ -58,19 +35,18 @@ def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
         UsageError: It has neither.
     """
     from provision.catalog.devices import read_devices
-    from provision.doctor.data import data
-    from provision.doctor.repository import read_repository
+    from provision.doctor.repository import FORMATS, read_repository
     from provision.doctor.rules.locks import judge
     from provision.host.probe import read_host
 
-    if not (locks := read_repository(folder)):
-        if (folder / "envs").is_dir():
-            return None
-        files = ", ".join(data("formats")["file"])
+    locks = read_repository(folder)
+    if not locks and not (folder / "envs").is_dir():
+        files = ", ".join(FORMATS["file"])
         raise UsageError(f"no lock or requirement file in {folder}", remedy=f"it reads {files}")
     devices = read_devices(project.catalog)
     facts = {lock.name: f"{len(lock.packages)} packages" for lock in locks}
-    return Diagnosis(str(folder), tuple(judge(locks, read_host(devices), devices)), facts)
+    found = tuple(judge(locks, read_host(devices), devices)) if locks else ()
+    return Diagnosis(str(folder), found, facts) if locks else None
 
 
 def diagnose(project: Project, *, python: str | None, target: str | None) -> Diagnosis:

@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from provision.core.errors import Exit, ToolError, UsageError, os_errors
 from provision.core.prefix import environment_python
 from provision.core.variables import clean_environment
 
-__all__ = ["Completed", "Run", "become", "check_interrupted", "clean_environment",
-           "describe_exit", "environment_python", "interrupt", "kill_group", "run",
-           "watch"]  # fmt: skip
+__all__ = ["Completed", "Run", "become", "cannot_start", "check_interrupted", "clean_environment",
+           "describe_exit", "environment_python", "find_program", "interrupt", "kill_group",
+           "run"]  # fmt: skip
 log = logging.getLogger(__name__)
 _running: set[subprocess.Popen[str]] = set()
 _interrupted = False
@@ -127,8 +126,7 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     Windows has no such call: there the program is waited for, and its exit code returned.
     """
     log.info("+ %s", redact(shlex.join(argv)))
-    if (program := _found(argv[0], env)) is None:
-        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
+    program = find_program(argv[0], env)
     try:
         if sys.platform == "win32":
             return _wait_for([program, *argv[1:]], env)
@@ -139,10 +137,11 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
             signal.signal(name, signal.SIG_DFL)
         os.execve(program, argv, env)  # noqa: S606 - no shell is wanted
     except OSError as error:
-        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
+        raise cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
 
 
-def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
+def cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
+    """Return the error for a program that cannot be started, with its exit code."""
     cause = "it is no program, or the interpreter that its first line names is not there"
     cause = "there is no such program" if code == Exit.NOT_FOUND else cause
     remedy = "check its name, and that `provision verify` finds the environment as it was built"
@@ -162,81 +161,22 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
             return code - (1 << 32) if code >= 1 << 31 else code
 
 
-def watch(argv: list[str], copy: int) -> int:  # noqa: C901 - its two inner functions
-    """Run a program with this process's own streams, and write what it prints to ``copy`` too.
+def find_program(program: str, env: Mapping[str, str]) -> str:
+    """Return a program as PATH finds it; CreateProcess would take the toolkit's own `python`.
 
-    Where a stream is a terminal, so is the program's, for colours and progress bars. Signals are
-    passed on. Return the exit code that a shell would see.
+    Raises:
+        UsageError: There is none.
     """
-    if (program := _found(argv[0], os.environ)) is None:
-        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
-    own = (1,) if os.path.sameopenfile(1, 2) else (1, 2)
-    inner, outer = zip(*map(_channel, own), strict=True)
-    try:
-        process = subprocess.Popen([program, *argv[1:]], stdout=inner[0], stderr=inner[-1])
-    except OSError as error:
-        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
-    # A terminal sends Ctrl-C to the program too, and Windows always does; it decides what follows.
-    twice = {"SIGINT"} if sys.platform == "win32" or any(map(os.isatty, range(3))) else set()
-    for name in {"SIGINT", "SIGTERM", "SIGHUP"} & {*signal.Signals.__members__}:
-        forward = (lambda *_: None) if name in twice else lambda n, _: process.send_signal(n)
-        signal.signal(signal.Signals[name], forward)
-    passed = [0]
-
-    def pass_on(source: int, stream: int) -> None:
-        with contextlib.suppress(OSError):  # a terminal ends with EIO; EPIPE: nobody reads on
-            while piece := os.read(source, 1 << 16):
-                passed[0] += 1
-                with contextlib.suppress(OSError):
-                    os.write(copy, piece)
-                while piece := piece[os.write(stream, piece) :]:
-                    pass
-        os.close(source)
-
-    threads = [
-        threading.Thread(target=pass_on, args=pair, daemon=True)
-        for pair in zip(outer, own, strict=True)
-    ]
-    for end, thread in zip(inner, threads, strict=True):
-        os.close(end)
-        thread.start()
-    code, before = process.wait(), -1
-    while passed[0] != before:  # what it left running may hold its streams, and print no more
-        before = passed[0]
-        for thread in threads:
-            thread.join(0.3)
-    return 128 - code if code < 0 else code - (1 << 32) if code >= 1 << 31 else code
-
-
-def _channel(stream: int) -> tuple[int, int]:
-    """Return the ends of a pipe, to write and to read; of a terminal if the stream is one."""
-    if sys.platform == "win32" or not os.isatty(stream):
-        return os.pipe()[::-1]
-    import fcntl  # noqa: PLC0415 - these are not on Windows
-    import pty  # noqa: PLC0415
-    import termios  # noqa: PLC0415
-
-    def resize(*_: object) -> None:
-        fcntl.ioctl(outer, termios.TIOCSWINSZ, fcntl.ioctl(stream, termios.TIOCGWINSZ, bytes(8)))
-
-    outer, inner = pty.openpty()
-    settings = termios.tcgetattr(inner)
-    settings[1] &= ~termios.OPOST  # the real terminal does it
-    termios.tcsetattr(inner, termios.TCSANOW, settings)
-    resize()
-    signal.signal(signal.SIGWINCH, resize)
-    return inner, outer
-
-
-def _found(program: str, env: Mapping[str, str]) -> str | None:
-    """Return a program as PATH finds it; CreateProcess would take the toolkit's own `python`."""
-    if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
-        return program if os.path.lexists(program) else None
     folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder]
     endings = [*env.get("PATHEXT", ".EXE").split(";"), ""] if sys.platform == "win32" else [""]
     paths = [Path(folder, f"{program}{ending}") for folder in folders for ending in endings]
     files = [str(path) for path in paths if path.is_file()]
-    return next((path for path in files if os.access(path, os.X_OK)), next(iter(files), None))
+    if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
+        files = [program] if os.path.lexists(program) else []
+    if not files:
+        where = "it is neither in the environment nor on PATH"
+        raise cannot_start(program, Exit.NOT_FOUND, where)
+    return next((path for path in files if os.access(path, os.X_OK)), files[0])
 
 
 def interrupt() -> None:

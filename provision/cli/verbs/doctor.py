@@ -38,7 +38,9 @@ def handle(call: Call) -> Outcome | int:
         if not wanted.watch or not wanted.command or wanted.json:
             remedy = "`provision doctor --watch -- python train.py`, without --json"
             raise UsageError("--watch runs the command after --", remedy=remedy)
-        code, findings = diagnose.watch_program(wanted.command)
+        from provision.commands.watch import watch
+
+        code, findings = watch(wanted.command)
         for finding in findings:
             call.console.finding(finding)
         return code
