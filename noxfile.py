@@ -328,9 +328,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Draw the picture of the packages (docs/rooms.svg) from their imports."""
+    """Make what docs/ has from the code: the picture of the packages, the table of the checks."""
     ensure_tools(dev=True)
-    session.run(str(BIN / f"python{EXE}"), "docs/draw_rooms.py", external=True)
+    for script in ("docs/draw_rooms.py", "docs/draw_checks.py"):
+        session.run(str(BIN / f"python{EXE}"), script, external=True)
 
 
 @nox.session

@@ -20,6 +20,7 @@ from smoke import device as devices
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+LARGE = 2**32 + 2**28  # bytes
 # How SYCL, IPEX 2.1 and the driver's compiler refuse a kernel with float64 arithmetic
 # (intel/torch-xpu-ops#1742, csrc/gpu/utils/DPCPP.h of IPEX 2.1.10, ur_api.h error 41).
 NO_FLOAT64 = re.compile(
@@ -49,6 +50,16 @@ def float64(device: torch.device) -> str:
     return ""
 
 
+def large_tensors(device: torch.device) -> str:
+    """Probe for `LARGE` bytes: IPEX 2.1 refuses them, integrated GPUs and WSL don't tell."""
+    try:
+        free = int(devices.backend(device).mem_get_info(device)[0])
+        torch.empty(LARGE if free > 1.5 * LARGE else 0, dtype=torch.uint8, device=device)
+    except (RuntimeError, AttributeError) as error:
+        return f"the device does not say that it may: {str(error).splitlines()[0][:120]}"
+    return "" if free > 1.5 * LARGE else f"only {free / 2**30:.1f} GiB of memory are free"
+
+
 def backend(device: torch.device) -> str | None:
     """Return the collective back end for tensors of a device, None where torch has none for it.
 
@@ -64,8 +75,6 @@ def backend(device: torch.device) -> str | None:
 
 def _built(name: str) -> bool:
     probe: Callable[[], bool] | None = getattr(distributed, f"is_{name}_available", None)
-    if probe is None and name == "gloo":  # torch before 2.1 cannot be asked
-        return hasattr(distributed, "ProcessGroupGloo")
     return bool(probe and probe())
 
 
@@ -96,8 +105,5 @@ def triton(device: torch.device) -> str:
     if devices.kind(device) != "cuda":
         return ""
     found = torch.cuda.get_device_capability(device)
-    return (
-        ""
-        if found >= (7, 0)
-        else "Triton needs compute capability 7.0, this GPU has {}.{}".format(*found)
-    )
+    lacks = "Triton needs compute capability 7.0, this GPU has {}.{}".format(*found)
+    return "" if found >= (7, 0) else lacks

@@ -112,7 +112,7 @@ class Numbers:
     """The measurements of one check, each with its unit, and why others are not measured."""
 
     def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+        self.journal = journal
         self.values: dict[str, dict[str, Any]] = {}
         self.missing: dict[str, str] = {}
 
@@ -126,7 +126,7 @@ class Numbers:
 
     def step(self, words: str) -> None:
         """Journal the next operation; the finding names it if the process dies or hangs there."""
-        self._journal.write(step=words)
+        self.journal.write(step=words)
 
     def record(self, name: str, value: float, unit: str) -> None:
         """Store one measurement; the unit of a ratio is ``1``."""

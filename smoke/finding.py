@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 # Enough to recognise an error by; some messages of torch list every registered kernel.
 _HEAD, _TAIL, _CALLS = 4, 4, 5
@@ -61,6 +61,12 @@ def fail(
     """
     facts = tuple(str(fact) for fact in evidence)
     raise CheckFailed(Finding(code, symptom, cause, remedy, facts, level))
+
+
+def fail_if(wrong: Sequence[str], code: str, *, cause: str, remedy: str) -> None:
+    """End the running check with all that is wrong, the first as its symptom; see `fail`."""
+    if wrong:
+        fail(code, wrong[0], cause=cause, remedy=remedy, evidence=wrong[:20])
 
 
 def explain(error: BaseException, *, code: str = "op-fails") -> Finding:

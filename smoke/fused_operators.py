@@ -1,12 +1,10 @@
 """IPEX's fused operators: arguments and float64 references of those that the suite can check.
 
-Schemas are of IPEX's sources at ten tags, 1.13.120 to 2.9.10. They give the arguments no usable
-names, so operators are called by position.
+Schemas are of IPEX's sources, 1.13.120 to 2.9.10, whose arguments have no names to call them by.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,45 +18,23 @@ if TYPE_CHECKING:
     from smoke.checks import Numbers
 
 KEYS = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU"}
-Arguments = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Operator:
-    """Arguments and reference of one operator.
-
-    Attributes:
-        overloads: Name of each overload -> maker of its arguments, in a dtype, on the CPU.
-        right: The reference, given the arguments in float64.
-    """
-
-    overloads: dict[str, Callable[[torch.dtype], Arguments]]
-    right: Callable[..., torch.Tensor]
 
 
 def _three(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
     return tuple(reference.noise(6, 10, dtype=dtype, seed=seed) for seed in range(3))
 
 
-def _rms_norm(x: torch.Tensor, _shape: list[int], weight: torch.Tensor, _b: None, e: float) -> Any:  # noqa: ANN401
-    return x * (x.square().mean(-1, keepdim=True) + e).rsqrt() * weight
-
-
-OPERATORS = {
-    # csrc/gpu/aten/operators/TripleOps.cpp: _0 * _1 + _3 * _2
-    "torch_ipex::mul_add": Operator(
+# Operator -> its reference, and the makers of the arguments of its overloads, on the CPU.
+OPERATORS: dict[str, tuple[Callable[..., Any], dict[str, Callable[[torch.dtype], Any]]]] = {
+    # csrc/gpu/aten/operators/TripleOps.cpp
+    "torch_ipex::mul_add": (
+        lambda a, b, c, alpha: a * b + alpha * c,
         {
             "default": lambda dtype: (*_three(dtype), 0.5),
             "Scalar_Tensor": lambda dtype: (_three(dtype)[0], 1.5, _three(dtype)[2], 0.5),
             "Tensor_Scalar": lambda dtype: (*_three(dtype)[:2], 1.5, 0.5),
             "Scalar_Scalar": lambda dtype: (_three(dtype)[0], 1.5, 2.5, 0.5),
         },
-        lambda a, b, c, alpha: a * b + alpha * c,
-    ),
-    # csrc/gpu/aten/operators/RMSNorm.cpp, 2.1.10 and later
-    "torch_ipex::fast_rms_norm": Operator(
-        {"default": lambda dtype: (_three(dtype)[0], [10], _three(dtype)[1][0], None, 1e-5)},
-        _rms_norm,
     ),
 }
 
@@ -69,8 +45,7 @@ def prove_operator(name: str, device: torch.device, numbers: Numbers) -> None:
     Raises:
         CheckFailed: The operator is unknown, not registered, without a kernel, or wrong.
     """
-    operator = OPERATORS.get(name)
-    if operator is None:
+    if name not in OPERATORS:
         fail(
             "fused-op-without-reference",
             f"this suite has no reference for {name}",
@@ -78,12 +53,13 @@ def prove_operator(name: str, device: torch.device, numbers: Numbers) -> None:
             remedy="add it there, or remove it from the spec's fused_ops",
             evidence=[f"known: {', '.join(OPERATORS)}"],
         )
-    for overload in operator.overloads:
+    right, overloads = OPERATORS[name]
+    for overload in overloads:
         _registered(name, overload, device)
-    for overload, make in operator.overloads.items():
+    for overload, make in overloads.items():
         packet = getattr(torch.ops.torch_ipex, name.partition("::")[2])
         for dtype in reference.dtypes(device):
-            _values(getattr(packet, overload), make(dtype), operator.right, device, numbers)
+            _values(getattr(packet, overload), make(dtype), right, device, numbers)
 
 
 def _registered(name: str, overload: str, device: torch.device) -> None:
@@ -110,7 +86,7 @@ def _registered(name: str, overload: str, device: torch.device) -> None:
 
 def _values(
     function: Callable[..., torch.Tensor],
-    arguments: Arguments,
+    arguments: tuple[Any, ...],
     right: Callable[..., torch.Tensor],
     device: torch.device,
     numbers: Numbers,
@@ -121,17 +97,8 @@ def _values(
         name = f"{function} {reference.short(dtype)} {layout}"
         numbers.step(name)
         given = [
-            _placed(part, device, strided=layout == "strided")
-            if isinstance(part, torch.Tensor)
-            else part
+            reference.laid_out(part.to(device), layout) if isinstance(part, torch.Tensor) else part
             for part in arguments
         ]
         off = reference.error(function(*given), right(*wide))
         numbers.within(name, off, reference.LIMITS[dtype])
-
-
-def _placed(tensor: torch.Tensor, device: torch.device, *, strided: bool) -> torch.Tensor:
-    """Return the tensor on the device; strided: every second column of a wider one."""
-    if not strided:
-        return tensor.to(device)
-    return torch.stack([tensor, tensor], -1).to(device)[..., 0]

@@ -14,6 +14,7 @@ Events, by their key:
 ``owed``      the headlines of all checks that a worker is to run, with those that have ended.
 ``not_owed``  the other checks that it has collected, each with the reason.
 ``excused``   a check whose device lacks what it needs, with the reason: it has ended.
+``operators``  names of operators that a check has run on the device.
 ``broken``  why the suite itself can't go on.
 """
 

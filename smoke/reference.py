@@ -6,16 +6,20 @@ Inputs are made in the dtype under test, then widened: the rounding of inputs is
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 
-# Relative to the largest value of the reference. The machine epsilons are 1.2e-7, 9.8e-4 and
-# 7.8e-3; the limits leave a few of them for another order of sums and for intermediate rounding.
-LIMITS: dict[torch.dtype, float] = {
-    torch.float32: 1e-5,
-    torch.float16: 4e-3,
-    torch.bfloat16: 3e-2,
-}
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+
+# Relative to the largest value of the reference. One rounding is off by at most u: 6.0e-8, 4.9e-4
+# and 3.9e-3. In half precision eight roundings one after the other are allowed, which no operator
+# reaches that adds up in float32. There it is 168 u: `pow` may be off by 32 u (OpenCL C, 16 ulp);
+# n terms of random sign, added up one after the other, are off by 0.4 u sqrt(n) of their deviation
+# (Higham & Mary 2019): by six times that for n = 4,900, the longest that no device splits.
+LIMITS: dict[torch.dtype, float] = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
 def dtypes(device: torch.device) -> list[torch.dtype]:
@@ -45,17 +49,61 @@ def error(value: torch.Tensor, reference: torch.Tensor) -> float:
     """
     if value.shape != reference.shape:
         raise ValueError(f"shape {tuple(value.shape)}, expected {tuple(reference.shape)}")
-    deviation = (value.detach().cpu().double() - reference).abs().max()
-    return float(deviation / reference.abs().max())
+    deviation = (value.detach().cpu().double() - reference).abs().nan_to_num(math.inf).max()
+    return float(deviation) / (float(reference.abs().max()) or 1.0)
 
 
-def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """Return causal softmax(q k^T / sqrt(d)) v."""
+def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
+    """Return the same values, contiguous, as every other column, or as heads of a wider tensor."""
+    if layout == "contiguous" or x.dim() == 4:
+        return x if layout == "contiguous" else x.transpose(1, 2).contiguous().transpose(1, 2)
+    return torch.stack([x, x], -1).flatten(-2)[..., ::2]
+
+
+def prove_product(
+    device: torch.device, numbers: Numbers, dtype: torch.dtype, size: tuple[int, int, int, int]
+) -> None:
+    """Fail the check if products are wrong; size: how many, their rows, inner width, columns."""
+    batch, rows, inner, columns = size
+    left = noise(batch, rows, inner, dtype=dtype, seed=1).squeeze(0)
+    right = noise(batch, inner, columns, dtype=dtype, seed=2).squeeze(0)
+    a, b = left.to(device), right.to(device)
+    # Where products of float32 may be lowered to TF32 or bfloat16: nothing in the suite does it.
+    lower = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    limit = LIMITS[torch.bfloat16 if lower else dtype]
+    for layout, turned in (("", False), ("transposed ", True)):
+        numbers.step(name := f"{short(dtype)} {layout}{size}")
+        found = a.mT.contiguous().mT @ b.mT.contiguous().mT if turned else a @ b
+        numbers.within(name, projected_error(left, right, found.cpu()), limit)
+
+
+def projected_error(left: torch.Tensor, right: torch.Tensor, product: torch.Tensor) -> float:
+    """Return the error of a product of matrices, relative to the spread of its elements.
+
+    Freivalds' check (1977): A B = C if A (B R) = C R for random R. Each column of R adds up 64
+    columns of C with random signs: one element that is off by d shows as d / 8, and the roundings
+    of 64 elements as that of one.
+    """
+
+    def project(x: torch.Tensor) -> torch.Tensor:
+        padded = torch.nn.functional.pad(x.double(), (0, -x.shape[-1] % 64))
+        signs = noise(padded.shape[-1], seed=11).sign().double()
+        return (padded * signs).unflatten(-1, (-1, 64)).sum(-1)
+
+    deviation = (project(product) - left.double() @ project(right)).abs().max()
+    return float(deviation / (8 * product.double().square().mean().sqrt()))
+
+
+def attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return softmax(q k^T / sqrt(d) + bias) v; a boolean bias names the keys, None is causal."""
     query, key, value = query.double(), key.double(), value.double()
     scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
-    size = scores.shape[-2:]
-    future = torch.ones(size, dtype=torch.bool).triu(1)
-    return scores.masked_fill(future, -math.inf).softmax(-1) @ value
+    if bias is None:
+        bias = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    scores = scores + bias.double() if bias.is_floating_point() else scores.where(bias, -math.inf)
+    return scores.softmax(-1) @ value
 
 
 def adamw(
@@ -85,16 +133,6 @@ def angles(positions: torch.Tensor, width: int, base: float = 10000.0) -> torch.
     return torch.outer(positions.double(), inverse)
 
 
-def rotate_half(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """Rotate pairs (i, i + R/2) of the first R channels, as Llama does; the rest stays."""
-    return _rotate(x, angle, interleaved=False)
-
-
-def rotate_interleaved(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-    """Rotate pairs (2i, 2i + 1) of the first R channels, as ChatGLM2 does; the rest stays."""
-    return _rotate(x, angle, interleaved=True)
-
-
 def _rotate(x: torch.Tensor, angle: torch.Tensor, *, interleaved: bool) -> torch.Tensor:
     """Rotate by complex products: no code under test does it this way, so no mistake is shared."""
     width = 2 * angle.shape[-1]
@@ -107,3 +145,8 @@ def _rotate(x: torch.Tensor, angle: torch.Tensor, *, interleaved: bool) -> torch
     parts = (pairs.real, pairs.imag)
     joined = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
     return torch.cat([joined, rest], -1)
+
+
+# Of the first R channels the pairs (i, i + R/2), as Llama, or (2i, 2i + 1), as ChatGLM2.
+rotate_half = partial(_rotate, interleaved=False)
+rotate_interleaved = partial(_rotate, interleaved=True)

@@ -41,6 +41,9 @@ def compose(
         "checks": journal.results(),
         "not_run": not_run,
         "devices": found,
+        "operators": sorted(
+            {name for event in journal.events() for name in event.get("operators", ())}
+        ),
     }
 
 

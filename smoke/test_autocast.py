@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from smoke import reference
+from smoke import models, precision, reference
 from smoke.checks import check
 from smoke.finding import fail
 
@@ -22,7 +22,7 @@ def test_forward(device: torch.device, numbers: Numbers) -> None:
     layer, x = nn.Linear(48, 10), reference.noise(6, 48)
     right = (x @ layer.weight.T + layer.bias).detach().double()
     layer, x, text = layer.to(device), x.to(device), torch.arange(6).to(device)
-    for dtype in _half_types(device):
+    for dtype in precision.half_types(device):
         numbers.step(f"autocast {reference.short(dtype)}")
         with torch.autocast(device.type, dtype=dtype):
             product = layer(x)
@@ -30,12 +30,6 @@ def test_forward(device: torch.device, numbers: Numbers) -> None:
         _made_in(dtype, product, loss)
         name = reference.short(dtype)
         numbers.within(name, reference.error(product, right), reference.LIMITS[dtype])
-
-
-def _half_types(device: torch.device) -> list[torch.dtype]:
-    """Return the dtypes of autocast on the device; older torch has only bfloat16 on the CPU."""
-    bfloat = [torch.bfloat16]
-    return bfloat if device.type == "cpu" else [*bfloat, torch.float16]
 
 
 def _made_in(dtype: torch.dtype, product: torch.Tensor, loss: torch.Tensor) -> None:
@@ -47,3 +41,9 @@ def _made_in(dtype: torch.dtype, product: torch.Tensor, loss: torch.Tensor) -> N
             remedy="build the environment again from its lock; ask autocast for this device type",
             evidence=[f"product {product.dtype}", f"loss {loss.dtype}"],
         )
+
+
+@check("autocast.gradient", stands_for="AMP trains towards nothing on one device", full=True)
+def test_gradient(device: torch.device, numbers: Numbers) -> None:
+    """Under autocast a UNet's step, loss and gradients are right."""
+    precision.prove(device, numbers, *models.denoising(), amp=True)

@@ -5,25 +5,43 @@ Reads metadata only: these checks run where torch can't be imported, too.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import re
 import site
 import sys
+import sysconfig
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoke import PATH_AT_START
 from smoke.checks import check
-from smoke.finding import fail
+from smoke.finding import fail, fail_if
 from smoke.requirements import normal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from smoke.checks import Numbers
     from smoke.expect import Expect
 
 REBUILD = "build the environment again from its lock"
 IPEX = "intel-extension-for-pytorch"
+# The modules whose version others ask for, and where they have it.
+VERSION_FILES = (
+    "torch/version.py", "numpy/version.py", "torchvision/version.py", "torchaudio/version.py",
+    "triton/__init__.py", "accelerate/__init__.py", "transformers/__init__.py",
+    "intel_extension_for_pytorch/_version.py",
+)  # fmt: skip
+SITES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
+STDLIB = Path(sysconfig.get_path("stdlib"))
+# Of Python, this suite, pytest, virtualenv and setuptools; often in no RECORD.
+KNOWN = re.compile(
+    r"_frozen_importlib|importlib\.|zipimport|_pytest\.|smoke\.|_virtualenv|_distutils_hack"
+    r"|distutils-precedence\.pth|_?_?editable__|.*-nspkg\.pth"
+)
 # Import names that several distributions provide; the one that is unpacked last overwrites.
 CONTESTED = ("torch", "triton", "torchvision", "torchaudio", "intel_extension_for_pytorch")
 
@@ -41,22 +59,19 @@ def installed() -> dict[str, set[str]]:
 def test_python(expect: Expect) -> None:
     """The interpreter is the target's, and imports from its own environment only."""
     version = "{}.{}".format(*sys.version_info)
-    if version != expect.python:
-        fail(
-            "python-version-unsupported",
-            f"this is Python {version}, the target's is {expect.python}",
-            cause="the suite was started with another interpreter than the environment's",
-            remedy=REBUILD,
-            evidence=[sys.executable],
-        )
-    if foreign := _foreign_paths():
-        fail(
-            "wrong-interpreter-site-packages",
-            f"modules can be imported from outside of the environment: {foreign[0]}",
-            cause="a .pth file or a setting adds another folder to sys.path",
-            remedy=f"remove what adds it, or {REBUILD}",
-            evidence=foreign,
-        )
+    fail_if(
+        [f"this is Python {version}, the target's is {expect.python}", sys.executable]
+        * (version != expect.python),
+        "python-version-unsupported",
+        cause="the suite was started with another interpreter than the environment's",
+        remedy=REBUILD,
+    )
+    fail_if(
+        [f"modules can be imported from outside of the environment: {p}" for p in _foreign_paths()],
+        "wrong-interpreter-site-packages",
+        cause="a .pth file or a setting adds another folder to sys.path",
+        remedy=f"remove what adds it, or {REBUILD}",
+    )
 
 
 def _foreign_paths() -> list[str]:
@@ -83,14 +98,12 @@ def test_versions(expect: Expect, numbers: Numbers) -> None:
         for name, version in sorted(expect.packages.items())
         if found.get(name) != {version}
     ]
-    if wrong:
-        fail(
-            "not-as-locked",
-            f"{len(wrong)} of {len(expect.packages)} packages differ from the lock: {wrong[0]}",
-            cause="something was installed or removed after the build",
-            remedy=REBUILD,
-            evidence=wrong[:20],
-        )
+    fail_if(
+        wrong,
+        "not-as-locked",
+        cause="something was installed or removed after the build",
+        remedy=REBUILD,
+    )
 
 
 @check("identity.forbidden", stands_for="IPEX in a CUDA environment breaks sd-scripts")
@@ -110,35 +123,31 @@ def test_forbidden(expect: Expect) -> None:
 
 def _standing(expect: Expect) -> dict[str, str]:
     """Return what no target of this kind may have, in addition to its spec."""
-    if expect.locks(IPEX):
-        return {}
     if expect.locks("ipex-llm"):
-        return {IPEX: "this stack's ipex-llm has no IPEX; one beside it breaks its operators"}
-    return {IPEX: "IPEX replaces operators of torch for every device; this target has none locked"}
+        why = "this stack's ipex-llm has no IPEX; one beside it breaks its operators"
+    else:
+        why = "IPEX replaces operators of torch for every device; this target has none locked"
+    return {} if expect.locks(IPEX) else {IPEX: why}
 
 
 def _forbidden_code(name: str, expect: Expect) -> str:
-    if name != IPEX:
-        return "forbidden-distribution"
-    if expect.locks("ipex-llm"):
+    if name == IPEX and expect.locks("ipex-llm"):
         return "ipex-llm-with-separate-ipex"
-    return "ipex-in-cuda-env" if expect.accelerator == "cuda" else "forbidden-distribution"
+    in_cuda = name == IPEX and expect.accelerator == "cuda"
+    return "ipex-in-cuda-env" if in_cuda else "forbidden-distribution"
 
 
 @check("identity.owners", stands_for="a second triton over the first: the last one unpacked wins")
 def test_owners() -> None:
     """No module is provided by two distributions."""
     owners = metadata.packages_distributions()
-    for module in CONTESTED:
-        names = sorted(set(owners.get(module, ())))
-        if len(names) > 1:
-            fail(
-                "two-owners-of-a-module",
-                f"{module} comes from {' and '.join(names)}",
-                cause="both were unpacked into one folder, and their files are mixed",
-                remedy=REBUILD,
-                evidence=names,
-            )
+    names = {module: sorted({*owners.get(module, ())}) for module in CONTESTED}
+    fail_if(
+        [f"{module} comes from {' and '.join(of)}" for module, of in names.items() if len(of) > 1],
+        "two-owners-of-a-module",
+        cause="both were unpacked into one folder, and their files are mixed",
+        remedy=REBUILD,
+    )
 
 
 @check("identity.build", stands_for="a CPU build of torch came from the XPU index")
@@ -168,20 +177,88 @@ def _made_for(words: dict[str, str], expect: Expect) -> str:
 
 
 def _unused(expect: Expect) -> list[str]:
-    """Return accelerators that the torch of a CPU target may have code for.
-
-    Old torch is on the default index as a CUDA build only, for Linux.
-    """
+    """Return what a CPU target's torch may be for: old torch has one build for Linux, for CUDA."""
     return ["cuda"] if expect.locks_cuda and not expect.on_gpu else []
 
 
 def _torch_version_file() -> dict[str, str]:
     """Parse torch/version.py without an import; the metadata often lacks its local version."""
-    text = Path(str(metadata.distribution("torch").locate_file("torch/version.py"))).read_text(
-        encoding="utf-8"
-    )
+    path = metadata.distribution("torch").locate_file("torch/version.py")
+    text = Path(str(path)).read_text(encoding="utf-8")
     found = re.findall(r"^(\w+)(?:\s*:[^=]+)?\s*=\s*['\"]?([^'\"\n]+)", text, re.MULTILINE)
     return {key: value for key, value in found if not key.startswith("__all")}
+
+
+@check("identity.code", stands_for="a .pth file or sitecustomize maps torch.cuda to torch.xpu")
+def test_code() -> None:
+    """What runs at Python's start, what finds modules, and versions are as they were installed."""
+    records = (each.read_text("RECORD") or "" for each in metadata.distributions())
+    lines = (line.rsplit(",", 2) for record in records for line in record.splitlines())
+    files = {line[0]: line[1] for line in lines if len(line) > 1}
+    fail_if(
+        [*_finders(files), *_start_lines(files), *_own_versions(files)],
+        "foreign-code-loaded",
+        cause="a file was added or edited after the build, or a program changes imports",
+        remedy=f"remove it, or {REBUILD}",
+    )
+
+
+def _is_known(name: str, path: Path, files: dict[str, str]) -> bool:
+    """Return whether code is Python's own, or a distribution's that is as its RECORD says."""
+    home = next((each for each in SITES if path.is_relative_to(each)), None)
+    entry = path.relative_to(home).as_posix() if home else ""
+    if entry not in files:
+        return bool(KNOWN.match(name)) or (not home and path.is_relative_to(STDLIB))
+    digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
+    return files[entry] in ("", f"sha256={digest.decode().rstrip('=')}")
+
+
+def _finders(files: dict[str, str]) -> Iterator[str]:
+    """Yield what finds modules or runs at the start, and is not Python's or a distribution's."""
+    found = [(each.__module__, f"{each!r:.80}") for each in (*sys.meta_path, *sys.path_hooks)]
+    found += [(name, name) for name in ("sitecustomize", "usercustomize") if name in sys.modules]
+    for name, words in found:
+        file = getattr(sys.modules.get(name), "__file__", None) or f"/{name}"
+        if not _is_known(name, Path(file), files):
+            yield f"{words} of {file} changes imports"
+
+
+def _start_lines(files: dict[str, str]) -> Iterator[str]:
+    """Yield lines of .pth files that run code."""
+    for path in sorted(path for home in SITES for path in home.glob("*.pth")):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        code = [line for line in lines if line.startswith(("import ", "import\t"))]
+        if code and not _is_known(path.name, path, files):
+            yield f"{path.name} runs {code[0]:.120}"
+
+
+def _own_versions(files: dict[str, str]) -> Iterator[str]:
+    """Yield modules whose version is not that of their metadata, or whose file was edited.
+
+    What is as its wheel has it may differ from the metadata, as versions of vendors do.
+    """
+    found = installed()
+    for file in VERSION_FILES:
+        top = file.partition("/")[0]
+        versions = found.get(normal(top), set())
+        path = Path(str(metadata.distribution(top).locate_file(file))) if versions else STDLIB
+        if not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8")
+        own = re.findall(
+            r"^(?:__version__|version)\b[^=\n]*= *['\"]([^'\"\n]+)", text, re.MULTILINE
+        )
+        module = sys.modules.get(top)
+        said, home = (str(getattr(module, name, "")) for name in ("__version__", "__file__"))
+        if own and said not in own and Path(home).parent == path.parent:
+            yield f"{top} calls itself {said}, its file {own[0]}"
+        # Indexes know torch 2.1.2, which calls itself 2.1.2+cu121.
+        if not _is_known(top, path, files):
+            alike = {part for each in own for part in (each, each.partition("+")[0])}
+            if own and not alike & versions:
+                yield f"{top} calls itself {own[0]}, its metadata says {', '.join(versions)}"
+            elif path in [home / file for home in SITES] and file in files:
+                yield f"{file} was edited"
 
 
 @check("identity.environment", stands_for="a legacy stack started without its library path")
@@ -190,16 +267,13 @@ def test_environment(expect: Expect) -> None:
     wanted = {
         name: value.replace("{prefix}", sys.prefix) for name, value in expect.environment.items()
     }
-    wrong = [
-        f"{name} is {os.environ.get(name)!r}, the target sets {value!r}"
-        for name, value in sorted(wanted.items())
-        if os.environ.get(name) != value
-    ]
-    if wrong:
-        fail(
-            "environment-not-set",
-            wrong[0],
-            cause="the suite was started outside of the target's environment",
-            remedy="start it with `provision smoke`, and programs with `provision run`",
-            evidence=wrong,
-        )
+    fail_if(
+        [
+            f"{name} is {os.environ.get(name)!r}, the target sets {value!r}"
+            for name, value in sorted(wanted.items())
+            if os.environ.get(name) != value
+        ],
+        "environment-not-set",
+        cause="the suite was started outside of the target's environment",
+        remedy="start it with `provision smoke`, and programs with `provision run`",
+    )

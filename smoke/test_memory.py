@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from smoke import capabilities, training
 from smoke import device as devices
-from smoke import training
-from smoke.checks import check
+from smoke.checks import check, on_gpu
 from smoke.finding import fail
 
 if TYPE_CHECKING:
@@ -96,12 +96,11 @@ def test_release(device: torch.device, numbers: Numbers) -> None:
 def test_exhausted(device: torch.device, numbers: Numbers) -> None:
     """An allocation beyond all memory raises an error, and the device works afterwards."""
     numbers.step("ask for a pebibyte")
+    refusal = ""
     try:
         torch.empty(2**50, dtype=torch.uint8, device=device)
     except RuntimeError as error:
         refusal = str(error).splitlines()[0]
-    else:
-        refusal = ""
     numbers.step("compute after the refusal")
     total = float(torch.ones(1000, device=device).sum())
     if not refusal or total != 1000.0:
@@ -112,3 +111,23 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
             remedy="compare driver and runtime with the last good report of this machine",
             evidence=[refusal or "no error"],
         )
+
+
+@check(
+    "memory.large",
+    stands_for="tensors beyond 4 GiB: addresses of 32 bits wrap",
+    when=on_gpu,
+    needs=(capabilities.large_tensors,),
+    full=True,
+    depends=(),
+)
+def test_large(device: torch.device, numbers: Numbers) -> None:
+    """A tensor of more than 4 GiB is granted, and its parts can be told apart."""
+    tensor = torch.empty(capabilities.LARGE, dtype=torch.uint8, device=device)
+    places = [start + 2**30 * step for start in (0, 2**20) for step in range(5)]
+    for value, place in enumerate(places):
+        tensor[place : place + 2**16] = value
+    picked = tensor.index_select(0, torch.tensor(places).to(device) + 2**16 - 1).cpu()
+    wrong = int((picked != torch.arange(10)).sum())
+    wrong += sum(int((tensor[p : p + 2**16] != n).sum()) for n, p in enumerate(places))
+    numbers.within("elements with other values than were written", wrong, 0)

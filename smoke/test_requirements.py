@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from smoke import child_process
 from smoke.checks import check
-from smoke.finding import CheckFailed, Finding, fail
+from smoke.finding import CheckFailed, Finding, fail_if
 from smoke.import_order import OPERATOR_MODULES
 from smoke.requirements import top_level
 
@@ -66,14 +66,12 @@ def _is_loaded(name: str) -> bool:
 def _installed(expect: Expect, installed: dict[str, list[str]]) -> None:
     # What the lock holds and is not installed is a finding of identity.versions.
     absent = [each for each in expect.requirements if each not in {*installed, *expect.packages}]
-    if absent:
-        fail(
-            "missing-package",
-            f"{absent[0]} is not installed",
-            cause="the spec names it, and the environment was made from something else",
-            remedy="build the environment from the lock of this spec",
-            evidence=absent,
-        )
+    fail_if(
+        [f"{name} is not installed" for name in absent],
+        "missing-package",
+        cause="the spec names it, and the environment was made from something else",
+        remedy="build the environment from the lock of this spec",
+    )
 
 
 def _all(bad: dict[str, Finding]) -> Finding:

@@ -29,11 +29,10 @@ TURNED = {"whole": WIDTH, "partial": WIDTH // 2}  # ChatGLM2 turns half of the c
 def far_limit(device: torch.device) -> float:
     """Return the error at far positions that the float32 angle of a healthy device can have.
 
-    The angle is position / base**exponent, and its error in rad is that of the result. On XPU each
-    function may be as coarse as OpenCL allows, 16 ulp for pow and 2.5 for a division
-    (KhronosGroup/OpenCL-Docs, env/numerical_compliance.asciidoc, full profile), and half an ulp is
-    lost in the product. The largest angle that pow has a part in is that of the second pair of the
-    whole width. Elsewhere pow is far better; 5e-3 is 4 ulp of that angle.
+    The angle is position / base**exponent; its error in rad is the result's. On XPU pow may be
+    off by 16 ulp and a division by 2.5, as OpenCL allows (KhronosGroup/OpenCL-Docs,
+    env/numerical_compliance.asciidoc), and the product rounds. The largest angle with a part of pow
+    is that of the second pair of the whole width. Elsewhere 5e-3 is 4 ulp of that angle.
     """
     if devices.kind(device) != "xpu":
         return 5e-3
@@ -51,12 +50,7 @@ def has_kinds(expect: Expect) -> str:
     return "" if kinds(expect) else "the spec names no plain kind of rotary embedding"
 
 
-@check(
-    "rotary.eager",
-    stands_for="Langchain-Chatchat on Arc: ChatGLM2's rotation",
-    when=has_kinds,
-    depends=(),
-)
+@check("rotary.eager", stands_for="Langchain-Chatchat on Arc: ChatGLM2", when=has_kinds, depends=())
 def test_eager(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Rotation by halves and by pairs is right: whole and partial, near and far positions."""
     for kind in kinds(expect):
@@ -76,12 +70,10 @@ def has_fusion_pass(expect: Expect) -> str:
     return has_kinds(expect) or ("" if ours else "only for stacks of IPEX, which script models")
 
 
-@check(
-    "rotary.scripted",
-    stands_for="a fusion pass put torch_ipex::mul_add on CPU tensors (ChatGLM2, scripted)",
-    when=has_fusion_pass,
-    depends=(),
-)
+SCRIPTED = "a fusion pass put torch_ipex::mul_add on CPU tensors (ChatGLM2, scripted)"
+
+
+@check("rotary.scripted", stands_for=SCRIPTED, when=has_fusion_pass, depends=())
 def test_scripted(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Scripted rotation without profiling is right, on the device and on the CPU."""
     with _without_profiling(), torch.no_grad():
@@ -118,9 +110,7 @@ def _error(
     return reference.error(rotate(x.to(device), cos, sin), right)
 
 
-@check(
-    "rotary.attention", stands_for="the forward pass of an attention block fails on Arc", depends=()
-)
+@check("rotary.attention", stands_for="the forward pass of attention fails on Arc", depends=())
 def test_attention(device: torch.device, numbers: Numbers) -> None:
     """The forward pass of a rotary attention block is right."""
     x, positions = reference.noise(2, 9, 32), torch.arange(9)

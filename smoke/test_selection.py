@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from smoke.checks import check
-from smoke.finding import fail
+from smoke.finding import fail, fail_if
+from smoke.import_order import OPERATOR_MODULES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 IPEX = "intel_extension_for_pytorch"
+# Functions of torch by which programs reach a device.
+_QUERIES = (
+    "is_available", "device_count", "current_device", "set_device", "synchronize", "empty_cache",
+    "get_device_name", "get_device_properties", "mem_get_info", "memory_allocated",
+)  # fmt: skip
+ENTRY_POINTS = [
+    *(f"{owner}.{name}" for owner in ("cuda", "xpu") for name in _QUERIES),
+    *(
+        f"{owner}.{name}"
+        for owner in ("Tensor", "nn.Module")
+        for name in ("to", "cuda", "xpu", "cpu")
+    ),
+]
+OPENMP = re.compile(r"/\S*/lib(?:gomp|iomp5|omp)(?:-\w+)?\.so[.\d]*$", re.MULTILINE)
 # Shared libraries of an accelerator, as they are mapped into a process.
 LIBRARIES = {
     "cuda": re.compile(r"/(libcudart|libcublas|libtorch_cuda|libc10_cuda)[.\-\w]*\.so"),
@@ -33,11 +52,7 @@ def picked() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-@check(
-    "selection.order",
-    stands_for="sd-scripts takes the first of CUDA, XPU, MPS that is available",
-    depends=(),
-)
+@check("selection.order", stands_for="sd-scripts takes the first that is available", depends=())
 def test_order(expect: Expect, device: torch.device) -> None:
     """A program that tries CUDA, XPU, MPS in turn selects the target's device."""
     found = picked()
@@ -52,40 +67,72 @@ def test_order(expect: Expect, device: torch.device) -> None:
 
 
 @check("selection.clean", stands_for="IPEX provides torch.xpu and replaces torch.cuda", depends=())
-def test_clean(expect: Expect) -> None:
-    """No library of another accelerator is loaded, and torch's entry points are unchanged."""
-    traces = _hijacked() + _libraries(expect)
+def test_clean(expect: Expect, numbers: Numbers) -> None:
+    """The entry points of torch are its own, and no library of another stack is loaded."""
+    maps = Path("/proc/self/maps")  # Linux only
+    mapped = maps.read_text(encoding="utf-8") if maps.exists() else ""
+    traces = [*_hijacked(expect), *_libraries(expect, mapped), *_wheels(expect)]
+    runtimes = {*OPENMP.findall(mapped)}
+    numbers.record("OpenMP runtimes", len(runtimes), "count")
+    if len(runtimes) > 1:  # healthy of one's own: torch's libgomp and MKL's libiomp5
+        home = f"{Path(sys.prefix).resolve()}{os.sep}"
+        traces += [f"another OpenMP runtime is {each}" for each in runtimes if home not in each]
     if IPEX in sys.modules and not expect.locks("intel-extension-for-pytorch"):
         traces.append(f"module {IPEX} is imported")
-    if traces:
-        fail(
-            "foreign-code-loaded",
-            f"code of another stack is in the process: {traces[0]}",
-            cause="a package of another target is installed, or an import changed torch",
-            remedy="build the environment again from its lock",
-            evidence=traces,
-        )
+    fail_if(
+        traces,
+        "foreign-code-loaded",
+        cause="a library path, a package of another target, or an import that changed torch",
+        remedy="unset LD_LIBRARY_PATH and LD_PRELOAD, or build the environment again",
+    )
 
 
-def _hijacked() -> list[str]:
-    """Return the entry points of torch that another package replaced."""
-    traces = []
+def _hijacked(expect: Expect) -> Iterator[str]:
+    """Yield the entry points of torch that others than the locked IPEX replaced."""
     if getattr(torch.cuda, "is_xpu_hijacked", False):
-        traces.append("torch.cuda.is_xpu_hijacked is set")
-    if torch.cuda.is_available.__module__ != "torch.cuda":
-        traces.append(f"torch.cuda.is_available is {torch.cuda.is_available.__module__}'s")
-    return traces
+        yield "torch.cuda.is_xpu_hijacked is set"
+    theirs = [module for name, module in OPERATOR_MODULES.items() if expect.locks(name)]
+    folder = str(Path(torch.__file__).parent)
+    for name in ENTRY_POINTS:
+        owner, _, last = name.rpartition(".")
+        home, called = _home(torch, name.split("."))
+        other = str(Path(folder, {"cuda": "xpu", "xpu": "cuda"}.get(owner, "-")))
+        own = home.startswith((folder, "torch")) and not home.startswith(other) and called == last
+        if called and not own and not any(module in home for module in theirs):
+            yield f"torch.{name} is {called} of {home}"
 
 
-def _libraries(expect: Expect) -> list[str]:
-    """Return mapped libraries of accelerators that the target does not have (Linux only)."""
-    maps = Path("/proc/self/maps")
-    if not maps.exists():
-        return []
-    text = maps.read_text(encoding="utf-8")
+def _home(found: Any, path: list[str]) -> tuple[str, str]:  # noqa: ANN401 - any part of torch
+    """Return where a function is from, its file or its module, and its name there."""
+    for part in path:
+        found = getattr(found, part, None)
+    while not hasattr(found, "__code__") and hasattr(found, "__wrapped__"):
+        found = found.__wrapped__  # of functools.cache
+    if code := getattr(found, "__code__", None):
+        return code.co_filename, code.co_name
+    module = getattr(getattr(found, "__objclass__", found), "__module__", None)
+    return str(module), getattr(found, "__name__", "")
+
+
+def _wheels(expect: Expect) -> Iterator[str]:
+    """Yield cuDNN and NCCL where another version than that of the locked wheel is loaded."""
+    for name, version in expect.packages.items():
+        found = None
+        if name.startswith("nvidia-cudnn-cu"):
+            number = torch.backends.cudnn.version() or 0
+            major = 10_000 if number >= 90_000 else 1000
+            found = [number // major, number % major // 100, number % 100]
+        elif name.startswith("nvidia-nccl-cu"):
+            found = [*torch.cuda.nccl.version()[:3]]
+        if found and found != [int(part) for part in re.findall(r"\d+", version)[:3]]:
+            yield f"{name} {version} is locked, version {found} is loaded"
+
+
+def _libraries(expect: Expect, mapped: str) -> list[str]:
+    """Return mapped libraries of accelerators that the target does not have."""
     ours = {expect.accelerator, "cuda" if expect.locks_cuda else ""}
     return [
         f"library {found[0]}"
         for name, pattern in LIBRARIES.items()
-        if name not in ours and (found := pattern.search(text))
+        if name not in ours and (found := pattern.search(mapped))
     ]

@@ -27,10 +27,15 @@ TYPES = (
     "transfer.roundtrip", stands_for="tensors arrive damaged on the device", when=on_gpu, full=True
 )
 def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
-    """Tensors of every dtype return unchanged from the device, contiguous or not."""
-    raw = torch.randint(0, 120, (130, 70), generator=torch.Generator().manual_seed(0))
+    """Tensors of every dtype, small or of megabytes, return unchanged, contiguous or not."""
+    generator = torch.Generator().manual_seed(0)
+    small, large = (
+        torch.randint(120, size, generator=generator) for size in ((130, 70), (2053, 1031))
+    )
     for dtype in TYPES:
-        for layout, tensor in (("contiguous", raw.to(dtype)), ("strided", raw.to(dtype).t())):
+        a, b = small.to(dtype), large.to(dtype)
+        layouts = {"": a, "strided": a.t(), "large": b, "large strided": b[:, ::2]}
+        for layout, tensor in layouts.items():
             numbers.step(f"{dtype} {layout}")
             if not torch.equal(tensor.to(device).cpu(), tensor):
                 fail(

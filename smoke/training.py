@@ -23,7 +23,8 @@ OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
 def network(seed: int) -> nn.Module:
     """Return a small classifier on the CPU."""
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+    layers = nn.BatchNorm1d(8), nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)
+    return nn.Sequential(*layers)
 
 
 def optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -33,18 +34,26 @@ def optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Opti
 
 
 def steps(
-    model: nn.Module, update: torch.optim.Optimizer, count: int, device: torch.device
+    model: nn.Module,
+    update: torch.optim.Optimizer,
+    count: int,
+    device: torch.device,
+    schedule: Any = None,  # noqa: ANN401 - of torch, whose base class was renamed
 ) -> list[float]:
-    """Train on one fixed batch; return the loss of each step."""
+    """Train on one fixed batch, with a schedule on a noisy one; return the loss of each step."""
     generator = torch.Generator().manual_seed(9)
     x = torch.randn(6, 8, generator=generator).to(device)
     y = torch.arange(6).remainder(4).to(device)
     losses = []
     for _ in range(count):
         update.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
+        # Drawn on the host as by a loader, and on the device as by dropout.
+        noise = torch.randn(6, 8).to(device) + torch.randn_like(x) if schedule else 0.0
+        loss = nn.functional.cross_entropy(model(x + noise), y)
         loss.backward()
         update.step()
+        if schedule:
+            schedule.step()
         losses.append(loss.item())
     return losses
 
@@ -56,21 +65,44 @@ def to_cpu(state: Any) -> Any:  # noqa: ANN401 - a nested state of any types
     )
 
 
-def save(path: str, model: nn.Module, update: torch.optim.Optimizer) -> None:
-    """Write a checkpoint that any machine can read."""
-    state = {"model": dict(model.state_dict()), "optimizer": update.state_dict()}
-    torch.save(to_cpu(state), path)
+class Whole:
+    """A training, with the parts that a checkpoint of it has to hold."""
 
+    def __init__(self, name: str, device: torch.device, seed: int) -> None:
+        self.device, rates = device, torch.optim.lr_scheduler
+        self.model = network(seed).to(device)
+        self.update = optimizer(name, self.model.parameters())
+        warm, cool = rates.LinearLR(self.update, 0.1), rates.CosineAnnealingLR(self.update, 9)
+        self.schedule = rates.SequentialLR(self.update, [warm, cool], [3])
+        self.parts = {"model": self.model, "optimizer": self.update, "schedule": self.schedule}
+        if hasattr(torch.amp, "GradScaler"):  # since torch 2.3
+            self.parts["scaler"] = torch.amp.GradScaler(device.type, init_scale=512.0 / (seed + 1))
+        self._backend = devices.backend(device)
 
-def resume(path: str, name: str, device: torch.device) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """Resume in the right order: weights, then device, then the optimizer and its state."""
-    state = torch.load(path, map_location="cpu")
-    model = network(seed=1)
-    model.load_state_dict(state["model"])
-    model.to(device)
-    update = optimizer(name, model.parameters())
-    update.load_state_dict(state["optimizer"])
-    return model, update
+    def train(self, count: int) -> list[float]:
+        """Train; return losses, rate, scale, and the sum of the running statistics."""
+        losses = steps(self.model, self.update, count, self.device, self.schedule)
+        scale = self.parts["scaler"].get_scale() if "scaler" in self.parts else 0.0
+        kept = sum(float(each.sum()) for each in self.model.buffers())
+        return [*losses, *self.schedule.get_last_lr(), scale, kept]
+
+    def save(self, path: str) -> None:
+        """Write a checkpoint that any machine can read."""
+        state = {name: dict(part.state_dict()) for name, part in self.parts.items()}
+        state["host"] = torch.get_rng_state()
+        if hasattr(self._backend, "get_rng_state"):
+            state["device"] = self._backend.get_rng_state(self.device)
+        torch.save(to_cpu(state), path)
+
+    def load(self, path: str) -> None:
+        """Go on from a checkpoint, in the right order: the model is on its device by now."""
+        state = torch.load(path, map_location="cpu")
+        for name in self.parts.keys() & state.keys():
+            self.parts[name].load_state_dict(state[name])
+        if "host" in state:
+            torch.set_rng_state(state["host"])
+        if "device" in state:
+            self._backend.set_rng_state(state["device"], self.device)
 
 
 def mismatches(model: nn.Module, update: torch.optim.Optimizer) -> list[str]:
@@ -93,7 +125,11 @@ def mismatches(model: nn.Module, update: torch.optim.Optimizer) -> list[str]:
     return sorted(foreign + strays)
 
 
-def resumed_losses(paths: dict[str, str], accelerator: str, count: int) -> dict[str, list[float]]:
+def resumed(paths: dict[str, str], accelerator: str, count: int) -> dict[str, list[float]]:
     """Resume each checkpoint and train on; runs in a fresh process (`smoke.child_process.call`)."""
-    device = devices.of(accelerator)
-    return {name: steps(*resume(path, name, device), count, device) for name, path in paths.items()}
+    found = {}
+    for name, path in paths.items():
+        whole = Whole(name, devices.of(accelerator), seed=1)
+        whole.load(path)
+        found[name] = whole.train(count)
+    return found

@@ -215,15 +215,18 @@ def test_architecture_has_a_line_for_every_package() -> None:
     assert all((ROOT / row).is_dir() or row in packages for row in rows)
 
 
-def test_the_picture_is_that_of_the_code() -> None:
-    picture = ROOT / "docs" / "rooms.svg"
-    spec = importlib.util.spec_from_file_location("draw_rooms", ROOT / "docs" / "draw_rooms.py")
+@pytest.mark.parametrize(
+    ("script", "product"), [("draw_rooms", "rooms.svg"), ("draw_checks", "checks.md")]
+)
+def test_what_is_made_from_the_code_is_current(script: str, product: str) -> None:
+    spec = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
     assert spec is not None
     assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = script  # where NamedTuple looks up its annotations
-    spec.loader.exec_module(script)
-    assert picture.read_text(encoding="utf-8") == script.draw(), "`nox -s docs` draws it again"
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = made  # where NamedTuple looks up its annotations
+    spec.loader.exec_module(made)
+    text = (ROOT / "docs" / product).read_text(encoding="utf-8")
+    assert text == made.draw(), "`nox -s docs` makes it again"
 
 
 @pytest.mark.parametrize("page", PAGES)

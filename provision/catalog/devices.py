@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +15,15 @@ from provision.core.project import fact
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The catalog's entry of one device id.
+    """The catalog's entry of one device id."""
 
-    Attributes:
-        name: Marketing name, or the chip's name.
-        family: Generation, as specs name it; None for a chip newer than the catalog.
-        supported: Whether PyTorch's wheels are built for the family.
-        integrated: Whether it is part of the processor.
-        tiles: How many devices the runtime makes of it.
-        compute_capability: NVIDIA's; None for Intel, and for a chip newer than the catalog.
-    """
-
-    name: str
-    family: str | None
-    supported: bool
-    integrated: bool
-    tiles: int = 1
-    compute_capability: str | None = None
+    name: str  # marketing name, or the chip's name
+    family: str | None  # generation, as specs name it; None for a chip newer than the catalog
+    supported: bool  # whether PyTorch's wheels are built for the family
+    integrated: bool  # whether it is part of the processor
+    tiles: int = 1  # how many devices the runtime makes of it
+    compute_capability: str | None = None  # None for Intel, and where it is not known yet
+    least_driver: str = ""  # the drivers that know the model, as a specifier; "" for any
 
 
 # The catalog lists every NVIDIA chip from Maxwell on, so an unlisted id above its first is newer
@@ -43,23 +35,16 @@ _NEWER = Device("NVIDIA GPU newer than the catalog", None, supported=True, integ
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The contents of ``envs/catalog/devices.toml`` and ``drivers.toml``.
+    """The contents of ``envs/catalog/devices.toml`` and ``drivers.toml``."""
 
-    Attributes:
-        intel: Device id to device.
-        chips: NVIDIA's chips: first device id, last device id, device.
-        releases: Builds of compute-runtime, ascending, each with its release.
-        intel_windows: Intel's driver number on Windows to the version that Level Zero shows.
-        cuda: Major version of CUDA to minimum driver, by platform.
-        intel_names: Intel family to the marketing names of its devices, without "Intel".
-    """
-
-    intel: dict[str, Device]
-    chips: tuple[tuple[int, int, Device], ...]
-    releases: tuple[tuple[int, str], ...]
-    intel_windows: dict[str, str]
-    cuda: dict[str, dict[str, str]]
-    intel_names: dict[str, tuple[str, ...]]
+    intel: dict[str, Device]  # by device id
+    chips: tuple[tuple[int, int, Device], ...]  # NVIDIA's: first device id, last device id, device
+    releases: tuple[tuple[int, str], ...]  # builds of compute-runtime, ascending, and releases
+    intel_windows: dict[str, str]  # driver number on Windows to the version that Level Zero shows
+    cuda: dict[str, dict[str, str]]  # major version of CUDA to minimum driver, by platform
+    intel_names: dict[str, tuple[str, ...]]  # family to its marketing names, without "Intel"
+    # Vendor, NVIDIA family or platform that no target serves, to where to go with it.
+    elsewhere: dict[str, str] = field(default_factory=dict)
 
     def find(self, vendor: str, device_id: str) -> Device | None:
         """Return the entry of a PCI device id, or None."""
@@ -107,11 +92,12 @@ def read_devices(catalog: Path) -> Devices:
         drivers = read_parsed(fact(catalog, "drivers.toml"), tomllib.loads)
         return Devices(
             intel=_intel(devices["intel"]),
-            chips=tuple(_chip(*row) for row in devices["nvidia"]["chips"]),
+            chips=tuple(_chip(devices["nvidia"], row) for row in devices["nvidia"]["chips"]),
             releases=tuple(sorted((b, r) for r, b in drivers["compute_runtime"].items())),
             intel_windows={w: pair["level_zero"] for w, pair in drivers["intel_windows"].items()},
             cuda=drivers["cuda"],
             intel_names={k: _names(v) for k, v in devices["intel"]["family"].items()},
+            elsewhere=devices.get("elsewhere", {}),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"cannot read the device catalog in {catalog}"
@@ -135,6 +121,7 @@ def read_peaks(catalog: Path) -> dict[str, dict[str, float]]:
 
 
 def _intel(table: dict[str, Any]) -> dict[str, Device]:
+    first = {each: known for known, ids in table.get("least_driver", {}).items() for each in ids}
     return {
         device: Device(
             # Devices without a marketing name get that of their family.
@@ -143,6 +130,7 @@ def _intel(table: dict[str, Any]) -> dict[str, Device]:
             supported=family["supported"],
             integrated=family["integrated"],
             tiles=2 if device in table["two_tiles"] else 1,
+            least_driver=first.get(device, ""),
         )
         for key, family in table["family"].items()
         for name, ids in family["devices"].items()
@@ -157,12 +145,14 @@ def _names(family: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _chip(
-    first: str, last: str, chip: str, family: str, capability: str
-) -> tuple[int, int, Device]:
-    name = f"NVIDIA {chip.upper()} ({family.capitalize()})"
-    return (
-        int(first, 16),
-        int(last, 16),
-        Device(name, family, supported=True, integrated=False, compute_capability=capability),
+def _chip(table: dict[str, Any], row: list[str]) -> tuple[int, int, Device]:
+    first, last, chip, family, capability = row
+    device = Device(
+        name=f"NVIDIA {chip.upper()} ({family.capitalize()})",
+        family=family,
+        supported=True,
+        integrated=False,
+        compute_capability=capability or None,
+        least_driver=table.get("least_driver", {}).get(family, ""),
     )
+    return int(first, 16), int(last, 16), device

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from provision.host.compatibility import VENDOR_NAMES, incompatibility, obstacles
+from provision.host.compatibility import VENDOR_NAMES, incompatibility, obstacles, old_libraries
 from provision.host.drivers import DriverVerdict, driver_version, judge_driver
 from provision.host.visibility import hidden, in_level_zero_order
 
@@ -96,6 +96,9 @@ def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> T
     if target.platform != host.platform:
         reason = f"it is for {_PLATFORM_NAMES[target.platform]}; this is {host.platform}"
         return TargetFit(target.name, Verdict.NO, (reason,))
+    if old := old_libraries(host):
+        reason = f"{old}; a container of a newer distribution has them"
+        return TargetFit(target.name, Verdict.NO, (reason,))
     if target.accelerator == "cpu":
         reason = f"the CPU always works on {host.platform}"
         return TargetFit(target.name, Verdict.FITS, (reason,))
@@ -124,7 +127,7 @@ def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | No
         verdict = Verdict.NO
     elif obstacle := next(obstacles(target, gpu, host, hidden_by), None):
         verdict = Verdict.BLOCKED
-        reason, remedy = obstacle
+        _, reason, remedy = obstacle
     else:
         verdict = Verdict.FITS
         reason = _driver_note(target, gpu, host)
@@ -151,6 +154,9 @@ def _name(gpu: Gpu) -> str:
 
 def _advice(host: Host, fits: Sequence[TargetFit]) -> list[str]:
     found = list(host.remarks)
+    if all(fit.verdict is Verdict.NO for fit in fits if fit.device):
+        lines = (f"{_name(gpu)}: {gpu.elsewhere}" for gpu in host.gpus if gpu.elsewhere)
+        found += filter(None, dict.fromkeys((host.elsewhere, *lines)))
     ordered = in_level_zero_order(host)
     discrete = [str(i) for i, gpu in enumerate(ordered) if not gpu.integrated]
     # Programs that spread their work over all devices would wait for the integrated GPU.
@@ -160,9 +166,7 @@ def _advice(host: Host, fits: Sequence[TargetFit]) -> list[str]:
         found.append(f"{selector} hides the {integrated}")
     for gpu in host.gpus:
         if gpu.resizable_bar is False and gpu.vendor == "intel":
-            found.append(
-                f"{_name(gpu)}: resizable BAR is off, which costs much speed; see the BIOS"
-            )
+            found.append(f"{_name(gpu)}: resizable BAR is off, which costs much speed")
         if gpu.link and gpu.link.width < gpu.link.max_width:
             found.append(f"{_name(gpu)}: {gpu.link.width} of {gpu.link.max_width} PCIe lanes")
     blocked = [fit for fit in fits if fit.verdict is Verdict.BLOCKED]

@@ -12,6 +12,7 @@ from provision.doctor import diagnose_environment, diagnose_log, diagnose_machin
 
 if TYPE_CHECKING:
     from provision.core.project import Project
+    from provision.host.model import Host
 
 # A log needs neither the catalog nor the host.
 # ruff: noqa: PLC0415
@@ -39,17 +40,19 @@ def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
     from provision.doctor.rules.locks import judge
     from provision.host.probe import read_host
 
-    locks = read_repository(folder)
-    if not locks and not (folder / "envs").is_dir():
-        files = ", ".join(FORMATS["file"])
-        raise UsageError(f"no lock or requirement file in {folder}", remedy=f"it reads {files}")
-    devices = read_devices(project.catalog)
-    facts = {lock.name: f"{len(lock.packages)} packages" for lock in locks}
-    found = tuple(judge(locks, read_host(devices), devices)) if locks else ()
-    return Diagnosis(str(folder), found, facts) if locks else None
+    if locks := read_repository(folder):
+        devices = read_devices(project.catalog)
+        facts = {lock.name: f"{len(lock.packages)} packages" for lock in locks}
+        return Diagnosis(str(folder), tuple(judge(locks, read_host(devices), devices)), facts)
+    if (folder / "envs").is_dir():
+        return None
+    files = ", ".join(FORMATS["file"])
+    raise UsageError(f"no lock or requirement file in {folder}", remedy=f"it reads {files}")
 
 
-def diagnose(project: Project, *, python: str | None, target: str | None) -> Diagnosis:
+def diagnose(
+    project: Project, *, python: str | None, target: str | None
+) -> tuple[Diagnosis, Host, Path | None]:
     """Return the findings about an environment, or about this machine where none is named."""
     from provision.catalog.devices import read_devices
     from provision.commands.current import require_current
@@ -67,6 +70,8 @@ def diagnose(project: Project, *, python: str | None, target: str | None) -> Dia
     elif spec:
         prefix = require_current(project, spec.name).folder
     else:
-        return diagnose_machine(host, devices)
+        return diagnose_machine(host, devices), host, None
     lock = read_lock(project.lock(spec.name)) if spec else None
-    return diagnose_environment(prefix, host, devices, target=spec, lock=lock, home=Path.home())
+    home = Path.home()
+    result = diagnose_environment(prefix, host, devices, target=spec, lock=lock, home=home)
+    return result, host, prefix

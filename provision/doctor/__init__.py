@@ -61,24 +61,21 @@ def diagnose_environment(
         UsageError: There is no Python environment at that path.
     """
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
-    from provision.doctor.caches import driver_changed, read_caches  # noqa: PLC0415
+    from provision.doctor.caches import stale_caches  # noqa: PLC0415
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415
-    from provision.doctor.libraries import missing_libraries  # noqa: PLC0415
+    from provision.doctor.installation import read_installation  # noqa: PLC0415
+    from provision.doctor.libraries import foreign_symbols, missing_libraries  # noqa: PLC0415
     from provision.doctor.rules import apply_rules  # noqa: PLC0415
     from provision.environment.installed import distributions_in  # noqa: PLC0415
 
     env = read_environment(python, home=home)
     context = DoctorContext(
-        env=env,
-        host=host,
-        devices=devices,
-        target=target,
-        missing=tuple(missing_libraries(env, host, root=root)),
-        elsewhere=distributions_in(_other_folders(env, host)),
-        caches=read_caches(home) if home else {},
-        driver_changed=driver_changed(root),
-    )
+        env, host, devices, target,
+        missing=tuple(missing_libraries(env, host, root=root)), foreign=foreign_symbols(env),
+        files=read_installation(env), elsewhere=distributions_in(_other_folders(env, host)),
+        stale_caches=stale_caches(home, root) if home else (),
+    )  # fmt: skip
     findings = apply_rules(context)
     if lock is not None:
         from provision.environment.verify import verify  # noqa: PLC0415

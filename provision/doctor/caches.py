@@ -1,33 +1,22 @@
-"""Kernel caches in a user's home, and the time of the last driver change."""
+"""Kernel caches in a user's home that are older than the driver."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 from provision.doctor.data import data
 
 
-def read_caches(home: Path) -> dict[Path, float]:
-    """Return the kernel caches of a user that are not empty: when the oldest entry was written."""
-    folders = (home / name for name in data("packages")["caches"]["folders"])
-    return {folder: min(times) for folder in folders if (times := _times(folder))}
-
-
-def driver_changed(root: Path) -> float | None:
-    """Return when the newest user-mode driver file was installed; None without one."""
-    times = []
-    for name in data("packages")["caches"]["drivers"]:
-        try:
-            times.append((root / name).resolve().stat().st_ctime)
-        except (OSError, RuntimeError):
-            continue
-    return max(times, default=None)
-
-
-def _times(folder: Path) -> list[float]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
-    except OSError:
-        return []
+def stale_caches(home: Path, root: Path) -> tuple[Path, ...]:
+    """Return the caches with entries from before the newest user-mode driver was installed."""
+    table, changed, stale = data("packages")["caches"], 0.0, []
+    for driver in table["drivers"]:
+        with contextlib.suppress(OSError):
+            changed = max(changed, (root / driver).stat().st_ctime)
+    for folder in table["folders"]:
+        with contextlib.suppress(OSError), os.scandir(home / folder) as entries:
+            if any(entry.stat(follow_symlinks=False).st_mtime < changed for entry in entries):
+                stale.append(home / folder)
+    return tuple(stale)

@@ -14,7 +14,9 @@ from provision.host.model import Gpu, Host, host_layers
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
     from provision.doctor.environment import Environment
+    from provision.doctor.installation import Faults
     from provision.doctor.libraries import MissingLibrary
+    from provision.environment.installed import InstalledDistribution
     from provision.spec.model import Target
 
 
@@ -26,10 +28,11 @@ class DoctorContext:
         target: The target that it was built for; None for a foreign environment.
         assumed: Accelerator to judge the machine for, instead of the environment's own.
         missing: Native libraries that are imported and not found.
+        foreign: Packages with a library that needs what this torch lacks: the library, a symbol.
+        files: What is not as it was installed.
         elsewhere: Distributions on PYTHONPATH and in folders of ``.pth`` files, each with its
             folder.
-        caches: Kernel caches of the user, each with the time of its oldest entry.
-        driver_changed: When the GPU's user-mode driver was installed, in Unix time.
+        stale_caches: Kernel caches of the user with entries that are older than the driver.
     """
 
     env: Environment
@@ -38,9 +41,10 @@ class DoctorContext:
     target: Target | None = None
     assumed: str | None = None
     missing: tuple[MissingLibrary, ...] = ()
+    foreign: Mapping[InstalledDistribution, tuple[str, str]] = field(default_factory=dict)
+    files: Faults = field(default_factory=dict)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    caches: Mapping[Path, float] = field(default_factory=dict)
-    driver_changed: float | None = None
+    stale_caches: tuple[Path, ...] = ()
 
     @property
     def accelerator(self) -> str:
@@ -60,14 +64,12 @@ class DoctorContext:
     def summary(self) -> dict[str, str]:
         """Return the versions of the environment and the layers of the machine, for display."""
         env = self.env
-        built = (
-            f"{env.torch.version}, built for {env.accelerator}" if env.torch else "not installed"
-        )
-        shown = data("packages")["shown"]
+        shown = filter(None, map(env.get, data("packages")["shown"]))
+        built = f"{env.torch.version}, built for {env.accelerator}" if env.torch else ""
         return {
             "Python": env.python or "of unknown version",
-            "torch": built,
-            **{name: found.version for name in shown if (found := env.get(name))},
+            "torch": built or "not installed",
+            **{dist.name: dist.version for dist in shown},
             "distributions": str(len(env.distributions)),
             **host_layers(self.host),
         }

@@ -13,8 +13,8 @@ from provision.doctor.data import data
 from provision.doctor.sites import config_of, prefix_of, sites_of
 from provision.environment.installed import (
     InstalledDistribution,
-    distribution_name,
     distributions_by_name,
+    distributions_in,
 )
 from provision.environment.reading import list_names, read_text
 
@@ -82,15 +82,14 @@ class Environment:
             return "xpu"
         return self.torch.accelerator if self.torch else "cpu"
 
+    @property
+    def dists(self) -> list[InstalledDistribution]:
+        """The distributions, each once: of several of one name the first."""
+        return [several[0] for several in self.distributions.values()]
+
     def get(self, name: str) -> InstalledDistribution | None:
         """Return the distribution of a name, or None."""
-        found = self.distributions.get(name)
-        return found[0] if found else None
-
-    def like(self, prefix: str) -> list[InstalledDistribution]:
-        """Return the distributions whose name has a prefix."""
-        names = sorted(name for name in self.distributions if name.startswith(prefix))
-        return [self.distributions[name][0] for name in names]
+        return self.distributions.get(name, (None,))[0]
 
 
 def read_environment(python: Path, *, home: Path | None = None) -> Environment:
@@ -113,23 +112,19 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     minor = ".".join(version.split(".")[:2])
     windows = site.parent.name == "Lib"
     installed = distributions_by_name(sites)
+    customize = (n for n in ("sitecustomize.py", "usercustomize.py") if (site / n).is_file())
     return Environment(
-        prefix=prefix,
-        site=site,
-        python=minor,
-        windows=windows,
+        prefix, site, minor, windows,
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
         broken=_broken(prefix),
         markers=markers_of(version, installed, windows=windows),
         distributions=installed,
         torch=_torch(site),
         pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
-        customize=tuple(
-            name for name in ("sitecustomize.py", "usercustomize.py") if (site / name).is_file()
-        ),
-        leftovers=tuple(sorted(name for name in list_names(site) if name.startswith("~"))),
+        customize=tuple(customize),
+        leftovers=tuple(name for name in list_names(site) if name.startswith("~")),
         user_site=_user_site(home, minor) if home else (),
-    )
+    )  # fmt: skip
 
 
 def markers_of(
@@ -137,34 +132,23 @@ def markers_of(
 ) -> dict[str, str]:
     """Return the values of environment markers, with the platform from the wheels' tags."""
     tags = " ".join(tag for several in installed.values() for dist in several for tag in dist.tags)
-    system, platform, name = "Linux", "linux", "posix"
-    machine = "aarch64" if "aarch64" in tags else "x86_64"
+    platform = ("Linux", "linux", "posix", "aarch64" if "aarch64" in tags else "x86_64")
     if windows:
-        system, platform, name = "Windows", "win32", "nt"
-        machine = "ARM64" if "win_arm64" in tags else "AMD64"
+        platform = ("Windows", "win32", "nt", "ARM64" if "win_arm64" in tags else "AMD64")
     elif "-macosx_" in tags:
-        system, platform = "Darwin", "darwin"
-        machine = "arm64" if re.search(r"macosx_\w+_arm64", tags) else "x86_64"
+        arm = re.search(r"macosx_\w+_arm64", tags)
+        platform = ("Darwin", "darwin", "posix", "arm64" if arm else "x86_64")
+    names = ("platform_system", "sys_platform", "os_name", "platform_machine")
     found = re.match(r"3\.\d+(?:\.\d+)?", version)  # virtualenv writes 3.11.9.final.0
     full = found[0] if found else "3.11"
-    return {
-        "python_version": ".".join(full.split(".")[:2]),
-        "python_full_version": full,
-        "platform_system": system,
-        "sys_platform": platform,
-        "os_name": name,
-        "platform_machine": machine,
-    }
+    python = {"python_version": ".".join(full.split(".")[:2]), "python_full_version": full}
+    return python | dict(zip(names, platform, strict=True))
 
 
 def _version_of(site: Path) -> str:
-    match = re.search(r"python(3\.\d+)", str(site))
-    if match:
-        return match[1]
-    dlls = (
-        re.fullmatch(r"python3(\d+)\.dll", name.lower()) for name in list_names(site.parent.parent)
-    )
-    return next((f"3.{match[1]}" for match in dlls if match), "")
+    dlls = " ".join(list_names(site.parent.parent)).lower()
+    found = re.search(r"python3\.(\d+)", str(site)) or re.search(r"\bpython3(\d+)\.dll", dlls)
+    return f"3.{found[1]}" if found else ""
 
 
 def _broken(prefix: Path) -> str:
@@ -181,9 +165,7 @@ def _torch(site: Path) -> Torch | None:
     values = {m[1]: m[2] or m[3] for m in _ASSIGNED.finditer(text)}
     if "__version__" not in values:
         return None
-    return Torch(
-        values["__version__"] or "", values.get("cuda"), values.get("xpu"), values.get("hip")
-    )
+    return Torch(values["__version__"] or "", *map(values.get, ("cuda", "xpu", "hip")))
 
 
 def _pth(site: Path) -> tuple[tuple[str, str], ...]:
@@ -201,6 +183,4 @@ def _user_site(home: Path, minor: str) -> tuple[str, ...]:
         home / ".local" / "lib" / f"python{minor}" / "site-packages",
         home / "AppData/Roaming/Python" / f"Python{minor.replace('.', '')}" / "site-packages",
     )
-    found = {distribution_name(name) for folder in folders for name in list_names(folder)
-             if name.endswith(".dist-info")}  # fmt: skip
-    return tuple(sorted(found))
+    return tuple(sorted(distributions_in(map(str, folders))))

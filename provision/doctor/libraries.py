@@ -6,21 +6,22 @@ only. Reading the imports of each ELF or PE file, as the loader does, names all 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from provision.core.limits import open_regular
 from provision.doctor.data import data
-from provision.environment.reading import list_names, read_text
+from provision.doctor.elf import BROKEN, Elf
+from provision.environment.reading import read_text
 
 if TYPE_CHECKING:
     from provision.doctor.environment import Environment
+    from provision.environment.installed import InstalledDistribution
     from provision.host.model import Host
 
-_XE = re.compile(r"xe_(linear|batch|addons)\S*\.(so|pyd)")
 _LIBRARY = re.compile(r".+\.(so(\.\d+)*|dll|pyd)", re.IGNORECASE)
 _MOST = 400  # libraries to read, a bound for broken environments
 
@@ -30,13 +31,6 @@ class MissingLibrary(NamedTuple):
 
     name: str
     wanted_by: str
-
-
-class Imports(NamedTuple):
-    """Libraries that one library imports, and its own search folders (RPATH, RUNPATH; ELF only)."""
-
-    names: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
 
 
 def is_of(kind: str, library: str) -> bool:
@@ -53,16 +47,16 @@ def missing_libraries(
     The system's libraries are those of ``root``, and of the ``LD_LIBRARY_PATH`` of the host.
     """
     read = _pe_imports if env.windows else _elf_imports
-    starts = sorted(_own_libraries(env))
-    if not starts:
-        return []
-    finder = _Finder(env, host, root)
-    queue, seen, missing = list(starts), set(starts), dict[str, str]()
-    while queue and len(seen) < _MOST:
+    places, on_demand = data("packages")["folders"]["read"], _on_demand()
+    paths = (path for place in places for path in sorted(env.site.glob(place)))
+    queue = [p for p in paths if _LIBRARY.fullmatch(p.name) and not on_demand.search(p.name)]
+    finder = _Finder(env, host, root) if queue else None
+    seen, missing = set(queue), dict[str, str]()
+    while finder and queue and len(seen) < _MOST:
         path = queue.pop(0)
-        imports = read(path)
-        for name in imports.names:
-            found = finder.find(name, path, imports.folders)
+        names, folders = read(path)
+        for name in names:
+            found = finder.find(name, path, folders)
             if found is None:
                 missing.setdefault(name, path.name)
             elif found not in seen and env.prefix in found.parents:
@@ -71,95 +65,90 @@ def missing_libraries(
     return [MissingLibrary(name, wanted) for name, wanted in sorted(missing.items())]
 
 
-def _own_libraries(env: Environment) -> Iterator[Path]:
-    folders = data("packages")["folders"]
-    on_demand = re.compile("|".join(folders["on_demand"]), re.IGNORECASE)
-    for place in folders["read"]:
-        for name in list_names(env.site / place):
-            if _LIBRARY.fullmatch(name) and not on_demand.search(name):
-                yield env.site / place / name
-    for name in list_names(env.site):
-        if _XE.fullmatch(name):
-            yield env.site / name
+def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, str]]:
+    """Return the packages of which a library needs a symbol that this torch does not define.
+
+    Each with the name of that library and the symbol. Python loads a library only if all are there.
+    """
+    dists = [dist for several in env.distributions.values() for dist in several]
+    files = [(dist, dist.folder.parent / line.path) for dist in dists for line in dist.entries
+             if ".so" in line.path and _LIBRARY.fullmatch(line.path)]  # fmt: skip
+    read = {path: (dist, elf) for dist, path in files if (elf := _elf(path))}
+    own = {p.name: elf for p in (env.site / "torch/lib").glob("*.so") if (elf := _elf(p))}
+    # Conda and Debian keep torch's libraries elsewhere.
+    torch = own.values() if {"libc10.so", "libtorch_cpu.so"} <= own.keys() else ()
+    on_demand = _on_demand()
+    found: dict[InstalledDistribution, tuple[str, str]] = {}
+    for path, (dist, elf) in read.items():
+        with contextlib.suppress(*BROKEN):
+            wanted = () if not torch or on_demand.search(path.name) else sorted(elf.undefined())
+            lacking = [name for name in wanted if not any(e.defines(name) for e in torch)]
+            # A package has libraries of its own, and may import those of another one.
+            needed = elf.needed if lacking else ()
+            others = [
+                e for p, (d, e) in read.items() if lacking and (d is dist or p.name in needed)
+            ]
+            for name in (n for n in lacking if not any(e.defines(n) for e in others)):
+                found.setdefault(dist, (path.name, name.decode("ascii", "replace")))
+    return found
+
+
+def _elf(path: Path) -> Elf | None:
+    with contextlib.suppress(*BROKEN):
+        return Elf(path)
+    return None
+
+
+def _on_demand() -> re.Pattern[str]:
+    return re.compile("|".join(data("packages")["folders"]["on_demand"]), re.IGNORECASE)
 
 
 class _Finder:
     """Searches the folders of the loader, and those from which torch loads libraries itself."""
 
     def __init__(self, env: Environment, host: Host, root: Path) -> None:
+        folders = data("packages")["folders"]
         self._windows = env.windows
-        self._present = self._index(env)
+        self._present: dict[str, Path] = {}
+        for base, place in folders["own"]:
+            for path in sorted(getattr(env, base).glob(place)):
+                self._present.setdefault(path.name.lower() if env.windows else path.name, path)
         if env.windows:  # since 3.8 Python does not search PATH for the DLLs of a module
             windir = os.environ.get("SYSTEMROOT")
             self._outside = [Path(windir) / "System32"] if windir else []
             return
         library_path = host.variables.get("LD_LIBRARY_PATH", "").split(":")
+        files = [
+            path
+            for place in ("ld.so.conf", "ld.so.conf.d/*")
+            for path in (root / "etc").glob(place)
+        ]
+        lines = [line.strip() for path in files for line in read_text(path).splitlines()]
+        system = [*folders["system"], *(line for line in lines if line.startswith("/"))]
         self._outside = [Path(folder) for folder in library_path if folder]
-        self._outside += [
-            root / folder for folder in data("packages")["folders"]["system"]
-        ] + _configured(root)
-
-    def _index(self, env: Environment) -> dict[str, Path]:
-        """Return the libraries in folders of the environment that torch or the loader searches."""
-        found: dict[str, Path] = {}
-        for base, place in data("packages")["folders"]["own"]:
-            above: Path = getattr(env, base)
-            for folder in sorted(above.glob(place)) if "*" in place else [above / place]:
-                for name in list_names(folder):
-                    found.setdefault(name.lower() if env.windows else name, folder / name)
-        return found
+        self._outside += [root / folder.lstrip("/") for folder in system]
 
     def find(self, name: str, wanted_by: Path, folders: Iterable[str]) -> Path | None:
         """Return the path of a library, its bare name if it is a part of the system, or None."""
-        if self._windows:
-            return self._find_dll(name, wanted_by)
-        if is_of("glibc", name):
+        if is_of("windows" if self._windows else "glibc", name):
             return Path(name)
+        if self._windows and (present := self._present.get(name.lower())):
+            return present
         origin = str(wanted_by.parent)
-        expanded = [
-            Path(f.replace("$ORIGIN", origin).replace("${ORIGIN}", origin)) for f in folders
-        ]
-        for folder in (*expanded, *self._outside):
+        own = [f.replace("$ORIGIN", origin).replace("${ORIGIN}", origin) for f in folders]
+        for folder in (*map(Path, own), *self._outside):
             if (folder / name).exists():
                 return Path(os.path.normpath(folder / name))
         return self._present.get(name)
 
-    def _find_dll(self, name: str, wanted_by: Path) -> Path | None:
-        if is_of("windows", name):
-            return Path(name)
-        if name.lower() in self._present:
-            return self._present[name.lower()]
-        folders = (wanted_by.parent, *self._outside)
-        return next((f / name for f in folders if (f / name).exists()), None)
+
+def _elf_imports(path: Path) -> tuple[list[str], list[str]]:
+    """Return the imports of an ELF file, and its search folders; none if it is not one."""
+    elf = _elf(path)
+    return (elf.needed, elf.folders) if elf else ([], [])
 
 
-def _elf_imports(path: Path) -> Imports:
-    """Return the imports of an ELF file; none if it is not one, or broken."""
-    from elftools.elf.dynamic import DynamicSegment  # noqa: PLC0415
-    from elftools.elf.elffile import ELFFile  # noqa: PLC0415
-
-    try:
-        with open_regular(path) as stream:
-            for segment in ELFFile(stream).iter_segments("PT_DYNAMIC"):
-                if isinstance(segment, DynamicSegment):
-                    return _needed(segment)
-    except Exception:  # noqa: BLE001, S110 - pyelftools raises errors of any type on garbage
-        pass
-    return Imports()
-
-
-def _needed(segment: object) -> Imports:
-    names, folders = [], []
-    for tag in segment.iter_tags():  # type: ignore[attr-defined]
-        if tag.entry.d_tag == "DT_NEEDED":
-            names.append(str(tag.needed))
-        elif tag.entry.d_tag in ("DT_RPATH", "DT_RUNPATH"):
-            value = tag.rpath if tag.entry.d_tag == "DT_RPATH" else tag.runpath
-            folders += [part for part in str(value).split(":") if part]
-    return Imports(tuple(names), tuple(folders))
-
-
-def _pe_imports(path: Path) -> Imports:
+def _pe_imports(path: Path) -> tuple[list[str], list[str]]:
     """Return the DLLs that a PE file imports when it is loaded; none if it is not one."""
     import pefile  # type: ignore[import-untyped]  # noqa: PLC0415
 
@@ -168,14 +157,6 @@ def _pe_imports(path: Path) -> Imports:
             entry = pefile.DIRECTORY_ENTRY["IMAGE_DIRECTORY_ENTRY_IMPORT"]
             image.parse_data_directories(directories=[entry], import_dllnames_only=True)
             found = getattr(image, "DIRECTORY_ENTRY_IMPORT", [])
-            return Imports(tuple(item.dll.decode("ascii", "replace") for item in found))
+            return [item.dll.decode("ascii", "replace") for item in found], [str(path.parent)]
     except Exception:  # noqa: BLE001 - pefile raises errors of any type on garbage
-        return Imports()
-
-
-def _configured(root: Path) -> list[Path]:
-    etc = root / "etc"
-    files = [etc / "ld.so.conf"]
-    files += [etc / "ld.so.conf.d" / name for name in list_names(etc / "ld.so.conf.d")]
-    lines = (line for file in files for line in read_text(file).splitlines())
-    return [root / line.strip().lstrip("/") for line in lines if line[:1] == "/"]
+        return [], []

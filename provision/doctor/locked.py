@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,16 +76,9 @@ def diagnose_lock(
         for artifact in lock.artifacts
     }
     python, windows = target.python, lock.header["platform"].startswith("win")
-    env = Environment(
-        lock.folder,
-        lock.folder,
-        python=python,
-        windows=windows,
-        markers=markers_of(python, found, windows=windows),
-        distributions=found,
-        torch=_torch(lock),
-    )
-    return _bad(env, target)
+    markers, folder = markers_of(python, found, windows=windows), lock.folder
+    env = Environment(folder, folder, python, windows, markers=markers, distributions=found)
+    return _bad(replace(env, torch=_torch(lock)), target)
 
 
 def diagnose_built(prefix: Path, target: Target) -> list[Finding]:
@@ -100,11 +93,9 @@ def _bad(env: Environment, target: Target) -> list[Finding]:
 
 
 def _distribution(artifact: Artifact, requires: tuple[str, ...]) -> LockedDistribution:
-    name = artifact.filename
-    tag = "-".join(name.removesuffix(".whl").split("-")[-3:])
-    return LockedDistribution(
-        artifact.name, artifact.version, Path(), artifact.index, requires, (tag,), name
-    )
+    name, version, wheel = artifact.name, artifact.version, artifact.filename
+    tag = "-".join(wheel.removesuffix(".whl").split("-")[-3:])
+    return LockedDistribution(name, version, Path(), artifact.index, requires, (tag,), wheel)
 
 
 def _torch(lock: Lock) -> Torch | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Table = dict[str, Any]
+FORMATS = data("formats")
 _VENDOR = re.compile(r"/whl/(?:nightly/|test/)?(cpu|cu\d+|xpu|rocm[\d.]+)\b")
 _CONDA_BUILD = re.compile(r"(cpu)|(cu)(?:da)?_?(\d\d)\.?(\d)")
 _PINNED = re.compile(

@@ -48,9 +48,8 @@ def prefix_of(python: Path) -> Path:
     """Return the folder of an environment, given its interpreter or the folder itself."""
     if python.is_dir():
         return python
-    if python.parent.name in ("bin", "Scripts"):
-        return python.parent.parent
-    return python.parent  # conda on Windows has python.exe in the prefix itself
+    # Conda on Windows has python.exe in the prefix itself.
+    return python.parent.parent if python.parent.name in ("bin", "Scripts") else python.parent
 
 
 def sites_of(python: Path) -> list[Path]:
@@ -63,7 +62,9 @@ def sites_of(python: Path) -> list[Path]:
             return []
         prefix = prefix_of(python)
         config = config_of(prefix)
-        minor = _minor(python, config)
+        version = config.get("version_info") or config.get("version") or ""
+        minors = re.match(r"3\.\d+", version) or re.search(r"3\.\d+$", os.path.realpath(python))
+        minor = minors[0] if minors else ""
         found = _folders(prefix, minor)
         if config.get("include-system-site-packages") == "true" and "home" in config:
             found += _folders(prefix_of(prefix / config["home"] / "python"), minor)
@@ -78,21 +79,10 @@ def config_of(prefix: Path) -> dict[str, str]:
     return {key.strip().lower(): value.strip() for key, sign, value in pairs if sign}
 
 
-def _minor(python: Path, config: dict[str, str]) -> str:
-    """Return the interpreter's minor version, such as ``3.11``; "" if it is unknown."""
-    version = config.get("version_info") or config.get("version") or ""
-    found = re.match(r"3\.\d+", version) or re.search(r"3\.\d+$", os.path.realpath(python))
-    return found[0] if found else ""
-
-
 def _folders(prefix: Path, minor: str) -> list[Path]:
-    known = (
-        prefix / "Lib" / "site-packages",
-        prefix / "lib" / f"python{minor}" / "site-packages",
-        # Debian's Python: packages of pip, then those of apt, in the order of sys.path.
-        prefix / "local" / "lib" / f"python{minor}" / "dist-packages",
-        prefix / "lib" / "python3" / "dist-packages",
-    )
-    found = [folder for folder in known if folder.is_dir()]
+    # The last two are Debian's: packages of pip, then those of apt, in the order of sys.path.
+    known = ("Lib/site-packages", f"lib/python{minor}/site-packages",
+             f"local/lib/python{minor}/dist-packages", "lib/python3/dist-packages")  # fmt: skip
+    found = [prefix / place for place in known if (prefix / place).is_dir()]
     other = None if found else site_packages(prefix)
     return found or ([other] if other else [])

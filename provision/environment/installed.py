@@ -38,6 +38,9 @@ class InstalledDistribution:
     folder: Path
     index: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}".strip()
+
     def files(self) -> list[RecordEntry] | None:
         """Return the lines of its RECORD, or None where it has no readable one."""
         try:
@@ -74,20 +77,7 @@ class InstalledDistribution:
     @cached_property
     def compiled_for(self) -> frozenset[str]:
         """Pythons that its compiled modules are for, such as ``3.11``; not stable-ABI ones."""
-        return _pythons(self._paths)
-
-    @cached_property
-    def missing_modules(self) -> tuple[str, ...] | None:
-        """Top-level modules of its RECORD that do not exist; None without METADATA or RECORD."""
-        if not (self.folder / "METADATA").is_file():
-            return None
-        if not self._paths:
-            # Debian and conda install some packages without RECORD; pip and uv never do.
-            return None if self.installer in ("pip", "uv") else ()
-        code = (path for path in self._paths if path.endswith((".py", ".so", ".pyd")))
-        names = dict.fromkeys(path.split("/")[0] for path in code)
-        modules = [n for n in names if n.partition(".")[0].isidentifier() and n != "__pycache__"]
-        return tuple(name for name in modules if not (self.folder.parent / name).exists())
+        return _pythons(entry.path for entry in self.entries)
 
     @property
     def parsed(self) -> Version | None:
@@ -114,8 +104,9 @@ class InstalledDistribution:
         return _headers(self.folder / "METADATA")
 
     @cached_property
-    def _paths(self) -> tuple[str, ...]:
-        return tuple(entry.path for entry in self.files() or ())
+    def entries(self) -> list[RecordEntry]:
+        """The lines of its RECORD; none where it has no readable one."""
+        return self.files() or []
 
 
 class EggInfo(InstalledDistribution):
@@ -125,7 +116,6 @@ class EggInfo(InstalledDistribution):
     """
 
     requires = ()
-    missing_modules = ()
 
     @cached_property
     def compiled_for(self) -> frozenset[str]:

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from provision.host.driver_versions import numbers_of
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
 
 if TYPE_CHECKING:
-    from provision.host.model import Gpu, Host, Node
+    from provision.host.model import Gpu, Host
     from provision.spec.parts import TargetHardware
 
 VENDOR_NAMES = {"nvidia": "NVIDIA", "intel": "Intel", "amd": "AMD"}
+# Kernel drivers that compute, and those that never do; dxg stands for Windows' driver in WSL.
+_COMPUTE = {"nvidia": {"nvidia", "dxg"}, "intel": {"i915", "xe", "dxg"}}
+_NOUVEAU = {"nouveau", "nova_core", "NovaCore"}
+# What manylinux_2_28 promises, a tag of wheels in every lock: the libraries of AlmaLinux 8.
+_GLIBC, _LIBSTDCXX = "glibc 2.28", "libstdc++.so.6.0.25"
 
 
 class Obstacle(NamedTuple):
-    """What keeps a GPU of the right kind from serving a target."""
+    """What keeps a GPU of the right kind from serving a target; a table of obstacles.toml."""
 
+    name: str
     reason: str
     remedy: str
 
 
 def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
     """Return why no repair makes a GPU serve a target, or ""."""
+    if not gpu.device_id and target.families == ("pvc",):
+        return "it is Windows' GPU, and Windows has no driver for the Max series"
     if gpu.family is None and gpu.compute_capability is None and not gpu.supported:
         # Behind WSL there is no device id: the model is unknown, which is an obstacle only.
-        return "" if not gpu.device_id else f"device id {gpu.device_id} is not in the catalog"
+        old = "it is older than Maxwell, the oldest generation" if gpu.vendor == "nvidia" else ""
+        return (old or f"device id {gpu.device_id} is not in the catalog") if gpu.device_id else ""
     if not gpu.supported:
         return f"PyTorch has no {target.accelerator.upper()} kernels for its family {gpu.family}"
     # A chip newer than the catalog has no family: only its compute capability is judged.
@@ -37,54 +50,84 @@ def incompatibility(target: TargetHardware, gpu: Gpu) -> str:
     return ""
 
 
+def old_libraries(host: Host) -> str:
+    """Return which library of the system is older than the wheels need, or ""."""
+    pairs = (host.system.libc, _GLIBC), (host.system.libstdcxx, _LIBSTDCXX)
+    # musl has no number here, and is less than any glibc.
+    old = (pair for pair in pairs if pair[0] and numbers_of(pair[0]) < numbers_of(pair[1]))
+    return next((f"this system has {found}, the wheels need {least}" for found, least in old), "")
+
+
 def obstacles(
     target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | None
 ) -> Iterator[Obstacle]:
     """Yield what has to be repaired before a GPU serves a target, causes before consequences.
 
-    A GPU without a kernel driver, for instance, has no device files with permissions to repair.
     ``hidden_by`` is ``NAME=value`` of the variable that hides the GPU, if any.
     """
     if not gpu.device_id and gpu.vendor == "intel":
-        yield Obstacle(
-            "WSL does not show which model it is",
-            f"if it is an Arc or a Core Ultra, run `provision build {target.name}`",
-        )
-    if gpu.driver is None:
-        maker = VENDOR_NAMES[gpu.vendor]
-        yield Obstacle("no driver is bound to it", f"install {maker}'s driver, then restart")
-    yield from (_node_obstacle(node, host) for node in gpu.nodes if not node.usable)
-    yield from _driver_obstacles(target, gpu, host)
+        yield _obstacle("model-hidden", gpu, host, target=target.name)
+    yield from hindrances(gpu, host)
+    yield from missing_runtimes(gpu, host)
+    for required in filter(None, (target.driver, gpu.least_driver)):
+        judged = judge_driver(gpu, host, required)
+        if judged.verdict is DriverVerdict.TOO_OLD:
+            remedy = driver_remedy(gpu, host, required)
+            remedy = remedy[0].lower() + remedy[1:]
+            yield _obstacle("old-driver", gpu, host, reason=judged.reason, remedy=remedy)
     if hidden_by is not None:
-        yield Obstacle(f"{hidden_by} hides it", f"unset {hidden_by.partition('=')[0]}")
+        variable = hidden_by.partition("=")[0]
+        yield _obstacle("hidden", gpu, host, setting=hidden_by, variable=variable)
 
 
-def _node_obstacle(node: Node, host: Host) -> Obstacle:
-    if node.present:
-        return Obstacle(
-            f"this user may not use {node.path}, which belongs to group {node.group}",
-            f"sudo usermod -aG {node.group} $USER, then log in again",
-        )
-    if containers := [layer for layer in host.surroundings if layer not in ("wsl", "vm")]:
-        return Obstacle(
-            f"{node.path} is not in this {containers[-1]} container",
-            f"start the container with --device {node.path.rpartition('/')[0]}, or --gpus all",
-        )
-    return Obstacle(f"{node.path} does not exist", "load the kernel driver again, or restart")
+def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
+    """Yield what keeps every program from using a GPU, causes before consequences.
+
+    A GPU without a kernel driver, for instance, has no device files with permissions to repair.
+    """
+    driver, linux = gpu.driver.name if gpu.driver else "", host.platform.startswith("linux")
+    if not driver:
+        name, place = host.system.refused.get(gpu.vendor, ("no-driver", ""))
+        yield _obstacle(name, gpu, host, place=place)
+    elif linux and driver not in _COMPUTE[gpu.vendor]:
+        yield _obstacle("nouveau" if driver in _NOUVEAU else "foreign-driver", gpu, host)
+    # Both libraries refuse to work with a kernel module of another version; WSL has none.
+    module = (
+        (gpu.driver.version or "") if gpu.driver and driver == "nvidia" and gpu.device_id else ""
+    )
+    for library in filter(None, (host.runtimes.cuda, host.runtimes.nvml) if module else ()):
+        if library != module:
+            yield _obstacle("half-updated-driver", gpu, host, module=module, library=library)
+    for node in (node for node in gpu.nodes if not node.usable):
+        name = "no-permission" if node.present else "no-device-files"
+        yield _obstacle(name, gpu, host, path=node.path, group=node.group)
+    if gpu.resizable_bar is False and driver == "xe":
+        yield _obstacle("small-bar", gpu, host)
 
 
-def _driver_obstacles(target: TargetHardware, gpu: Gpu, host: Host) -> Iterator[Obstacle]:
+def missing_runtimes(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
+    """Yield what a GPU of Intel needs of the system and lacks, by the name of its package."""
     # In WSL, Level Zero and the user-mode driver come mounted from Windows.
     if gpu.vendor == "intel" and host.platform == "linux-64" and "wsl" not in host.surroundings:
         if host.runtimes.compute_runtime is None:
-            yield Obstacle(
-                "Intel's user-mode driver libze_intel_gpu.so.1 is not installed",
-                "install libze-intel-gpu1 (older name: intel-level-zero-gpu)",
-            )
+            yield _obstacle("libze-intel-gpu1", gpu, host)
         if host.runtimes.level_zero is None:
-            yield Obstacle("the Level Zero loader libze_loader.so.1 is absent", "install libze1")
-    if target.driver:
-        judged = judge_driver(gpu, host, target.driver)
-        if judged.verdict is DriverVerdict.TOO_OLD:
-            remedy = driver_remedy(gpu, host, target.driver)
-            yield Obstacle(judged.reason, remedy[0].lower() + remedy[1:])
+            yield _obstacle("libze1", gpu, host)
+
+
+def _obstacle(name: str, gpu: Gpu, host: Host, **facts: str) -> Obstacle:
+    texts = _texts()[name]
+    inside = [layer for layer in host.surroundings if layer not in ("wsl", "vm")]
+    container = "kubernetes" if "kubernetes" in inside else inside[-1] if inside else ""
+    around = f"{gpu.vendor}-{container or host.platform}", "container" if container else "remedy"
+    remedy = next((texts[each] for each in around if each in texts), texts["remedy"])
+    facts["where"] = f"in this {container} container" if container else "on this machine"
+    facts["driver"] = gpu.driver.name if gpu.driver else ""
+    facts["maker"] = VENDOR_NAMES[gpu.vendor]
+    return Obstacle(name, texts["reason"].format(**facts), remedy.format(**facts))
+
+
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    path = Path(__file__).with_name("obstacles.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """Compare driver versions across their numberings; the answer is yes, no or unknown.
 
-The same Intel driver is numbered differently by each interface, so versions are reduced to the one
-number that they share, the five-digit build of compute-runtime (Level Zero and OpenCL):
+Each interface numbers the same Intel driver in its own way; what they share is the five-digit build
+of compute-runtime (Level Zero and OpenCL):
 
 - Level Zero, and therefore torch: ``1.6.33578+51``. The prefix follows the Level Zero API and the
   number after ``+`` is the hotfix (compute-runtime,

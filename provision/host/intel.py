@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu, Host
+from provision.host.sysfs import catalogued
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -16,21 +17,23 @@ if TYPE_CHECKING:
 _LOADER = re.compile(r"libze_loader\.so\.1(?:\.(\d+(?:\.\d+)*))?")
 # libze_intel_gpu.so.1.<minor>.<build>, after NEO_VERSION_BUILD in level_zero/CMakeLists.txt.
 _DRIVER = re.compile(r"libze_intel_gpu\.so\.1(?:\.\d+\.(\d{5,}).*)?")
-# Where WSL mounts the driver store of Windows.
+# Where WSL mounts the driver store of Windows: iigd_dch.inf_amd64_…, u0410172.inf_amd64_….
 _DRIVER_STORE = "usr/lib/wsl/drivers"
+_AMD = re.compile(r"u0\d+\.inf")
 _INF_VERSION = re.compile(r"DriverVer\s*=\s*[\d/]+\s*,\s*([\d.]+)", re.IGNORECASE)
 
 
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with Intel's runtimes, and the GPUs that WSL hides from the PCI bus."""
-    names = machine.libraries
+    # Where no folder of libraries can be read, they may be there, of a version that is not known.
+    names = machine.libraries or ["libze_loader.so.1", "libze_intel_gpu.so.1"]
     runtimes = dataclasses.replace(
         host.runtimes,
         level_zero=loader_version(names),
         compute_runtime=compute_runtime_version(names, machine.devices),
         opencl=opencl_libraries(machine.root),
     )
-    behind = behind_wsl(machine.root) if "wsl" in host.surroundings else []
+    behind = behind_wsl(machine) if "wsl" in host.surroundings else []
     return dataclasses.replace(host, runtimes=runtimes, gpus=(*host.gpus, *behind))
 
 
@@ -57,15 +60,18 @@ def opencl_libraries(root: Root) -> tuple[str, ...]:
     return tuple(name for name in named if name)
 
 
-def behind_wsl(root: Root) -> list[Gpu]:
-    """Return the Intel GPUs whose Windows driver is mounted into WSL.
+def behind_wsl(machine: Machine) -> list[Gpu]:
+    """Return the GPUs of Intel and AMD whose Windows driver is mounted into WSL.
 
     WSL has no PCI device of a GPU, only ``/dev/dxg``. The mounted driver store shows the vendor of
     each driver and its version, not the model of the GPU.
     """
-    found = []
+    root, found = machine.root, []
     for name in root.names(_DRIVER_STORE):
-        if name.startswith("iigd"):  # iigd_dch.inf_amd64_…, the graphics driver
+        if _AMD.match(name):
+            gpu = catalogued(machine.devices, "1002", "", f"wsl:{name}")
+            found.append(dataclasses.replace(gpu, name="AMD GPU behind WSL", driver=Driver("dxg")))
+        if name.startswith("iigd"):
             inf = root.text(f"{_DRIVER_STORE}/{name}/{name.partition('.inf')[0]}.inf")
             # The file is UTF-16; read as UTF-8, it has a NUL beside each ASCII character.
             version = _INF_VERSION.search(inf.replace("\0", ""))

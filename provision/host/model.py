@@ -15,19 +15,12 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A device file through which programs reach a GPU.
+    """A device file through which programs reach a GPU."""
 
-    Attributes:
-        path: For instance ``/dev/dri/renderD128``.
-        group: Name or number of the owning group; "" where the file is absent.
-        present: Whether it exists; a container can show a GPU in sysfs and lack its device file.
-        usable: Whether the user may read and write it.
-    """
-
-    path: str
-    group: str = ""
-    present: bool = True
-    usable: bool = True
+    path: str  # for instance ``/dev/dri/renderD128``
+    group: str = ""  # name or number of the owning group; "" where the file is absent
+    present: bool = True  # a container can show a GPU in sysfs and lack its device file
+    usable: bool = True  # whether the user may read and write it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,56 +35,35 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU.
+    """One GPU."""
 
-    Attributes:
-        vendor: ``intel``, ``nvidia``, ``amd`` or ``other``.
-        device_id: PCI device id, four hexadecimal digits; "" where the system hides it.
-        name: Marketing name, or vendor and device id.
-        address: PCI address; another unique id where there is none.
-        family: Family in ``envs/catalog/devices.toml``; None if the device id is not listed.
-        supported: Whether PyTorch's wheels support this family.
-        integrated: Whether it is part of the processor; None if unknown.
-        compute_capability: CUDA compute capability, for instance ``8.6``.
-        driver: The kernel driver it is bound to, if any.
-        nodes: Device files of the GPU.
-        memory_bytes: Dedicated memory, where the system reports it.
-        link: PCI Express link; None for integrated GPUs.
-        resizable_bar: Whether all memory is mapped at once; None if it does not apply.
-        tiles: Number of devices that the runtime shows for it.
-    """
-
-    vendor: str
-    device_id: str
-    name: str
-    address: str
-    family: str | None = None
-    supported: bool = False
-    integrated: bool | None = None
-    compute_capability: str | None = None
-    driver: Driver | None = None
+    vendor: str  # ``intel``, ``nvidia``, ``amd`` or ``other``
+    device_id: str  # PCI device id, four hexadecimal digits; "" where the system hides it
+    name: str  # marketing name, or vendor and device id
+    address: str  # PCI address; another unique id where there is none
+    family: str | None = None  # in ``envs/catalog/devices.toml``; None if the id is not listed
+    supported: bool = False  # whether PyTorch's wheels support this family
+    integrated: bool | None = None  # whether it is part of the processor; None if unknown
+    compute_capability: str | None = None  # of CUDA, for instance ``8.6``
+    driver: Driver | None = None  # the kernel driver it is bound to, if any
     nodes: tuple[Node, ...] = ()
-    memory_bytes: int | None = None
-    link: Link | None = None
-    resizable_bar: bool | None = None
-    tiles: int = 1
+    memory_bytes: int | None = None  # dedicated memory, where the system reports it
+    link: Link | None = None  # None for integrated GPUs
+    resizable_bar: bool | None = None  # whether all memory is mapped; None if it does not apply
+    tiles: int = 1  # number of devices that the runtime shows for it
+    least_driver: str = ""  # the drivers that know this model at all, a specifier; "" for any
+    elsewhere: str = ""  # where to go with it if no target serves it
 
 
 @dataclass(frozen=True, slots=True)
 class Runtimes:
-    """GPU libraries of the system, outside any environment.
+    """GPU libraries of the system, outside any environment; "" without a visible version."""
 
-    Attributes:
-        level_zero: Version of the Level Zero loader; "" if it is installed without a visible one.
-        compute_runtime: Version of Intel's user-mode driver, ``<release>.<build>``.
-        opencl: Libraries named by the OpenCL ICD files.
-        cuda: Version of NVIDIA's user-mode driver, ``libcuda``.
-    """
-
-    level_zero: str | None = None
-    compute_runtime: str | None = None
-    opencl: tuple[str, ...] = ()
-    cuda: str | None = None
+    level_zero: str | None = None  # the Level Zero loader
+    compute_runtime: str | None = None  # Intel's user-mode driver, ``<release>.<build>``
+    opencl: tuple[str, ...] = ()  # libraries named by the OpenCL ICD files
+    cuda: str | None = None  # NVIDIA's user-mode driver, ``libcuda``
+    nvml: str | None = None  # NVIDIA's management library, of the same driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,31 +77,36 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
+class System:
+    """The system around the GPUs; what cannot be read is empty."""
+
+    libc: str = ""  # for instance ``glibc 2.36``, or ``musl``
+    libstdcxx: str = ""  # file name of the newest, for instance ``libstdc++.so.6.0.33``
+    # Vendor of a GPU without a driver to what keeps it out: a table of obstacles.toml, and where.
+    refused: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # Free bytes of ``memory``, ``cgroup …``, ``disk …``, ``temporary …``; size of ``shm``.
+    room: dict[str, int] = field(default_factory=dict)
+    gpu_log: tuple[str, ...] = ()  # what the kernel's drivers of GPUs logged since its start
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
-    """One machine, as one of its users sees it.
+    """One machine, as one of its users sees it."""
 
-    Attributes:
-        platform: conda's name of the platform, for instance ``linux-64``.
-        kernel: Release of the kernel or build of Windows.
-        firmware: Version of the firmware (UEFI or BIOS), "" where it is hidden.
-        surroundings: Layers between the machine and this process: ``wsl``, ``docker``,
-            ``podman``, ``kubernetes``, ``lxc``, ``vm`` …, outermost first.
-        gpus: Display and compute devices, in the order of their PCI addresses.
-        runtimes: GPU libraries of the system.
-        user: The user of this process; None on Windows.
-        variables: Environment variables that change what a GPU program sees or loads.
-        remarks: Facts that do not fit together.
-    """
-
-    platform: str
-    kernel: str
-    firmware: str = ""
+    platform: str  # conda's name of the platform, for instance ``linux-64``
+    kernel: str  # release of the kernel or build of Windows
+    firmware: str = ""  # version of the UEFI or BIOS, "" where it is hidden
+    # Layers between the machine and this process: ``wsl``, ``docker``, ``podman``, ``kubernetes``,
+    # ``lxc``, ``vm`` …, outermost first.
     surroundings: tuple[str, ...] = ()
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[Gpu, ...] = ()  # display and compute devices, in the order of their PCI addresses
     runtimes: Runtimes = field(default_factory=Runtimes)
-    user: User | None = None
+    system: System = field(default_factory=System)
+    user: User | None = None  # the user of this process; None on Windows
+    # Environment variables that change what a GPU program sees or loads.
     variables: dict[str, str] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()  # facts that do not fit together
+    elsewhere: str = ""  # where to go with a platform that no target is for
 
 
 def host_layers(host: Host) -> dict[str, str]:

@@ -14,7 +14,7 @@ from provision.host.model import Driver, Gpu, Host
 if TYPE_CHECKING:
     from provision.host.root import Machine, Root
 
-_CUDA = re.compile(r"libcuda\.so\.(\d{3,}(?:\.\d+)+)")
+_CUDA, _NVML = "libcuda.so.1", "libnvidia-ml.so.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,10 @@ class Card:
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with NVIDIA's user-mode driver, and its GPUs completed by NVIDIA's tools."""
     gpus = merge(host.gpus, _cards(machine.root, host))
-    module = next((g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None)
-    library = cuda_version(machine.libraries)
-    remarks = host.remarks
-    # libcuda refuses to work with a kernel module of another version.
-    if module and library and module != library:
-        versions = f"NVIDIA's kernel module is {module} but its library {library}"
-        remarks += (f"{versions}: an update waits for a restart",)
-    runtimes = dataclasses.replace(host.runtimes, cuda=library)
-    return dataclasses.replace(host, gpus=tuple(gpus), runtimes=runtimes, remarks=remarks)
+    # Of several copies, one that an upgrade left for instance, the link names the one that is used.
+    cuda, nvml = (cuda_version(machine.loaded(name), name) for name in (_CUDA, _NVML))
+    runtimes = dataclasses.replace(host.runtimes, cuda=cuda, nvml=nvml)
+    return dataclasses.replace(host, gpus=tuple(gpus), runtimes=runtimes)
 
 
 def _cards(root: Root, host: Host) -> list[Card]:
@@ -59,9 +54,7 @@ def probe_nvml() -> list[Card]:
         pynvml.nvmlInit()
         try:
             driver = pynvml.nvmlSystemGetDriverVersion()
-            handles = [
-                pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())
-            ]
+            numbers = range(pynvml.nvmlDeviceGetCount())
             return [
                 Card(
                     address=_address(pynvml.nvmlDeviceGetPciInfo(handle).busId),
@@ -72,7 +65,7 @@ def probe_nvml() -> list[Card]:
                         *pynvml.nvmlDeviceGetCudaComputeCapability(handle)
                     ),
                 )
-                for handle in handles
+                for handle in map(pynvml.nvmlDeviceGetHandleByIndex, numbers)
             ]
         finally:
             pynvml.nvmlShutdown()
@@ -83,11 +76,13 @@ def probe_nvml() -> list[Card]:
 def probe_proc(root: Root) -> list[Card]:
     """Return the GPUs that the kernel module lists under ``/proc/driver/nvidia``."""
     folder = "proc/driver/nvidia/gpus"
+    version = root.text("proc/driver/nvidia/version")
+    module = re.search(r"Kernel Module.*?\s(\d{3,}(?:\.\d+)+)", version)
     found = []
     for address in root.names(folder):
         model = re.search(r"^Model:\s*(.+)$", root.text(f"{folder}/{address}/information"), re.M)
         if model:
-            found.append(Card(address, model[1].strip()))
+            found.append(Card(address, model[1].strip(), module[1] if module else None))
     return found
 
 
@@ -104,8 +99,7 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
     ]
     for card in by_address.values():
         # Without a device id the catalog cannot be asked; the capability decides, if it is known.
-        known = card.compute_capability is not None
-        bare = Gpu("nvidia", "", card.name, card.address, supported=known, integrated=False)
+        bare = Gpu("nvidia", "", card.name, card.address, integrated=False)
         merged.append(_completed(bare, card))
     return merged
 
@@ -117,16 +111,16 @@ def _completed(gpu: Gpu, card: Card) -> Gpu:
         name=card.name,
         driver=Driver(driver.name, card.driver or driver.version),
         memory_bytes=card.memory_bytes,
+        supported=gpu.supported or card.compute_capability is not None,
         compute_capability=card.compute_capability or gpu.compute_capability,
     )
 
 
-def cuda_version(names: Sequence[str]) -> str | None:
-    """Return the version of ``libcuda`` among library names; "" if no name shows it."""
-    versions = [match[1] for name in names if (match := _CUDA.fullmatch(name))]
-    if versions:
-        return max(versions, key=numbers_of)
-    return "" if "libcuda.so.1" in names else None
+def cuda_version(names: Sequence[str], library: str = _CUDA) -> str | None:
+    """Return the version of a library of NVIDIA's among names; "" if no name shows it."""
+    pattern = re.compile(re.escape(library[:-1]) + r"(\d{3,}(?:\.\d+)+)")
+    versions = [match[1] for name in names if (match := pattern.fullmatch(name))]
+    return max(versions, key=numbers_of, default="" if library in names else None)
 
 
 def _address(text: str | bytes) -> str:

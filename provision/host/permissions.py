@@ -6,7 +6,6 @@ import dataclasses
 import os
 import stat
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from provision.host.model import Host, Node, User
@@ -40,14 +39,8 @@ def group_names(root: Root) -> dict[int, str]:
     return found
 
 
-def nodes_for(
-    root: Root, paths: Iterable[str], user: User, groups: dict[int, str]
-) -> tuple[Node, ...]:
-    """Return device files with whether ``user`` may read and write them."""
-    return tuple(_node(root, path, user, groups) for path in paths)
-
-
-def _node(root: Root, path: str, user: User, groups: dict[int, str]) -> Node:
+def node(root: Root, path: str, user: User, groups: dict[int, str]) -> Node:
+    """Return a device file with whether ``user`` may read and write it."""
     file = root.path / path.lstrip("/")
     try:
         status = file.stat()

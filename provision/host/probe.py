@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.host import intel, nvidia, permissions, sysfs, virtualization, windows
+from provision.host import intel, nvidia, permissions, sysfs, system, virtualization, windows
 from provision.host.model import Host, User
 from provision.host.root import Machine, Root
 
@@ -25,6 +25,7 @@ _LINUX: tuple[Callable[[Machine, Host], Host], ...] = (
     sysfs.probe,
     intel.probe,
     nvidia.probe,
+    system.probe,
 )
 # Variables that change which device a program sees or which library it loads.
 _VARIABLES = (
@@ -59,6 +60,7 @@ def read_host(
         kernel=machine.root.text("proc/sys/kernel/osrelease"),
         firmware=machine.root.text("sys/class/dmi/id/bios_version"),
         variables=variables,
+        elsewhere=devices.elsewhere.get(this_platform(), ""),
     )
     for probe in _LINUX:
         host = probe(machine, host)

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from provision.catalog.devices import Devices
     from provision.host.model import User
 
+# NixOS, Google's machines and Apptainer have folders of their own for the driver's libraries.
 _LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib",
-                    "usr/local/lib64", "usr/lib/wsl/lib")  # fmt: skip
+                    "usr/local/lib64", "usr/lib/wsl/lib", "run/opengl-driver/lib",
+                    "usr/local/nvidia/lib64", ".singularity.d/libs")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,12 @@ class Root:
         return self.path == Path(self.path.anchor)
 
     def text(self, path: str, limit: int = 65536) -> str:
-        """Return the first bytes of a file as text, stripped."""
+        """Return the first bytes of a file as text, stripped; the last ones for a limit below 0."""
         try:
             with (self.path / path).open("rb") as stream:
-                return stream.read(limit).decode("utf-8", "replace").strip("\0 \t\r\n")
+                if limit < 0:
+                    stream.seek(max(0, stream.seek(0, os.SEEK_END) + limit))
+                return stream.read(abs(limit)).decode("utf-8", "replace").strip("\0 \t\r\n")
         except (OSError, ValueError):
             return ""
 
@@ -88,3 +92,9 @@ class Machine:
         to ask it would take long, and can hang with the driver.
         """
         return [name for folder in _LIBRARY_FOLDERS for name in self.root.names(folder)]
+
+    def loaded(self, name: str) -> list[str]:
+        """Return the file that a library's link leads to, or else all names of libraries."""
+        links = (self.root.target(f"{folder}/{name}") for folder in _LIBRARY_FOLDERS)
+        linked = next(filter(None, links), "")  # Debian's leads to /etc/alternatives first
+        return [name, linked] if linked.startswith(name[:-1]) else self.libraries

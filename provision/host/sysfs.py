@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from provision.host.model import Driver, Gpu, Host, Link
-from provision.host.permissions import group_names, nodes_for
+from provision.host.permissions import group_names, node
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -37,8 +37,8 @@ def probe(machine: Machine, host: Host) -> Host:
         # NVIDIA's driver has device files of its own, numbered in bus order.
         if gpu.driver and gpu.driver.name == "nvidia":
             paths = ["/dev/nvidiactl", f"/dev/nvidia{next(nvidia_number)}"]
-        nodes = nodes_for(root, paths, host.user, groups) if host.user else ()
-        gpus.append(dataclasses.replace(gpu, nodes=nodes))
+        nodes = (node(root, path, host.user, groups) for path in paths if host.user)
+        gpus.append(dataclasses.replace(gpu, nodes=tuple(nodes)))
     if "wsl" in host.surroundings:
         gpus = [gpu for gpu in gpus if gpu.vendor != "other"]  # Microsoft's paravirtual display
     return dataclasses.replace(host, gpus=tuple(gpus))
@@ -66,6 +66,9 @@ def catalogued(devices: Devices, vendor_id: str, device_id: str, address: str) -
     vendor = VENDORS.get(vendor_id, "other")
     gpu = Gpu(vendor, device_id, f"{vendor} {vendor_id}:{device_id}", address)
     known = devices.find(vendor, device_id)
+    # A family that is not supported is served like every other old one of its vendor.
+    key = known.family if known and known.supported else vendor
+    gpu = dataclasses.replace(gpu, elsewhere=devices.elsewhere.get(key or "", ""))
     return dataclasses.replace(gpu, **dataclasses.asdict(known)) if known else gpu
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from provision.host.root import Machine, Root
 
 _CONTAINERS = {"docker": "docker", "kubepods": "kubernetes", "libpod": "podman", "lxc": "lxc"}
+_MARKERS = {"run/.containerenv": "podman", ".dockerenv": "docker", ".singularity.d": "apptainer"}
 # In "sys_vendor product_name" of DMI, as the common hypervisors fill it in.
 _MACHINES = re.compile(
     r"QEMU|KVM|VMware|VirtualBox|innotek|Xen|Bochs|Parallels|Amazon EC2|Google Compute"
@@ -22,7 +23,12 @@ _MACHINES = re.compile(
 
 def probe(machine: Machine, host: Host) -> Host:
     """Return the host with its surroundings."""
-    return dataclasses.replace(host, surroundings=surroundings(machine.root, machine.environ))
+    around = surroundings(machine.root, machine.environ)
+    host = dataclasses.replace(host, surroundings=around)
+    if around[:1] != ("wsl",) or machine.root.exists("dev/dxg"):
+        return host
+    here = "start the container with --gpus all" if around[1:] else "run `wsl --update`"
+    return dataclasses.replace(host, remarks=(f"WSL shows no GPU: /dev/dxg is absent; {here}",))
 
 
 def surroundings(root: Root, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -49,10 +55,6 @@ def _containers(root: Root, environ: Mapping[str, str]) -> list[str]:
     found = [name for word, name in _CONTAINERS.items() if word in groups]
     if "KUBERNETES_SERVICE_HOST" in environ:
         found.insert(0, "kubernetes")
-    if root.exists("run/.containerenv"):
-        found.append("podman")
-    if root.exists(".dockerenv"):
-        found.append("docker")
-    if root.exists(".singularity.d") or "APPTAINER_CONTAINER" in environ:
-        found.append("apptainer")
+    found += [name for path, name in _MARKERS.items() if root.exists(path)]
+    found += ["apptainer"] if "APPTAINER_CONTAINER" in environ else []
     return list(dict.fromkeys(found))

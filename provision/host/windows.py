@@ -110,10 +110,9 @@ def _gpu(instance: str, values: Mapping[str, str | int], devices: Devices) -> Gp
         return None
     gpu = catalogued(devices, match[1].lower(), match[2].lower(), instance)
     memory = values.get("HardwareInformation.qwMemorySize")
-    known = gpu.integrated is not None
     return dataclasses.replace(
         gpu,
-        name=str(values.get("DriverDesc") or (gpu.name if known else instance)),
+        name=str(values.get("DriverDesc") or (instance if gpu.integrated is None else gpu.name)),
         driver=_driver(gpu.vendor, values),
         memory_bytes=memory if isinstance(memory, int) else None,
     )

@@ -26,7 +26,6 @@ from provision.core.project import PACKAGE, Project, fact, shipped
 from provision.core.temporary import scratch
 from provision.core.text import plural
 from provision.image.drivers import copy_drivers, require_drivers
-from provision.image.in_container import PREFIX
 from provision.installer import uv
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
@@ -44,6 +43,7 @@ _PLATFORM = "x86_64-manylinux_2_28"  # uv's name of the images' platform
 # Packages of the distribution in every image: model downloads verify TLS with its certificates.
 _PACKAGES = ("ca-certificates",)
 # Paths in the image.
+PREFIX = Path("/opt/env")
 _HOME = Path("opt/provision")
 SBOM = _HOME / "sbom.cdx.json"
 # The packages of smoke/runner.py, as they are named in a folder of packages.
@@ -256,6 +256,7 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     (top / "docker").mkdir()
     for script in (
         "bytecode.py",
+        "environment.py",
         "leave-out.txt",
         *(() if request.dev else ("leave-out-headers.txt",)),
     ):

@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import pkgutil
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import pytest
 
 from provision.core.errors import UsageError
 from provision.core.findings import Level
-from provision.doctor import diagnose_environment, diagnose_machine, rules
+from provision.doctor import diagnose_environment, diagnose_machine, installation, rules
 from provision.doctor.data import data as table_of
 from provision.doctor.rules import ENVIRONMENT_RULES
 from provision.host.model import Driver, Gpu, Host, Node, Runtimes
@@ -24,6 +25,7 @@ from provision.spec.model import Target
 from provision.spec.reader import load_spec
 from tests.calls import count_calls
 from tests.doctor.conftest import LOCK_CODES
+from tests.doctor.test_installation import HARMFUL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,6 +211,12 @@ def bitsandbytes_of_an_older_cuda(env: Env) -> None:
     env.add("bitsandbytes", "0.47.0")
     for runtime in ("cpu", "cuda118", "cuda129"):
         (env.site / "bitsandbytes" / f"libbitsandbytes_{runtime}.so").touch()
+
+
+@case("bitsandbytes-no-gpu-build")
+def bitsandbytes_beside_a_cpu_torch(env: Env) -> None:
+    env.torch("2.13.0+cpu")
+    env.add("bitsandbytes", "0.50.2")
 
 
 @case("bitsandbytes-no-gpu-build")
@@ -489,7 +497,9 @@ def libraries_for_two_cudas(env: Env) -> None:
     env.add("nvidia-nccl-cu12", "2.27.3")
     env.add("nvidia-cublas-cu12", "12.8.4.1")
     env.add("nvidia-nccl-cu11", "2.14.3")
-    env.add("nvidia-cublas-cu11", "11.10.3.66")
+    for name, digest in (("nccl_cu12-2.27.3", "a"), ("nccl_cu11-2.14.3", "b")):
+        with (env.site / f"nvidia_{name}.dist-info/RECORD").open("a") as record:
+            record.write(f"nvidia/nccl/lib/libnccl.so.2,sha256={digest},\n")
 
 
 @case("mkl-abi-break")
@@ -510,6 +520,8 @@ def modules_for_another_python(env: Env) -> None:
     record = env.add("numpy", "1.21.5") / "RECORD"
     module = "numpy/core/_multiarray_umath.cpython-310-x86_64-linux-gnu.so"
     record.write_text(record.read_text() + f"{module},,\n")
+    (env.site / module).parent.mkdir()
+    (env.site / module).touch()
 
 
 @case("wrong-interpreter-site-packages")
@@ -554,12 +566,24 @@ def test_every_rule_is_applied() -> None:
 def test_every_case_is_reported_by_a_rule_and_has_a_test() -> None:
     tables = table_of("cases")
     quiet = {"driver-unknown", "index-retired", "stale-kernel-cache", "accelerate-offload-keyerror"}
+    quiet |= {"changed-file"} | {code for code, _, _ in HARMFUL}
     source = "".join(p.read_text(encoding="utf-8") for p in Path(rules.__path__[0]).glob("*.py"))
-    source += json.dumps(table_of("packages")["unmet"])
+    packages = table_of("packages")
+    source += json.dumps([packages["unmet"], packages["kernel-log"]])
+    source += "".join(f'"little-{name}"' for name in packages["room"])
+    # The machines of tests/commands/detect report these.
+    root = Path(__file__).parents[2]
+    obstacles = tomllib.loads((root / "provision/host/obstacles.toml").read_text(encoding="utf-8"))
+    source += json.dumps(list(obstacles))
+    field = tomllib.loads((root / "tests/commands/detect/field.toml").read_text(encoding="utf-8"))
+    seen = {
+        c for m in field["machine"].values() for c in (*m.get("doctor", ()), *m.get("notes", ()))
+    }
+    source += Path(installation.__file__).read_text(encoding="utf-8")
     assert [name for name in tables if f'"{name}"' not in source] == []
     assert {table["code"] for table in tables.values()} <= set(table_of("findings"))
     quiet |= LOCK_CODES
-    assert {table["code"] for table in tables.values()} - quiet <= {code for code, _, _ in CASES}
+    assert {t["code"] for t in tables.values()} - quiet <= seen | {code for code, _, _ in CASES}
 
 
 def test_healthy_environments_are_left_alone(env: Env) -> None:

@@ -79,7 +79,7 @@ def test_names_are_read_without_any_record(tmp_path: Path, audit: list[str]) -> 
     assert dist.requires_python == ">=3.10"
     assert opened(tmp_path, audit) == ["METADATA"]
     assert dist.compiled_for == {"3.11"}
-    assert dist.missing_modules == ("example_pkg",)
+    assert len(dist.entries) == 2
     assert opened(tmp_path, audit) == ["RECORD"]
     assert (dist.tags, dist.origin) == (
         ("cp311-cp311-linux_x86_64",),
@@ -96,7 +96,6 @@ def test_a_distribution_without_metadata_has_the_name_of_its_folder(tmp_path: Pa
     (several,) = distributions_by_name([tmp_path]).values()
     assert sorted(dist.version for dist in several) == ["2.0", "2.1"]
     assert all(dist.name == "half-gone" for dist in several)
-    assert [dist.missing_modules for dist in several] == [None, ()]
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\xff\xfe\0" * 99, b"\n\n\n", b"Name", b"x" * 200_000])
@@ -124,7 +123,7 @@ def test_egg_info_of_debian_is_a_distribution(tmp_path: Path) -> None:
     found = distributions_by_name([tmp_path])
     (apt,), (old,) = found["python-apt"], found["old"]
     assert (apt.version, apt.requires_python, apt.requires) == ("2.7", ">=3.9", ())
-    assert (apt.missing_modules, apt.files(), old.version) == ((), None, "1.0")
+    assert (apt.entries, apt.files(), old.version) == ([], None, "1.0")
     assert old.compiled_for == {"3.9"}
 
 

@@ -19,7 +19,6 @@ from provision.core.errors import ToolError, UsageError
 from provision.core.process import Completed
 from provision.image.context import ImageRequest, dockerfile, labels, prepare_context
 from provision.image.docker import build_argv, find_engine
-from provision.image.in_container import leave_out, set_times
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
@@ -38,6 +37,17 @@ LIBRARY = '{prefix}/lib'
 [docker]
 apt = ["libze1"]
 """
+
+
+def program(name: str) -> ModuleType:
+    """Import a program of docker/."""
+    path = Path(__file__).parents[2] / "docker" / f"{name}.py"
+    found = importlib.util.spec_from_file_location(name, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
 
 
 class Silent:
@@ -98,7 +108,8 @@ def test_the_context_holds_what_the_target_needs_and_no_more(image_request: Imag
     toolkit = image_request.context / "toolkit"
     assert [path.name for path in (toolkit / "envs").glob("*.toml")] == ["tiny.toml"]
     assert [path.name for path in (toolkit / "envs" / "catalog").iterdir()] == ["vendor.json"]
-    assert (toolkit / "lib" / "provision" / "image" / "in_container.py").is_file()
+    assert (toolkit / "lib" / "provision" / "image" / "docker.py").is_file()
+    assert (toolkit / "docker" / "environment.py").is_file()
     home = image_request.context / "root" / "opt" / "provision"
     expected = json.loads((home / "expect.json").read_text(encoding="utf-8"))
     assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
@@ -239,6 +250,7 @@ def test_what_is_left_out_leaves_its_record_too(tmp_path: Path) -> None:
     (info / "METADATA").write_text("Name: torch\nVersion: 1\n", encoding="utf-8")
     rows = 'torch/a.py,sha256=x,0\ntorch/test/big,sha256=y,0\n"torch/test/deep/b,c",sha256=z,0\n'
     (info / "RECORD").write_text(rows, encoding="utf-8")
+    leave_out = program("environment").leave_out
     assert leave_out(tmp_path, ["torch/test/*"]) == ["torch/test/big", "torch/test/deep/b,c"]
     assert (info / "RECORD").read_text(encoding="utf-8") == "torch/a.py,sha256=x,0\n"
     assert [path.name for path in (tmp_path / "torch").iterdir()] == ["a.py"]
@@ -250,7 +262,7 @@ def test_times_and_modes_do_not_tell_who_built_it(tmp_path: Path) -> None:
     (private / "tool").touch(mode=0o700)
     (private / "data").touch(mode=0o600)
     (private / "link").symlink_to("data")
-    set_times(tmp_path, 1000)
+    program("environment").set_times(tmp_path, 1000)
     modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in private.iterdir()}
     assert (modes["tool"], modes["data"]) == (0o755, 0o644)
     assert {path.lstat().st_mtime for path in (private, *private.iterdir())} == {1000.0}
@@ -258,13 +270,7 @@ def test_times_and_modes_do_not_tell_who_built_it(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def entrypoint() -> ModuleType:
-    path = Path(__file__).parents[2] / "docker" / "entrypoint.py"
-    found = importlib.util.spec_from_file_location("entrypoint", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return program("entrypoint")
 
 
 def test_a_cpu_image_asks_for_no_device(entrypoint: ModuleType) -> None:

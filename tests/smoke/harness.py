@@ -61,7 +61,7 @@ from smoke.journal import Journal  # noqa: E402
 
 sys.path.append(str(HERE))  # after the suite has looked at the path
 
-from faults import FAULTS, Fault, check_ids  # noqa: E402
+from faults import DEEP, FAULTS, Fault, check_ids, left_out  # noqa: E402
 
 if __name__ == "__mp_main__":  # the server of `worlds`, from which its processes are forked
     import worlds  # noqa: F401
@@ -85,13 +85,23 @@ SLOW = frozenset(
         "memory.release",
         "transfer.speed",
         "resume.portable",
+        "low-bit.linear",
+        "low-bit.models",
+        "offload.checkpoint",
+        "offload.cpu",
+        "offload.disk",
+        "offload.tied",
         "health.speed",
         "health.memory",
         "health.load",
     }
 )
-# The pretend accelerator has no autocast and no compiler, and is not what torch would select.
-NOT_ON_PRETEND = ("identity", "selection", "autocast", "compile", "collective", "noise")
+# The pretend accelerator has no autocast, no compiler and no generator, and is not what torch would
+# select.
+NOT_ON_PRETEND = (
+    *("identity", "selection", "autocast", "compile", "collective", "noise"),
+    "random.seed",
+)
 PRETEND = {
     "accelerator": "xpu",
     "families": ["bmg"],
@@ -154,6 +164,7 @@ def describe(out: Path) -> int:
 def inhabit(world: str) -> Iterator[None]:
     """Let the pretend accelerator be the target's device, where the world is its."""
     if world == "pretend":
+        import faults_offload
         import pretend
         import torch
 
@@ -163,11 +174,14 @@ def inhabit(world: str) -> Iterator[None]:
         device.compiled = lambda _accelerator: True
         # Its memory is the host's.
         torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
+        faults_offload.read_safetensors(pretend.NAME)
         # Its sizes are small, and what this machine tells of its own GPUs is not about it.
         health = importlib.import_module("smoke.test_health")
         health.BYTES, health.SIZE, health.SECONDS = {True: 2**16}, {True: (16, 32, 2)}, 0.5
         importlib.import_module("smoke.test_transfer").SIZE = 2**16
         importlib.import_module("smoke.sensors").SYS = Path("/nowhere")
+        # It is one core of a CPU: a minute for one of them in float16.
+        importlib.import_module("smoke.test_operators").LARGE = ()
     yield
 
 
@@ -195,11 +209,12 @@ def play_worlds(path: Path, out: Path) -> int:
     for world in json.loads(path.read_text(encoding="utf-8")):
         fault = BY_NAME.get(world.get("fault", ""), SOUND)
         only = tuple(world.get("only", ()))
+        asked = only or tuple(sorted(check_ids() - left_out(world)))
         began = time.monotonic()
         with inhabit("pretend"), worlds.play(world):
             index = world.get("device", 0)
-            journal = journal_of(fault, world["expect"], only=only, index=index)
-        plan = owed.Plan(full=True, only=frozenset(only), devices=(index,))
+            journal = journal_of(fault, world["expect"], only=asked, index=index, imports=not only)
+        plan = owed.Plan(full=True, only=frozenset(asked), devices=(index,))
         found[world["name"]] = {
             "results": journal.results(),
             "not_run": owed.missing(journal, declared(check_files()), plan),
@@ -230,7 +245,12 @@ def under(fault: Fault, base: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def journal_of(
-    fault: Fault, expect: dict[str, Any], *, only: tuple[str, ...], index: int = 0
+    fault: Fault,
+    expect: dict[str, Any],
+    *,
+    only: tuple[str, ...],
+    index: int = 0,
+    imports: bool = False,
 ) -> Journal:
     """Run the suite under one fault; return its journal, whose file is gone."""
     with tempfile.TemporaryDirectory() as folder:
@@ -239,7 +259,7 @@ def journal_of(
         journal = Kept(Path(folder, "journal.jsonl"))
         with fault.apply():
             read = expectation.read(path)
-            if fault is SOUND and not only:
+            if imports:
                 worker.import_stack(read, journal)
             worker.run_checks(
                 read,
@@ -272,8 +292,10 @@ class Kept(Journal):
 
 def beside(fault: Fault) -> tuple[str, ...]:
     """Return the checks that must pass beside the one that a fault is for."""
-    unfit = NOT_ON_PRETEND if fault.world == "pretend" else ("identity.import",)
-    return tuple(sorted(name for name in check_ids() - SLOW if not name.startswith(unfit)))
+    pretend = fault.world == "pretend"
+    unfit = NOT_ON_PRETEND if pretend else ("identity.import",)
+    heavy = SLOW if fault.name == "none" and pretend else SLOW | DEEP
+    return tuple(sorted(name for name in check_ids() - heavy if not name.startswith(unfit)))
 
 
 if __name__ == "__main__":

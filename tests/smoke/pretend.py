@@ -259,6 +259,17 @@ class PretendTensor(torch.Tensor):
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
+    def data_ptr(self) -> int:
+        # A wrapper has none, and Accelerate knows tied weights by their address.
+        return self.raw.data_ptr()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        # torch copies the storage of what has an address; a wrapper has none.
+        copied = PretendTensor(self.raw.detach().clone(), number=self.number)
+        is_parameter = isinstance(self, torch.nn.Parameter)
+        memo[id(self)] = torch.nn.Parameter(copied, self.requires_grad) if is_parameter else copied
+        return memo[id(self)]
+
     def __repr__(self) -> str:
         return f"PretendTensor({self.raw!r})"
 
@@ -279,7 +290,8 @@ def unwrap(value: Any) -> Any:
 
 def wrap(value: Any, number: int = 0) -> Any:
     plain = isinstance(value, torch.Tensor) and not isinstance(value, PretendTensor)
-    return PretendTensor(value, number=number) if plain else value
+    # A wrapper does not say that its tensor is still to be conjugated.
+    return PretendTensor(value.resolve_conj(), number=number) if plain else value
 
 
 def dispatch(function: Any, args: Any, kwargs: Any) -> Any:

@@ -193,13 +193,16 @@ def lacking(played: dict[str, Any]) -> set[str]:
         lacks.add("collective.sum")
     if not played["compiler"]:
         lacks.add("compile.mul_add")
+    free = 0 if played["says"]["free_memory"] == "raises" else played["says"]["memory"]
+    if free < 1.5 * 4.25 * 2**30 or played["says"]["largest"]:
+        lacks.add("memory.large")
     return lacks
 
 
 def not_owed(played: dict[str, Any]) -> set[str]:
     """Return the checks that a world's target does not owe on any device."""
     packages = played["expect"]["packages"]
-    found = {"rotary.ipex"}
+    found = set() if "ipex-llm" in packages else {"low-bit.linear", "low-bit.models"}
     if IPEX not in packages:
         found |= {"fused.operators", "rotary.ipex-llm", "rotary.scripted"}
     if played["release"] < [2, 3]:

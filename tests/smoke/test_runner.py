@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 RUNNER = ("pytest", "_pytest", "pluggy", "iniconfig", "py.py", "pygments")
 # Packages of the toolkit, which the environment has not.
-OTHERS = ("pydantic", "rattler", "pypi_simple", "elftools")
+OTHERS = ("pydantic", "rattler", "pypi_simple", "tomlkit")
 CHECKS = '''
 import importlib.util
 import sys

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.machine
 KEYS = {
     "schema", "suite", "target", "python", "torch", "device", "started", "seconds", "checks",
-    "not_run", "devices",
+    "not_run", "devices", "operators",
 }  # fmt: skip
 CHECK_KEYS = {"id", "title", "stands_for", "outcome", "seconds", "numbers", "finding"}
 # What the plain CPU target has no part in.
 ELSEWHERE = {
-    *("device.family", "device.driver", "fused.operators", "rotary.ipex", "rotary.ipex-llm"),
-    *("resume.portable", "transfer.roundtrip", "transfer.speed", "rotary.scripted"),
+    *("device.family", "device.driver", "fused.operators", "rotary.ipex-llm"),
+    *("low-bit.linear", "low-bit.models"),
+    *("resume.portable", "transfer.roundtrip", "transfer.speed", "rotary.scripted", "memory.large"),
 }
 
 

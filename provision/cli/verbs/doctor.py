@@ -11,9 +11,8 @@ _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 def add_arguments(parser: Parser) -> None:
     parser.epilog = (
-        "--project DIR alone examines the lock and requirement files of DIR, of any origin: "
-        "uv.lock, pylock.toml, poetry.lock, pixi.lock, pyproject.toml, requirements.txt, "
-        "environment.yml."
+        "--project DIR alone examines the lock and requirement files of DIR: uv.lock, pylock.toml, "
+        "poetry.lock, pixi.lock, pyproject.toml, requirements.txt, environment.yml."
     )
     subjects = parser.add_mutually_exclusive_group()
     subjects.add_argument(
@@ -25,18 +24,22 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("command", nargs="*", metavar="-- CMD", help="what --watch runs")
     parser.add_argument(
+        "--report", action="store_true", help="one text for an issue, without what is private"
+    )
+    parser.add_argument(
         "--target", help="what the environment should be; without PATH, the one built here"
     )
 
 
 def handle(call: Call) -> Outcome | int:
-    from provision.commands import diagnose
+    from provision.commands.diagnose import diagnose, diagnose_log_file, diagnose_repository
+    from provision.ui.console import print_text
     from provision.ui.doctor import show_diagnosis
 
     wanted, result = call.arguments, None
     if wanted.watch or wanted.command:
-        if not wanted.watch or not wanted.command or wanted.json:
-            remedy = "`provision doctor --watch -- python train.py`, without --json"
+        if not wanted.watch or not wanted.command or wanted.json or wanted.report:
+            remedy = "`provision doctor --watch -- python train.py`, without --json and --report"
             raise UsageError("--watch runs the command after --", remedy=remedy)
         from provision.commands.watch import watch
 
@@ -44,10 +47,18 @@ def handle(call: Call) -> Outcome | int:
         for finding in findings:
             call.console.finding(finding)
         return code
+    if wanted.log and wanted.report:
+        raise UsageError("--report is for an environment or this machine", remedy="omit --log")
     if wanted.log:
-        result = diagnose.diagnose_log_file(wanted.log)
-    elif wanted.project and not (wanted.python or wanted.target):
-        result = diagnose.diagnose_repository(wanted.project.absolute(), call.project)
-    result = result or diagnose.diagnose(call.project, python=wanted.python, target=wanted.target)
+        result = diagnose_log_file(wanted.log)
+    elif wanted.project and not (wanted.python or wanted.target or wanted.report):
+        result = diagnose_repository(wanted.project.absolute(), call.project)
+    if result is None:
+        result, host, prefix = diagnose(call.project, python=wanted.python, target=wanted.target)
+        if wanted.report:
+            from provision.doctor.report import report
+
+            text = report(result, host, prefix)
+            return Outcome(text, lambda text, _: print_text(text), findings_if(result.bad))
     answers = (_ANSWERS[found.code] for found in result.findings if found.code in _ANSWERS)
     return Outcome(result, show_diagnosis, findings_if(result.bad) or next(answers, Exit.OK))

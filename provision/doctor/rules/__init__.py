@@ -14,6 +14,7 @@ from provision.doctor.rules import (
     binaries,
     companions,
     drivers,
+    files,
     intel,
     machine,
     python,
@@ -38,7 +39,7 @@ def _rules_of(*modules: ModuleType) -> tuple[Rule, ...]:
 # The order counts, here and in each module: `unless` sees the findings of earlier rules only, and
 # among findings of one level the earlier is reported first, as the deeper cause.
 ENVIRONMENT_RULES = _rules_of(
-    python, intel, torch, companions, transformers, requirements, binaries, machine, drivers
+    python, files, intel, torch, companions, transformers, requirements, binaries, machine, drivers
 )
 # Rules on packages that do not work together, whatever the machine: a lock is judged by them too.
 PACKAGE_RULES = _rules_of(intel, companions, transformers)

@@ -8,7 +8,7 @@ from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.doctor.libraries import MissingLibrary, is_of
-from provision.environment.installed import InstalledDistribution, parse_version
+from provision.environment.installed import parse_version
 from provision.environment.reading import list_names
 
 _BITSANDBYTES = re.compile(r"libbitsandbytes_cuda(\d+)\.(so|dll)")
@@ -23,8 +23,10 @@ def no_gpu_library(context: DoctorContext) -> Findings:
     found, torch = context.env.get("bitsandbytes"), context.env.torch
     if found is None or torch is None:
         return
-    runtime = ""
-    names = list_names(found.folder.parent / "bitsandbytes")
+    if context.accelerator == "cpu" and context.target is None:
+        has = f"torch {torch.version} and {found} are installed"
+        yield case("bitsandbytes-cpu", (has,), version=found.version)
+    names, runtime = list_names(found.folder.parent / "bitsandbytes"), ""
     libraries = [match for name in names if (match := _BITSANDBYTES.fullmatch(name))]
     if context.env.accelerator == "cuda" and torch.cuda:
         wanted = torch.cuda.replace(".", "")  # cuda118 is for CUDA 11.8
@@ -35,30 +37,9 @@ def no_gpu_library(context: DoctorContext) -> Findings:
     elif context.env.accelerator == "xpu" and found.is_before(_FIRST_FOR_XPU):
         runtime = "XPU"
     if runtime:
-        has = ", ".join([match[0] for match in libraries][-5:]) or "no GPU library"
-        evidence = (f"bitsandbytes {found.version} contains {has}",)
+        own = ", ".join([match[0] for match in libraries][-5:]) or "no GPU library"
+        evidence = (f"{found} contains {own}",)
         yield case("bitsandbytes", evidence, runtime=runtime, version=found.version)
-
-
-def same_library_twice(context: DoctorContext) -> Findings:
-    """NVIDIA packages for two CUDA versions install a library of the same name."""
-    libraries: dict[tuple[str, str], list[InstalledDistribution]] = {}
-    for dist in context.env.like("nvidia-"):
-        # nvidia-nccl-cu11 and -cu12 both contain nvidia/nccl/lib/libnccl.so.2.
-        if name := re.fullmatch(r"(nvidia-[\w-]+)-cu\d+", dist.name):
-            major = dist.version.partition(".")[0]
-            libraries.setdefault((name[1], major), []).append(dist)
-    twice = [several for several in libraries.values() if len(several) > 1]
-    if twice:
-        uninstall = " ".join(dist.name for several in twice for dist in several)
-        yield case(
-            "same-library-twice",
-            (
-                " and ".join(f"{dist.name} {dist.version}" for dist in several)
-                for several in twice[:5]
-            ),
-            names=uninstall,
-        )
 
 
 def new_mkl(context: DoctorContext) -> Findings:
@@ -79,18 +60,13 @@ def setvars(context: DoctorContext) -> Findings:
              for name in ("SETVARS_COMPLETED", "ONEAPI_ROOT", "CMPLR_ROOT", "LD_LIBRARY_PATH")
              if "oneapi" in variables.get(name, "").lower() or
              (name == "SETVARS_COMPLETED" and name in variables)]  # fmt: skip
-    if bundled is None or not marks:
-        return
-    yield case(
-        "setvars",
-        (f"{bundled.name} {bundled.version} is installed", *marks),
-        level=Level.ERROR if "LD_LIBRARY_PATH" in str(marks) else Level.WARNING,
-    )
+    if bundled and marks:
+        level = Level.ERROR if "LD_LIBRARY_PATH" in str(marks) else Level.WARNING
+        yield case("setvars", (f"{bundled} is installed", *marks), level=level)
 
 
-@unless(
-    "half-installed", "ipex-in-cuda-env", "torch-companion-mismatch", "ipex-torch-version-mismatch"
-)
+@unless("half-installed", "ipex-in-cuda-env", "torch-companion-mismatch",
+        "ipex-torch-version-mismatch", "compiled-extension-abi-mismatch")  # fmt: skip
 def missing_libraries(context: DoctorContext) -> Findings:
     """A native library that torch or a companion imports is not found."""
     groups: dict[tuple[str, Level], list[MissingLibrary]] = {}
@@ -98,14 +74,9 @@ def missing_libraries(context: DoctorContext) -> Findings:
         groups.setdefault(_kind(missing, context), []).append(missing)
     for (code, level), several in groups.items():
         names = ", ".join(missing.name for missing in several[:6])
-        yield case(
-            "missing-libraries",
-            (f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6]),
-            code=code,
-            level=level,
-            names=names,
-            remedy=_remedy(several[0].name),
-        )
+        evidence = (f"{m.wanted_by} imports {m.name}, which is not found" for m in several[:6])
+        facts = {"names": names, "remedy": _remedy(several[0].name)}
+        yield case("missing-libraries", evidence, code=code, level=level, facts=facts)
 
 
 def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:

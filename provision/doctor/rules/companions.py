@@ -9,10 +9,11 @@ from urllib.parse import unquote
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
+from provision.doctor.rules.files import reinstall
 from provision.doctor.rules.requirements import meets, pinned, requirements
 
 if TYPE_CHECKING:
-    from provision.environment.installed import InstalledDistribution
+    from provision.environment.installed import InstalledDistribution as Dist
 
 # The minor versions of torchvision and torchtext are 15 above torch's: 0.15 is for torch 2.0
 # (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).
@@ -34,21 +35,14 @@ def companions(context: DoctorContext) -> Findings:
     torch = context.env.get("torch")
     if torch is None or _is_own_build(torch):
         return
-    companions = filter(None, map(context.env.get, _COMPANIONS))
-    wrong = [
-        f"{dist.name} {dist.version} is for torch {wanted}"
-        for dist in companions
-        if (
-            wanted := _goes_with(dist, torch)
-            or _of_cuda(dist, torch, context)
-            or _of_other_index(dist, torch)
-        )
-    ]
-    if wrong:
-        yield case("companions", (f"torch {torch.version} is installed", *wrong))
+    found = filter(None, map(context.env.get, _COMPANIONS))
+    built = ((d, _goes_with(d, torch) or _of_cuda(d, torch, context) or _of_other_index(d, torch))
+             for d in found)  # fmt: skip
+    if wrong := [f"{dist} is for torch {wanted}" for dist, wanted in built if wanted]:
+        yield case("companions", (f"{torch} is installed", *wrong))
 
 
-def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
+def _goes_with(dist: Dist, torch: Dist) -> str:
     """Return the torch that a companion requires, or "" if it is the installed one."""
     pins = pinned(dist, "torch", extras=False)
     if pins and not any(_same(pin, torch.version) for pin in pins):
@@ -63,7 +57,7 @@ def _goes_with(dist: InstalledDistribution, torch: InstalledDistribution) -> str
     return ""
 
 
-def _takes_newer(dist: InstalledDistribution, torch: InstalledDistribution) -> bool:
+def _takes_newer(dist: Dist, torch: Dist) -> bool:
     """Whether a companion works with every torch from its own release on: torchaudio since 2.11.
 
     Source: https://github.com/pytorch/audio/pull/4212.
@@ -72,9 +66,7 @@ def _takes_newer(dist: InstalledDistribution, torch: InstalledDistribution) -> b
     return bool(stable and torch.parsed and not torch.is_before(dist.minor))
 
 
-def _of_cuda(
-    dist: InstalledDistribution, torch: InstalledDistribution, context: DoctorContext
-) -> str:
+def _of_cuda(dist: Dist, torch: Dist, context: DoctorContext) -> str:
     """Return the torch of a companion that is a CUDA build without a local version, or "".
 
     The default index has torchvision and older torchaudio for Linux as CUDA builds only.
@@ -85,7 +77,7 @@ def _of_cuda(
     return f"{sorted(pins)[0]} with CUDA" if _is_compiled(dist) and pins else ""
 
 
-def _of_other_index(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
+def _of_other_index(dist: Dist, torch: Dist) -> str:
     """Return which torch a locked companion was built with, or "" if it is the locked one.
 
     Each index has the companions that were built with its own torch. Only a lock knows the index.
@@ -94,23 +86,19 @@ def _of_other_index(dist: InstalledDistribution, torch: InstalledDistribution) -
     return f"of the index {dist.index!r}, not of {torch.index!r}" if differ else ""
 
 
-def _is_compiled(dist: InstalledDistribution) -> bool:
+def _is_compiled(dist: Dist) -> bool:
     """Whether a companion has a build per accelerator; torchaudio since 2.9 has one for all."""
     return dist.name in _NUMBERED or (dist.name == "torchaudio" and dist.is_before("2.9"))
 
 
-def _release_of(dist: InstalledDistribution) -> str:
+def _release_of(dist: Dist) -> str:
     version = dist.parsed
-    if version is None:
-        return ""
-    if dist.name == "torchaudio":
-        return dist.minor
-    if dist.name in _NUMBERED and version.major == 0 and version.minor >= _AHEAD:
+    if version and dist.name in _NUMBERED and version.major == 0 and version.minor >= _AHEAD:
         return f"2.{version.minor - _AHEAD}"
-    return ""
+    return dist.minor if version and dist.name == "torchaudio" else ""
 
 
-def _is_own_build(torch: InstalledDistribution) -> bool:
+def _is_own_build(torch: Dist) -> bool:
     """Whether torch is a vendor's alpha, as for Jetson: its companions have other versions."""
     return bool(torch.parsed and torch.parsed.pre and torch.parsed.pre[0] == "a")
 
@@ -127,32 +115,42 @@ def _same(pin: str, version: str) -> bool:
 @unless("half-installed")
 def extensions(context: DoctorContext) -> Findings:
     """A compiled package was built for another torch, which its requirements do not state."""
-    torch = context.env.get("torch")
+    torch, dists = context.env.get("torch"), context.env.dists
     if torch is None:
         return
-    wrong = [
-        f"{dist.name} {dist.version} was built for torch {built}"
-        for dist in (several[0] for several in context.env.distributions.values())
-        if (built := _other_torch(dist, torch) or _other_abi(dist, torch, context))
-    ]
-    if wrong:
-        yield case("extensions", (f"torch {torch.version} is installed", *wrong[:4]))
+    others = ((d, _other_torch(d, torch) or _other_abi(d, torch, context)) for d in dists)
+    if wrong := [f"{dist} was built for torch {built}" for dist, built in others if built]:
+        yield case("extensions", (f"{torch} is installed", *wrong[:4]))
 
 
-def _wheel(dist: InstalledDistribution) -> str:
+@unless("half-installed", "torch-companion-mismatch", "ipex-torch-version-mismatch",
+        "compiled-extension-abi-mismatch")  # fmt: skip
+def symbols(context: DoctorContext) -> Findings:
+    """A library of a package needs symbols that torch does not define."""
+    torch, foreign = context.env.get("torch"), context.foreign
+    if torch and foreign:
+        needs = [f"{d}: {lib} needs {name}" for d, (lib, name) in foreign.items()]
+        dist = torch if torch in foreign else next(iter(foreign))
+        optional = {dist.name for dist in foreign} <= {*data("packages")["optional_kernels"]}
+        name = "symbols-of-torch" if dist is torch else "symbols"
+        how = "" if dist is torch else f"--no-build-isolation --no-binary {dist.name} "
+        command, level = reinstall(context, [dist], how), Level.NOTE if optional else None
+        evidence = (f"{torch} is installed", *needs[:4])
+        yield case(name, evidence, level=level, torch=torch, command=command)
+
+
+def _wheel(dist: Dist) -> str:
     return f"+{dist.local} {unquote(dist.origin).rpartition('/')[2]}"
 
 
-def _other_torch(dist: InstalledDistribution, torch: InstalledDistribution) -> str:
+def _other_torch(dist: Dist, torch: Dist) -> str:
     """Return the torch in the name of a wheel, or "" if it is the installed one."""
     found = _BUILT_FOR.search(_wheel(dist))
     minor = ".".join(filter(None, found.groups())) if found else ""
     return minor if minor != torch.minor or _is_own_build(torch) else ""
 
 
-def _other_abi(
-    dist: InstalledDistribution, torch: InstalledDistribution, context: DoctorContext
-) -> str:
+def _other_abi(dist: Dist, torch: Dist, context: DoctorContext) -> str:
     """Return the C++ ABI in the name of a wheel, or "" if it is that of the installed torch."""
     abi = _ABI.search(_wheel(dist))
     published = _BUILD.fullmatch(torch.local) or any("nvidia-" in line for line in torch.requires)
@@ -168,24 +166,20 @@ def tritons(context: DoctorContext) -> Findings:
     """Triton is missing, of another release than torch pins, or installed by two packages."""
     table = data("packages")["triton"]
     installed = [dist for name in table["names"] if (dist := context.env.get(name))]
-    names = [f"{dist.name} {dist.version} is installed" for dist in installed]
-    if len(installed) > 1:
-        both = " ".join(dist.name for dist in installed)
-        remedy = f"Run `uv pip uninstall {both}`, then {_REINSTALL}"
-        symptom = "Two packages install the module triton"
-        yield case("triton", names, level=Level.WARNING, symptom=symptom, remedy=remedy)
-        return
+    names = [f"{dist} is installed" for dist in installed]
     torch, windows = context.env.get("torch"), context.env.get("triton-windows")
     goes_with = table["of_torch"].get(torch.minor) if torch else None
-    if torch and windows and goes_with not in (None, windows.minor):
-        evidence = [f"torch {torch.version} requires triton {goes_with}", *names]
+    pins = [*requirements(torch, context.env)] if torch else []
+    met = [w for w in pins if any(d.name == w.name and meets(d, w) for d in installed)]
+    if len(installed) > 1:
+        remedy = f"Run `uv pip uninstall {' '.join(d.name for d in installed)}`, then {_REINSTALL}"
+        symptom = "Two packages install the module triton"
+        yield case("triton", names, level=Level.WARNING, symptom=symptom, remedy=remedy)
+    elif torch and windows and goes_with not in (None, windows.minor):
+        evidence = [f"{torch} requires triton {goes_with}", *names]
         remedy = f"uv pip install --no-deps 'triton-windows=={goes_with}.*'"
-        symptom = "triton was built for another torch"
-        yield case("triton", evidence, symptom=symptom, remedy=remedy)
-        return
-    for wanted in requirements(torch, context.env) if torch else ():
-        found = context.env.get(wanted.name)
-        if wanted.name in table["names"] and not (found and meets(found, wanted)):
-            evidence = [f"torch requires {wanted}", *names]
-            symptom = "The triton that torch requires is not installed"
-            yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL.capitalize())
+        yield case("triton", evidence, symptom="triton was built for another torch", remedy=remedy)
+    elif unmet := [w for w in pins if w.name in table["names"] and w not in met]:
+        symptom = "The triton that torch requires is not installed"
+        evidence = [f"torch requires {unmet[0]}", *names]
+        yield case("triton", evidence, symptom=symptom, remedy=_REINSTALL.capitalize())

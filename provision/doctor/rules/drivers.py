@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
+from provision.host.compatibility import missing_runtimes
 from provision.host.drivers import DriverJudgement, DriverVerdict, driver_remedy, judge_driver
 
 if TYPE_CHECKING:
@@ -15,31 +15,21 @@ if TYPE_CHECKING:
 
 @unless("driver-missing", "unsupported-gpu-architecture")
 def old_driver(context: DoctorContext) -> Findings:
-    """The driver is older than what this torch was built with."""
-    for gpu, required, judged in _first_judged(context, DriverVerdict.TOO_OLD):
+    """The driver is older than what this torch was built with, or nobody can tell."""
+    first: dict[DriverVerdict, tuple[Gpu, str, DriverJudgement]] = {}
+    for gpu in context.own_gpus:
+        for required in (*_wanted_driver(context), gpu.least_driver) if gpu.supported else ():
+            if required:
+                judged = judge_driver(gpu, context.host, required, context.devices)
+                first.setdefault(judged.verdict, (gpu, required, judged))
+    if old := first.get(DriverVerdict.TOO_OLD):
+        gpu, required, judged = old
         remedy = driver_remedy(gpu, context.host, required)
         yield case("old-driver", judged.evidence, required=required, remedy=remedy)
-
-
-@unless(
-    "driver-missing", "unsupported-gpu-architecture", "driver-too-old", "oneapi-runtime-missing"
-)
-def unknown_driver(context: DoctorContext) -> Findings:
-    """Whether the driver is new enough for this torch cannot be told."""
-    for _, required, judged in _first_judged(context, DriverVerdict.UNKNOWN):
-        yield case("unknown-driver", judged.evidence, required=required, reason=judged.reason)
-
-
-def _first_judged(
-    context: DoctorContext, verdict: DriverVerdict
-) -> Iterator[tuple[Gpu, str, DriverJudgement]]:
-    """Yield the first judgement with this verdict, with its GPU and requirement."""
-    for gpu in context.own_gpus:
-        for required in _wanted_driver(context) if gpu.supported else ():
-            judged = judge_driver(gpu, context.host, required, context.devices)
-            if judged.verdict is verdict:
-                yield gpu, required, judged
-                return
+    elif unknown := first.get(DriverVerdict.UNKNOWN):
+        gpu, required, judged = unknown
+        if not [*missing_runtimes(gpu, context.host)]:  # else there is no driver to ask
+            yield case("unknown-driver", judged.evidence, required=required, reason=judged.reason)
 
 
 def _wanted_driver(context: DoctorContext) -> list[str]:

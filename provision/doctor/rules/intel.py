@@ -19,26 +19,23 @@ def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
     """Another IPEX than the one that ipex-llm was built with is installed."""
     ipex = context.env.get(_IPEX)
     llm = context.env.get("ipex-llm") or context.env.get("bigdl-llm")
-    core = context.env.like("bigdl-core-xe")
+    core = [d for d in context.env.dists if d.name.startswith("bigdl-core-xe")]
     if ipex is None or (llm is None and not core):
         return
-    why = ""
-    pins = pinned(llm, _IPEX) if llm else set()
+    why, pins = "", pinned(llm, _IPEX) if llm else set()
     if llm and pins and ipex.version not in pins:
-        wanted = " or ".join(sorted(pins))
-        why = f"{llm.name} {llm.version} requires {_IPEX} {wanted}"
+        why = f"{llm} requires {_IPEX} {' or '.join(sorted(pins))}"
     elif core and "xpu" not in ipex.local:
-        why = f"{core[0].name} {core[0].version} is for the XPU build"
+        why = f"{core[0]} is for the XPU build"
     elif core and (minor := _built_with(core[0])) not in ("", ipex.minor):
         why = f"{core[0].name} is for IPEX {minor}"
     if why:
-        yield case("ipex-beside-ipex-llm", (f"{ipex.name} {ipex.version} is installed", why))
+        yield case("ipex-beside-ipex-llm", (f"{ipex} is installed", why))
 
 
 def _built_with(core: InstalledDistribution) -> str:
     """Return the minor version of IPEX that ipex-llm's kernels are for: bigdl-core-xe-21, 2.1."""
-    found = re.search(r"-(\d)(\d+)$", core.name)
-    return f"{found[1]}.{found[2]}" if found else ""
+    return "".join(".".join(digits) for digits in re.findall(r"-(\d)(\d+)$", core.name))
 
 
 def ipex_in_cuda(context: DoctorContext) -> Findings:
@@ -48,15 +45,9 @@ def ipex_in_cuda(context: DoctorContext) -> Findings:
     if ipex is None or not (meant or (torch and torch.accelerator == "cuda")):
         return
     cards = [f"the machine has {gpu.name}" for gpu in context.gpus("nvidia")[:1]]
-    yield case(
-        "ipex-in-cuda",
-        (
-            f"{_IPEX} {ipex.version} is installed",
-            f"torch {torch.version if torch else '?'} is a CUDA build",
-            *cards,
-        ),
-        level=Level.ERROR if cards or meant or "xpu" in ipex.local else Level.WARNING,
-    )
+    cuda = f"torch {torch.version if torch else '?'} is a CUDA build"
+    level = Level.ERROR if cards or meant or "xpu" in ipex.local else Level.WARNING
+    yield case("ipex-in-cuda", (f"{ipex} is installed", cuda, *cards), level=level)
 
 
 def ipex_other_torch(context: DoctorContext) -> Findings:
@@ -64,19 +55,14 @@ def ipex_other_torch(context: DoctorContext) -> Findings:
     ipex, torch = context.env.get(_IPEX), context.env.torch
     if ipex is None or torch is None:
         return
-    minor = ".".join(torch.version.split(".")[:2])
-    why = ""
+    why, minor = "", ".".join(torch.version.split(".")[:2])
     if ipex.minor != minor:
         why = f"IPEX {ipex.minor} was built for torch {ipex.minor}; torch {minor} is installed"
     elif "xpu" in ipex.local and torch.version.endswith("+cpu"):
         why = f"IPEX {ipex.version} was built for Intel's torch; a CPU build is installed"
     if why:
-        yield case(
-            "ipex-other-torch",
-            (f"{_IPEX} {ipex.version} is installed", f"torch {torch.version} is installed"),
-            why=why,
-            minor=ipex.minor,
-        )
+        evidence = (f"{ipex} is installed", f"torch {torch.version} is installed")
+        yield case("ipex-other-torch", evidence, why=why, minor=ipex.minor)
 
 
 def old_accelerate(context: DoctorContext) -> Findings:
@@ -91,7 +77,5 @@ def old_accelerate(context: DoctorContext) -> Findings:
 
 def retired(context: DoctorContext) -> Findings:
     """IPEX or ipex-llm is installed, which are archived and no longer maintained."""
-    names = (_IPEX, "ipex-llm", "bigdl-llm")
-    archived = [d for name in names if (d := context.env.get(name))]
-    if archived:
-        yield case("retired", (f"{d.name} {d.version} is installed" for d in archived))
+    if archived := [*filter(None, map(context.env.get, (_IPEX, "ipex-llm", "bigdl-llm")))]:
+        yield case("retired", (f"{d} is installed" for d in archived))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
+from provision.host.compatibility import hindrances, missing_runtimes, old_libraries
 from provision.host.drivers import satisfies
 from provision.host.visibility import hidden, malformed
 
@@ -37,59 +39,53 @@ def hidden_card(context: DoctorContext) -> Findings:
         yield case("hidden-cards", evidence, variable=variable)
 
 
-def no_driver(context: DoctorContext) -> Findings:
-    """A GPU that the environment could use has no driver."""
-    bare = [gpu for gpu in context.own_gpus if gpu.supported and gpu.driver is None]
-    if bare:
-        yield case("no-driver", (f"{gpu.name} at {gpu.address} has no driver" for gpu in bare))
+def unusable(context: DoctorContext) -> Findings:
+    """Something keeps every GPU that the environment could use from working."""
+    own = [gpu for gpu in context.own_gpus if gpu.supported]
+    found = [(gpu, cause) for gpu in own if (cause := next(hindrances(gpu, context.host), None))]
+    # One that works is enough: another may belong to a virtual machine, or to the display.
+    for _, cause in found[:1] if len(found) == len(own) else ():
+        lines = (f"{gpu.name} at {gpu.address}: {it.reason}" for gpu, it in found[:4])
+        yield case(cause.name, lines, remedy=cause.remedy[0].upper() + cause.remedy[1:])
 
 
-@unless("driver-missing")
-def half_updated(context: DoctorContext) -> Findings:
-    """NVIDIA's user-mode library was updated while the old kernel module is still loaded."""
-    library = context.host.runtimes.cuda
-    for gpu in context.gpus("nvidia")[:1] if context.accelerator == "cuda" else ():
-        module = gpu.driver.version if gpu.driver else None
-        if module and library and module != library and context.host.platform != "win-64":
-            yield case("half-updated-driver", (f"kernel module {module}", f"libcuda {library}"))
-
-
-@unless("driver-missing")
-def no_permission(context: DoctorContext) -> Findings:
-    """The user has no permission for the GPU's device files, or the files do not exist."""
-    nodes = [node for gpu in context.own_gpus for node in gpu.nodes if not node.usable]
-    closed = [node for node in nodes if node.present]
-    absent = [node.path for node in nodes if not node.present]
-    if closed:
-        groups = ",".join(dict.fromkeys(node.group for node in closed))
-        yield case(
-            "no-permission",
-            (f"{node.path} belongs to group {node.group}" for node in closed[:4]),
-            groups=groups,
-        )
-    elif absent:
-        yield case("no-device-files", (f"{path} does not exist" for path in absent[:4]))
+def small_bar(context: DoctorContext) -> Findings:
+    """A card of Intel's maps its memory through a small window, which is slow with i915."""
+    for gpu in context.own_gpus:
+        driver = gpu.driver.name if gpu.driver and gpu.supported else ""
+        if driver == "i915" and gpu.resizable_bar is False:
+            yield case("slow-bar", (f"{gpu.name} at {gpu.address}",))
 
 
 @unless("driver-missing", "oneapi-runtime-missing")
 def no_runtime(context: DoctorContext) -> Findings:
     """Intel's user-mode driver or the Level Zero loader is not installed."""
-    host = context.host
-    own = [gpu for gpu in context.own_gpus if gpu.vendor == "intel" and gpu.supported]
-    if not own or host.platform != "linux-64" or "wsl" in host.surroundings:
-        return
-    wanted = {
-        "libze-intel-gpu1": ("libze_intel_gpu.so.1", host.runtimes.compute_runtime),
-        "libze1": ("libze_loader.so.1", host.runtimes.level_zero),
-    }
-    absent = {package: name for package, (name, found) in wanted.items() if found is None}
-    if absent:
-        yield case(
-            "no-runtime",
-            (f"{name} is not in the system's library folders" for name in absent.values()),
-            name=own[0].name,
-            packages=" ".join(absent),
-        )
+    own = [gpu for gpu in context.gpus("intel") if gpu.supported and gpu in context.own_gpus]
+    if own and (absent := [*missing_runtimes(own[0], context.host)]):
+        packages = " ".join(each.name for each in absent)
+        yield case("no-runtime", (i.reason for i in absent), name=own[0].name, packages=packages)
+
+
+def old_system(context: DoctorContext) -> Findings:
+    """The system's C or C++ library is older than the wheels need."""
+    if old := old_libraries(context.host):
+        yield case("old-system", (old,))
+
+
+def little_room(context: DoctorContext) -> Findings:
+    """Memory, a disk, or a container's shared memory is nearly used up, or too small."""
+    for name, least in data("packages")["room"].items():
+        room = context.host.system.room.items()
+        low = [(each, n >> 20) for each, n in room if each.startswith(name) and n >> 20 < least]
+        if low:
+            yield case(f"little-{name}", (f"{each}: {n} MiB, less than {least}" for each, n in low))
+
+
+def gpu_log(context: DoctorContext) -> Findings:
+    """The kernel reported since its start that a GPU failed."""
+    for name, pattern in data("packages")["kernel-log"].items():
+        if lines := [line for line in context.host.system.gpu_log if re.search(pattern, line)]:
+            yield case(name, lines[-3:])
 
 
 def unsupported_gpu(context: DoctorContext) -> Findings:
@@ -112,11 +108,7 @@ def _unsupported(gpu: Gpu, context: DoctorContext) -> str:
 
 def stale_caches(context: DoctorContext) -> Findings:
     """Kernel caches hold entries that were compiled before the driver changed."""
-    changed = context.driver_changed
-    stale = [path for path, oldest in context.caches.items() if changed and oldest < changed]
+    stale = context.stale_caches
     if stale and context.accelerator != "cpu":
-        yield case(
-            "stale-caches",
-            (f"{path} holds entries from before the driver" for path in stale),
-            folders=" ".join(map(str, stale)),
-        )
+        evidence = (f"{path} holds entries from before the driver" for path in stale)
+        yield case("stale-caches", evidence, folders=" ".join(map(str, stale)))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
-
-if TYPE_CHECKING:
-    from provision.environment.installed import InstalledDistribution
+from provision.environment.installed import EggInfo, InstalledDistribution
 
 
 def interpreter(context: DoctorContext) -> Findings:
@@ -30,34 +27,32 @@ def half_installed(context: DoctorContext) -> Findings:
     if evidence:
         names = {line.split()[0] for line in evidence if not line.startswith("leftover")}
         what = " ".join(sorted(names)) or "the package whose leftover is quoted"
-        yield case(
-            "half-installed", evidence[:5], level=Level.ERROR if names else Level.WARNING, what=what
-        )
+        level = Level.ERROR if names else Level.WARNING
+        yield case("half-installed", evidence[:5], level=level, what=what)
 
 
 def _incomplete(dist: InstalledDistribution) -> str:
-    if dist.missing_modules is None:
-        return f"{dist.name} has no readable METADATA or RECORD in {dist.folder}"
-    if dist.missing_modules:
-        return f"{dist.name} lacks {', '.join(dist.missing_modules[:3])}"
-    return ""
+    # Debian and conda install some packages without RECORD; pip and uv never do.
+    recorded = dist.entries or dist.installer not in {"pip", "uv"}
+    if isinstance(dist, EggInfo) or (recorded and (dist.folder / "METADATA").is_file()):
+        return ""
+    return f"{dist.name} has no readable METADATA or RECORD in {dist.folder}"
 
 
 def other_python(context: DoctorContext) -> Findings:
     """Compiled packages are for another Python version than the environment's."""
     own = context.env.python
-    foreign = [
-        f"{dist.name} {dist.version} was built for Python {', '.join(sorted(built))}"
-        for several in context.env.distributions.values()
-        for dist in several
-        if own and (built := _built_for(dist)) and own not in built
-    ]
+    built = ((dist, _built_for(dist)) for dist in context.env.dists if own)
+    wrong = [(dist, minors) for dist, minors in built if minors and own not in minors]
+    foreign = [f"{dist} was built for Python {', '.join(sorted(minors))}" for dist, minors in wrong]
     if foreign:
         yield case("other-python", foreign[:5], own=own)
 
 
 def _built_for(dist: InstalledDistribution) -> frozenset[str]:
     """Return the Python versions that its modules are for; none for stable-ABI and pure wheels."""
+    if any("abi3" in tag for tag in dist.tags):
+        return frozenset()  # torchao names a module of the stable ABI after one Python
     tagged = (re.match(r"cp3(\d+)-cp3\d+-", tag) for tag in dist.tags)
     return dist.compiled_for or frozenset(f"3.{match[1]}" for match in tagged if match)
 
@@ -81,11 +76,8 @@ def user_site(context: DoctorContext) -> Findings:
     env, stack = context.env, data("packages")["stack"]
     both = [name for name in stack if name in env.user_site and name in env.distributions]
     if both:
-        yield case(
-            "user-site",
-            (f"{name} is in the per-user site-packages too" for name in both[:5]),
-            names=" ".join(both),
-        )
+        evidence = (f"{name} is in the per-user site-packages too" for name in both[:5])
+        yield case("user-site", evidence, names=" ".join(both))
 
 
 def startup(context: DoctorContext) -> Findings:
@@ -102,32 +94,22 @@ def no_wheels(context: DoctorContext) -> Findings:
     own = context.env.python
     if not own:
         return
-    if context.target is not None and context.target.python != own:
-        wanted = context.target.python
-        yield case(
-            "python-unsupported", (f"target {context.target.name} is for Python {wanted}",), own=own
-        )
-        return
-    refusing = [
-        f"{dist.name} {dist.version} requires Python {dist.requires_python}"
-        for dist in (several[0] for several in context.env.distributions.values())
-        if not _takes(dist, own)
-    ]
+    refused = (d for d in context.env.dists if not _takes(d, own))
+    refusing = [f"{dist} requires Python {dist.requires_python}" for dist in refused]
+    target, newest = context.target, data("packages")["newest_python"]
+    if target is not None and target.python != own:
+        refusing = [f"target {target.name} is for Python {target.python}"]
+    elif context.env.torch is None and int(own.partition(".")[2] or 0) > newest:
+        refusing = refusing or [f"torch has no wheels for Python {own} yet"]
     if refusing:
         yield case("python-unsupported", refusing[:5], own=own)
-    elif (
-        context.env.torch is None
-        and int(own.partition(".")[2] or 0) > data("packages")["newest_python"]
-    ):
-        yield case("python-unsupported", (f"torch has no wheels for Python {own} yet",), own=own)
 
 
 def _takes(dist: InstalledDistribution, python: str) -> bool:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
 
     try:
-        return SpecifierSet(dist.requires_python).contains(f"{python}.99", prereleases=True) or (
-            SpecifierSet(dist.requires_python).contains(f"{python}.0", prereleases=True)
-        )
+        allowed = SpecifierSet(dist.requires_python)
+        return any(allowed.contains(f"{python}.{n}", prereleases=True) for n in (99, 0))
     except InvalidSpecifier:
         return True

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
+from provision.environment.installed import InstalledDistribution, name_of
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
     from provision.doctor.environment import Environment
-    from provision.environment.installed import InstalledDistribution
 
 
 def numpy2(context: DoctorContext) -> Findings:
@@ -22,20 +22,11 @@ def numpy2(context: DoctorContext) -> Findings:
         return
     tables = data("packages")
     first = tables["numpy2"] | (tables["numpy2-windows"] if context.env.windows else {})
-    old = [
-        dist for name in first if (dist := context.env.get(name)) and dist.is_before(first[name])
-    ]
-    if old:
-        yield case(
-            "numpy2",
-            (
-                f"numpy {numpy.version} is installed",
-                *(f"{d.name} {d.version}: NumPy 2 needs {first[d.name]}" for d in old[:5]),
-            ),
-            first=old[0].name,
-            numpy=numpy.version,
-            names=", ".join(f"{d.name} {d.version}" for d in old),
-        )
+    installed = filter(None, map(context.env.get, first))
+    if old := [dist for dist in installed if dist.is_before(first[dist.name])]:
+        needs = [f"{dist}: NumPy 2 needs {first[dist.name]}" for dist in old[:5]]
+        evidence, names = (f"{numpy} is installed", *needs), ", ".join(map(str, old))
+        yield case("numpy2", evidence, first=old[0].name, numpy=numpy.version, names=names)
 
 
 @unless(
@@ -43,40 +34,29 @@ def numpy2(context: DoctorContext) -> Findings:
 )
 def unmet_requirements(context: DoctorContext) -> Findings:
     """An installed package requires another version of a package than is installed."""
-    overridden = set(_overridden(context))
+    overrides = context.target.pip.overrides if context.target else ()
+    overridden = {name_of(override.requirement) for override in overrides}
     kinds = data("packages")["unmet"]
     broken: dict[str, dict[str, str]] = {name: {} for name in kinds}
-    for dist in (several[0] for several in context.env.distributions.values()):
+    for dist in context.env.dists:
         for wanted in requirements(dist, context.env):
             found = context.env.get(wanted.name)
             if found is None or wanted.name in overridden or not found.parsed:
                 continue
             if not meets(found, wanted):
                 name = next(n for n, starts in kinds.items() if wanted.name.startswith((*starts,)))
-                line = f"{dist.name} {dist.version} requires {wanted}; it is {found.version}"
+                line = f"{dist} requires {wanted}; it is {found.version}"
                 broken[name][line] = f"'{wanted.name}{wanted.specifier}'"
     for name, pins in broken.items():
         if pins:
             yield case(name, [*pins][:5], pins=" ".join(dict.fromkeys(pins.values())))
 
 
-def _overridden(context: DoctorContext) -> Iterator[str]:
-    overrides = context.target.pip.overrides if context.target else ()
-    for override in overrides:
-        if parsed := _requirement(override.requirement):
-            yield parsed.name
-
-
 def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> set[str]:
     """Return the versions of ``name`` that a distribution pins exactly, in any of its extras."""
-    parsed = (_requirement(line) for line in dist.requires if name in line.lower())
-    return {
-        specifier.version
-        for wanted in parsed
-        if wanted and wanted.name == name and (extras or "extra" not in str(wanted.marker))
-        for specifier in wanted.specifier
-        if specifier.operator == "=="
-    }
+    parsed = filter(None, (_requirement(line) for line in dist.requires if name in line.lower()))
+    wanted = [w for w in parsed if w.name == name and (extras or "extra" not in str(w.marker))]
+    return {spec.version for w in wanted for spec in w.specifier if spec.operator == "=="}
 
 
 def requirements(

@@ -18,13 +18,8 @@ def wrong_build(context: DoctorContext) -> Findings:
     built = context.env.accelerator
     if torch is None or target is None or built in ("cpu", target.accelerator):
         return  # CpuBuild reports a CPU build
-    yield case(
-        "wrong-build",
-        (f"torch {torch.version} is installed",),
-        built=built,
-        accelerator=target.accelerator,
-        target=target.name,
-    )
+    evidence = (f"torch {torch.version} is installed",)
+    yield case("wrong-build", evidence, built=built, target=target)
 
 
 @unless("half-installed")
@@ -39,32 +34,26 @@ def cpu_build(context: DoctorContext) -> Findings:
     if meant == "cpu" or not (meant or cards or others):
         return
     why = "the machine has a GPU" if cards else "other packages are for CUDA"
-    yield case(
-        "cpu-build",
-        (
-            f"torch {torch.version} is a CPU build",
-            *(f"the machine has {gpu.name}" for gpu in cards[:3]),
-            *others[:3],
-        ),
-        level=Level.ERROR if meant else Level.WARNING,
-        why=f"the target is for {meant}" if meant else why,
-        target=context.target.name if context.target else "auto",
-    )
+    why = f"the target is for {meant}" if meant else why
+    has = [f"the machine has {gpu.name}" for gpu in cards[:3]]
+    evidence = (f"torch {torch.version} is a CPU build", *has, *others[:3])
+    target = context.target.name if context.target else "auto"
+    level = Level.ERROR if meant else Level.WARNING
+    yield case("cpu-build", evidence, level=level, why=why, target=target)
 
 
 def _for_cuda(context: DoctorContext) -> Iterator[str]:
     """Yield the installed packages that need a CUDA build of torch."""
     for dist in filter(None, map(context.env.get, data("packages")["for_cuda"])):
-        yield f"{dist.name} {dist.version} is installed"
+        yield f"{dist} is installed"
 
 
 def _replaced(context: DoctorContext) -> Iterator[str]:
     """Yield traces of a CUDA build of torch that was replaced."""
-    for nccl in context.env.like("nvidia-nccl-"):
-        others = (several[0] for several in context.env.distributions.values())
-        required = (line for dist in others if dist.name != "torch" for line in dist.requires)
-        if not any(name_of(line) == nccl.name for line in required):
-            yield f"{nccl.name} {nccl.version} is installed, and nothing requires it"
+    others = [dist for dist in context.env.dists if dist.name != "torch"]
+    for nccl in (dist for dist in others if dist.name.startswith("nvidia-nccl-")):
+        if nccl.name not in (name_of(line) for dist in others for line in dist.requires):
+            yield f"{nccl} is installed, and nothing requires it"
     for name in list_names(context.env.prefix / "conda-meta"):
         if re.match(r"pytorch-\d.*cuda", name):
             yield f"conda installed {name.removesuffix('.json')}"

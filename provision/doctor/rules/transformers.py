@@ -14,14 +14,10 @@ def transformers_for_ipex_llm(context: DoctorContext) -> Findings:
         return
     pins = [v for pin in pinned(llm, "transformers") if (v := parse_version(pin))]
     if pins and transformers.parsed > max(pins):
-        evidence = (
-            f"transformers {transformers.version} is installed",
-            f"ipex-llm {llm.version} pins {', '.join(sorted(map(str, pins)))}",
-        )
-        newest, oldest = max(pins), min(pins)
-        yield case(
-            "transformers-too-new", evidence, version=llm.version, newest=newest, oldest=oldest
-        )
+        named = ", ".join(sorted(map(str, pins)))
+        evidence = (f"{transformers} is installed", f"{llm} pins {named}")
+        name, newest, oldest = "transformers-too-new", max(pins), min(pins)
+        yield case(name, evidence, version=llm.version, newest=newest, oldest=oldest)
 
 
 @unless("transformers-version-too-new-for-ipex-llm")
@@ -37,14 +33,6 @@ def too_old_for_transformers(context: DoctorContext) -> Findings:
         floors = [floor for floor in wanted.specifier if floor.operator.startswith(">")]
         wanted.specifier = SpecifierSet(",".join(map(str, floors)))
         if wanted.name == "torch" and not meets(torch, wanted):
-            yield case(
-                "torch-too-old",
-                (
-                    f"torch {torch.version} is installed",
-                    f"transformers {transformers.version} requires torch{wanted.specifier}",
-                ),
-                transformers=transformers.version,
-                torch=torch.version,
-                floor=wanted.specifier,
-            )
+            evidence = (f"{torch} is installed", f"{transformers} requires torch{wanted.specifier}")
+            yield case("torch-too-old", evidence, dist=transformers, torch=torch, wanted=wanted)
             return

@@ -76,32 +76,32 @@ def windows(devices: Devices) -> Callable[..., Host]:
 
 
 def _materialise(root: Path, machine: dict[str, Any]) -> None:
-    _write(root / "proc/sys/kernel/osrelease", "6.8.0-48-generic")
-    _write(root / "etc/group", f"render:x:{os.getgid()}:\n")
+    write(root / "proc/sys/kernel/osrelease", "6.8.0-48-generic")
+    write(root / "etc/group", f"render:x:{os.getgid()}:\n")
     for name in machine.get("libraries", ()):
-        _write(root / "usr/lib/x86_64-linux-gnu" / name, "")
+        write(root / "usr/lib/x86_64-linux-gnu" / name, "")
     if icd := machine.get("icd"):
-        _write(root / "etc/OpenCL/vendors/intel.icd", icd)
+        write(root / "etc/OpenCL/vendors/intel.icd", icd)
     for path, text in machine.get("files", {}).items():
-        _write(root / path, text)
+        write(root / path, text)
     for gpu in machine.get("gpu", ()):
         for n in range(gpu.get("copies", 1)):
-            _gpu(root, {k: v.format(n=n) if isinstance(v, str) else v for k, v in gpu.items()},
+            make_gpu(root, {k: v.format(n=n) if isinstance(v, str) else v for k, v in gpu.items()},
                  nodes=not machine.get("no_nodes"))  # fmt: skip
 
 
-def _gpu(root: Path, gpu: dict[str, Any], *, nodes: bool) -> None:
+def make_gpu(root: Path, gpu: dict[str, Any], *, nodes: bool) -> None:
     folder = root / "sys/devices" / gpu["at"]
     vendor, device = gpu["id"].split(":")
-    _write(folder / "vendor", f"0x{vendor}\n")
-    _write(folder / "device", f"0x{device}\n")
-    _write(folder / "class", gpu["class"] + "\n")
+    write(folder / "vendor", f"0x{vendor}\n")
+    write(folder / "device", f"0x{device}\n")
+    write(folder / "class", gpu["class"] + "\n")
     _link_files(folder, gpu.get("link"))
     if size := gpu.get("bar_mib"):
         last = 0x4000000000 + size * 2**20 - 1
-        _write(folder / "resource", f"0x4000000000 0x{last:016x} 0x000000000014220c\n0x0 0x0 0x0\n")
+        write(folder / "resource", f"0x4000000000 0x{last:016x} 0x000000000014220c\n0x0 0x0 0x0\n")
     for above in list(folder.parents)[: gpu["at"].count("/") - 1]:
-        _write(above / "vendor", f"0x{'8086' if 'bridges' in gpu else '1022'}\n")
+        write(above / "vendor", f"0x{'8086' if 'bridges' in gpu else '1022'}\n")
         _link_files(above, gpu.get("bridges", {}).get(above.name))
     _driver(root, folder, gpu)
     bus = root / "sys/bus/pci/devices"
@@ -110,7 +110,7 @@ def _gpu(root: Path, gpu: dict[str, Any], *, nodes: bool) -> None:
     if render := gpu.get("render"):
         (folder / "drm" / render).mkdir(parents=True)
         if nodes:
-            _write(root / "dev/dri" / render, "", mode=0o660)
+            write(root / "dev/dri" / render, "", mode=0o660)
 
 
 def _driver(root: Path, folder: Path, gpu: dict[str, Any]) -> None:
@@ -121,21 +121,21 @@ def _driver(root: Path, folder: Path, gpu: dict[str, Any]) -> None:
     driver.mkdir(parents=True, exist_ok=True)
     (folder / "driver").symlink_to(driver)
     if version := gpu.get("driver_version"):
-        _write(root / f"sys/module/{name}/version", version + "\n")
+        write(root / f"sys/module/{name}/version", version + "\n")
     if name == "nvidia":
-        for node in ("nvidiactl", "nvidia0"):
-            _write(root / "dev" / node, "", mode=0o666)
+        for node in gpu.get("device_files", ("nvidiactl", "nvidia0")):
+            write(root / "dev" / node, "", mode=0o666)
     if model := gpu.get("model"):
-        _write(root / f"proc/driver/nvidia/gpus/{folder.name}/information", f"Model: \t {model}\n")
+        write(root / f"proc/driver/nvidia/gpus/{folder.name}/information", f"Model: \t {model}\n")
 
 
 def _link_files(folder: Path, link: list[Any] | None) -> None:
     names = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
     for name, value in zip(names, link or (), strict=False):
-        _write(folder / name, f"{value} PCIe\n" if "speed" in name else f"{value}\n")
+        write(folder / name, f"{value} PCIe\n" if "speed" in name else f"{value}\n")
 
 
-def _write(path: Path, text: str, mode: int = 0o644) -> None:
+def write(path: Path, text: str, mode: int = 0o644) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     path.chmod(mode)

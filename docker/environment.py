@@ -1,4 +1,4 @@
-"""Make an environment in the build of an image; only ``docker/Dockerfile`` runs this module.
+"""Make an environment in the build of an image; only the Dockerfile runs this program.
 
 The environment is installed at its final path, which scripts and bytecode contain, and then moved
 to a folder that the last stage of the Dockerfile copies. Everything that differs between two builds
@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision.artifacts.pip_config import read_pip_config
-from provision.catalog.snapshot import index_address
 from provision.commands import build
 from provision.commands.populate import populate_prefix
+from provision.commands.request import artifact_sources
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.filesystem import make_tagged, write_atomic
 from provision.core.prefix import site_packages
@@ -36,7 +35,7 @@ from provision.environment.conda_meta import FOLDER
 from provision.environment.installed import installed_distributions
 from provision.environment.manifest import Generation, write_record
 from provision.environment.verify import verify
-from provision.installer.install import ArtifactSources
+from provision.image.context import PREFIX
 from provision.installer.uv import remove_pip_shim
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target
@@ -44,7 +43,6 @@ from provision.spec.reader import load_target
 if TYPE_CHECKING:
     from provision.spec.model import Target
 
-PREFIX = Path("/opt/env")
 LEFT_OUT = "left-out.txt"
 # Fixed, because bytecode depends on what the same process compiled before (shared constants are
 # written as references). More than the cores of a small machine, so that all of them stay busy.
@@ -63,7 +61,7 @@ class _LogProgress:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the environment of a target in :data:`PREFIX`, then move it below ``--out``."""
-    parser = argparse.ArgumentParser(prog="provision.image.in_container")
+    parser = argparse.ArgumentParser(prog="environment.py")
     parser.add_argument("target")
     parser.add_argument("--project", type=Path, required=True)
     parser.add_argument("--wheelhouse", type=Path, required=True)
@@ -94,12 +92,7 @@ def build_request(
 ) -> build.BuildRequest:
     """Return the build request for a target, from the part of a project in the build context."""
     target = load_target(project.specs, name)
-    indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
-    supply = ArtifactSources(
-        wheelhouses=(wheelhouse,),
-        indexes={"default": read_pip_config().index_url, **indexes},
-        offline=offline,
-    )
+    supply = artifact_sources(project, target, [wheelhouse], offline=offline)
     lock = read_lock(project.lock(name))
     return build.BuildRequest(project, target, lock, supply, smoke=False, absent="", stack=dict)
 

@@ -1,0 +1,76 @@
+"""A diagnosis as one text to paste into an issue: what decides, and nothing that is private."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision import __version__
+from provision.core.text import harmless
+from provision.doctor.data import data
+from provision.doctor.environment import Environment, read_environment
+from provision.environment.installed import name_of
+from provision.environment.reading import read_text
+
+if TYPE_CHECKING:
+    from provision.core.findings import Diagnosis
+    from provision.host.model import Host
+
+
+def report(result: Diagnosis, host: Host, prefix: Path | None) -> str:
+    """Return the facts, then the findings, of an environment or of a machine alone."""
+    env = read_environment(prefix) if prefix else None
+    facts = _machine(host) | result.facts | (_environment(env) if env else {})
+    lines = [f"provision {__version__}: doctor", *(f"{name}: {facts[name]}" for name in facts)]
+    for found in result.findings:
+        evidence = [f"  {line}" for text in found.evidence for line in text.splitlines()]
+        lines += ["", f"{found.level}: {found.symptom} [{found.code}]", *evidence]
+        lines += [f"  cause: {found.cause}", f"  remedy: {found.remedy}"]
+    lines += [] if result.findings else ["", "no known fault was found"]
+    return private("\n".join(lines), host, env.prefix if env else None) + "\n"
+
+
+def private(text: str, host: Host, prefix: Path | None = None) -> str:
+    """Return a text without homes, names of users and hosts, serial numbers and tokens."""
+    text = harmless(text)  # before a part of a password is taken for something else
+    for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
+        for form in {str(path), os.path.realpath(path)} - {"/"} if path else ():
+            text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
+    for pattern, mark in data("packages")["private"]["patterns"]:
+        text = re.sub(pattern, mark, text)
+    node, user = platform.node(), host.user.name if host.user else os.environ.get("USERNAME", "")
+    for name, mark in ((node, "HOST"), (node.partition(".")[0], "HOST"), (user, "USER")):
+        # Not everywhere: a user may be called as a package is.
+        at = rf"(?<=[/\\@]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
+        text = re.sub(at, mark, text) if name and not name.isdecimal() else text
+    return text
+
+
+def _machine(host: Host) -> dict[str, str]:
+    named = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text(Path("/etc/os-release")), re.MULTILINE)
+    system = named[1] if named else f"{platform.system()} {platform.release()}"
+    model = re.search(r"model name\s*: (.+)", read_text(Path("/proc/cpuinfo")))
+    brief = re.compile(r"[\w.,:*;!-]{0,40}")  # a value that is long, or a path, is private
+    variables = (f"{n}={v}" if brief.fullmatch(v) else n for n, v in host.variables.items())
+    return {
+        "system": ", ".join((system, " ".join(platform.libc_ver()), *host.surroundings)),
+        "processor": f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores",
+        "variables": ", ".join(variables) or "none that matter",
+    }
+
+
+def _environment(env: Environment) -> dict[str, str]:
+    """Return who installed the environment, and the packages that torch needs or that need it."""
+    kind = "virtual environment" if env.virtual else "conda or system"
+    torch, table = env.get("torch"), data("packages")
+    near = {*table["stack"], *map(name_of, torch.requires if torch else ())}
+    near |= {dist.name for dist in env.dists if "torch" in map(name_of, dist.requires)}
+    near -= {*table["shown"], "torch"}
+    return {
+        "Python": f"{env.markers['python_full_version']}, {kind}",
+        "installed by": ", ".join(sorted({dist.installer for dist in env.dists})),
+        "near torch": ", ".join(str(d) for d in env.dists if d.name in near) or "nothing else",
+    }

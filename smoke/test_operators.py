@@ -1,0 +1,213 @@
+"""Operators at real sizes: results and gradients equal the CPU's in float64; random numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+from smoke import device as devices
+from smoke import operators, reference
+from smoke.capabilities import NO_FLOAT64
+from smoke.checks import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from smoke.checks import Numbers
+    from smoke.operators import Case
+
+STANDS_FOR = "kernels that are wrong from a certain size on, in one dtype, or for strided input"
+# How torch says that it has no kernel for a half type, for spectra, or of a back end.
+_NO_HALF = re.compile(r"not implemented for|only supports|unsupported data ?type", re.IGNORECASE)
+_NO_SPECTRA = re.compile("MKL|FFT|ComplexFloat")
+_NO_BACKEND = re.compile("No (available|viable|execution|valid)|(not|only) support")
+# Batch, rows, inner width, columns: odd sizes leave part of a tile, a long inner one is split.
+SIZES = ((1, 512, 1024, 520), (1, 7, 4096, 1023), (16, 77, 64, 513), (3, 257, 1025, 130))
+LARGE = ((1, 4096, 4096, 96), (1, 4096, 4096, 4096))
+COUNT = 1_000_003
+# Draws of a distribution, shifted and scaled to mean 0 and variance 1, and their fourth moment.
+DRAWS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], float]] = {
+    "uniform": (lambda x: (x.uniform_() - 0.5) * math.sqrt(12), 1.8),
+    "normal": (lambda x: x.normal_(), 3.0),
+    "exponential": (lambda x: x.exponential_() - 1, 9.0),
+    "bernoulli": (lambda x: (x.bernoulli_(0.3) - 0.3) / math.sqrt(0.21), 0.37 / 0.21),
+    "dropout": (lambda x: (functional.dropout(x.fill_(0.8), 0.2) - 0.8) / 0.4, 3.25),
+}
+
+
+@check("device.gradient", stands_for="the first backward fails", depends=())
+def test_gradient(device: torch.device, numbers: Numbers) -> None:
+    """Convolution, normalisation, pooling, interpolation and their gradients are right."""
+    # cuDNN multiplies in TF32, whose mantissa has ten bits, unless a program forbids it.
+    _compare(device, numbers, operators.IMAGES, 5e-3 if devices.kind(device) == "cuda" else 0.0)
+
+
+@check("operators.arithmetic", stands_for=STANDS_FOR, full=True, depends=())
+def test_arithmetic(device: torch.device, numbers: Numbers) -> None:
+    """Functions of single elements, reductions of rows and of a million, and spectra are right."""
+    _compare(device, numbers, operators.ARITHMETIC)
+
+
+@check("operators.indexing", stands_for=STANDS_FOR, depends=())
+def test_indexing(device: torch.device, numbers: Numbers) -> None:
+    """Gathering, scattering, sorting, choosing and moving of elements are right."""
+    _compare(device, numbers, operators.INDEXING)
+
+
+@check("operators.layers", stands_for=STANDS_FOR, depends=())
+def test_layers(device: torch.device, numbers: Numbers) -> None:
+    """Linear layers, normalisations, softmax, scans and losses are right, with their gradients."""
+    _compare(device, numbers, operators.LAYERS)
+
+
+@check("fused.attention", stands_for="attention in half precision is wrong", depends=())
+def test_attention(device: torch.device, numbers: Numbers) -> None:
+    """Causal attention over 257 words is right in each dtype and layout, with its gradients."""
+    _compare(device, numbers, {"causal": operators.ATTENTION["causal"]})
+
+
+@check("attention.shapes", stands_for=STANDS_FOR, full=True, depends=())
+def test_shapes(device: torch.device, numbers: Numbers) -> None:
+    """Attention is right at models' head sizes, lengths, masks, and by each of its back ends."""
+    cases, case = dict(operators.ATTENTION), operators.ATTENTION["causal"]
+    with suppress(ImportError):  # before torch 2.3: only the one that torch chooses
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        for name, backend in SDPBackend.__members__.items():
+            if name != "ERROR":
+                cases[name] = case._replace(run=sdpa_kernel(backend)(case.run), optional=True)
+    _compare(device, numbers, cases)
+
+
+@check("matrix.product", stands_for=STANDS_FOR, full=True, depends=())
+def test_product(device: torch.device, numbers: Numbers) -> None:
+    """Products of up to 4096 x 4096 and batches of them are right in each dtype and layout."""
+    for dtype in reference.dtypes(device):
+        # Half precision takes some CPUs minutes.
+        large = LARGE if device.type != "cpu" or dtype == torch.float32 else ()
+        for size in (*SIZES, *large):
+            reference.prove_product(device, numbers, dtype, size)
+
+
+@check("random.draws", stands_for="training whose noise is not random", full=True, depends=())
+def test_draws(device: torch.device, numbers: Numbers) -> None:
+    """Random numbers, dropout, multinomial draws and permutations have their distributions."""
+    torch.manual_seed(7)
+    shares: dict[str, float] = {}  # of the deviation that chance allows
+    for dtype in reference.dtypes(device):
+        for name, (draw, fourth) in DRAWS.items():
+            numbers.step(title := f"{name} {reference.short(dtype)}")
+            x = draw(torch.empty(COUNT, dtype=dtype, device=device)).cpu().double()
+            moments = {"mean": x, "variance": x**2 - 1, "fourth moment": x**4 - fourth}
+            moments |= {"neighbours": x[1:] * x[:-1], "halves": x[500_002:] * x[:500_001]}
+            for moment, terms in moments.items():
+                # Six standard errors, beyond which a right generator is once in 500 million; and
+                # each draw is rounded, or cut off, to a unit of the type.
+                allowed = 6 * float(terms.std()) / math.sqrt(COUNT)
+                allowed += 4 * fourth * torch.finfo(dtype).eps
+                shares[f"{title} {moment}"] = abs(float(terms.mean())) / allowed
+    numbers.step("multinomial, randperm")
+    weights, rows = torch.tensor([0.5, 0.0, 0.125, 0.375]), torch.eye(1000).flip(1)
+    drawn = torch.multinomial(weights.to(device), COUNT, replacement=True).cpu()
+    often = torch.bincount(drawn, minlength=4).double() / COUNT
+    shares["multinomial"] = float((often - weights).abs().max()) / (6 * 0.5 / math.sqrt(COUNT))
+    wrong = int((torch.multinomial(rows.to(device), 1).cpu()[:, 0] != rows.argmax(1)).sum())
+    wrong += 70_001 - torch.randperm(70_001, device=device).cpu().unique().numel()
+    numbers.within("impossible draws", wrong + int((drawn == 1).sum()), 0)
+    for name, share in shares.items():
+        if not share <= 1:
+            numbers.within(name, share, 1)
+    # Without a limit: that another generator deviates more is no loss.
+    numbers.record("largest deviation, share of what chance allows", max(shares.values()), "1")
+
+
+@check("random.seed", stands_for="runs that a seed does not repeat", full=True, depends=())
+def test_seed(device: torch.device, numbers: Numbers) -> None:
+    """A seed gives the same numbers again, another seed others; state can be saved and restored."""
+    generator = torch.Generator(device)
+
+    def draw() -> torch.Tensor:
+        return torch.randn(10_001, device=device, generator=generator).cpu()
+
+    first, again, other = (generator.manual_seed(seed) and draw() for seed in (1, 1, 2))
+    state, follows = generator.get_state(), draw()
+    generator.set_state(state)
+    numbers.within("drawn again", float((first != again).sum()), 0)
+    numbers.within("after the state was restored", float((follows != draw()).sum()), 0)
+    for name, one in (("another seed", first), ("the next draw", follows)):
+        numbers.within(f"equal to {name}", float((one == other).sum()), 100)
+
+
+def _compare(
+    device: torch.device, numbers: Numbers, cases: Mapping[str, Case], float32: float = 0.0
+) -> None:
+    """Fail at the first error above its limit; record the worst of each dtype, as a share of it."""
+    # On a busy host threads wait for each other, here for minutes: products and training use them.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for dtype in reference.dtypes(device):
+            shares = [0.0]
+            for name, case in cases.items():
+                limit = reference.LIMITS[dtype] * case.roundings / 8
+                if dtype == torch.float32:
+                    limit = max(float32, case.float32)
+                inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.inputs()]
+                right = _evaluate(
+                    case, [x.double() if x.is_floating_point() else x for x in inputs]
+                )
+                for layout in ("contiguous", "strided") if limit else ():
+                    numbers.step(title := f"{name} {reference.short(dtype)} {layout}")
+                    try:
+                        there = [reference.laid_out(x.to(device), layout) for x in inputs]
+                        found = _evaluate(case, there)
+                    except RuntimeError as error:  # NotImplementedError is one
+                        if not _is_absent(error, case, device, dtype):
+                            raise
+                        numbers.record(f"not offered: {title}", 1, "count")
+                        continue
+                    off = max(_deviation(a, b) for a, b in zip(found, right, strict=True))
+                    shares.append(off / limit)
+                    if not off <= limit:
+                        numbers.within(title, off, limit)
+            numbers.within(f"{reference.short(dtype)}, share of the limit", max(shares), 1.0)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _is_absent(error: RuntimeError, case: Case, device: torch.device, dtype: torch.dtype) -> bool:
+    """Return whether torch says that it has no such kernel, or the device no float64."""
+    text, on_xpu = str(error), devices.kind(device) == "xpu"
+    return bool(
+        (dtype != torch.float32 and _NO_HALF.search(text))
+        or (case.optional and _NO_BACKEND.search(text))
+        # torch for XPU has kernels for most operators only, and says so.
+        or (on_xpu and (isinstance(error, NotImplementedError) or _NO_SPECTRA.search(text)))
+        or (devices.has_float64(device) is not True and NO_FLOAT64.search(text))
+    )
+
+
+def _evaluate(case: Case, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the results of a case, and the gradients of the first where it has any."""
+    given = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
+    result: Any = case.run(*given)
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    if results[0].requires_grad:
+        # Weights that are nearly equal would cancel in the gradient of a normalisation.
+        weight = reference.noise(results[0].numel(), dtype=results[0].dtype, seed=7).sign() + 0.25
+        weight = weight.reshape(results[0].shape).to(results[0].device)
+        leaves = [x for x in given if x.requires_grad]
+        found = torch.autograd.grad(results[0], leaves, weight, allow_unused=True)
+        results += [each for each in found if each is not None]
+    return [each.detach() for each in results]
+
+
+def _deviation(found: torch.Tensor, right: torch.Tensor) -> float:
+    if right.is_floating_point():
+        return reference.error(found, right)
+    return 0.0 if torch.equal(found.cpu(), right) else math.inf

@@ -1,0 +1,65 @@
+"""Training as people do it: gradient checkpointing, loaders with workers and pinned memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+
+from smoke import device as devices
+from smoke import precision, reference
+from smoke.checks import check
+
+if TYPE_CHECKING:
+    from smoke.checks import Numbers
+    from smoke.expect import Expect
+
+
+@check("training.checkpointing", stands_for="a model learns worse with it", full=True, depends=())
+def test_checkpointing(device: torch.device, numbers: Numbers) -> None:
+    """Recomputed activations give the gradients of kept ones, with the same dropout."""
+    torch.manual_seed(0)
+    layers = nn.Linear(64, 512), nn.GELU(), nn.Dropout(0.5), nn.Linear(512, 64), nn.Dropout(0.5)
+    block, found = nn.Sequential(*layers).to(device), {}
+    tensors = [reference.noise(600, 64).to(device).requires_grad_(), *block.parameters()]
+    for name, how in (("kept", None), ("reentrant", True), ("hooks", False)):
+        numbers.step(name)
+        torch.manual_seed(7)
+        for _ in range(2):  # with two masks
+            for each in tensors:
+                each.grad = None
+            run = block if how is None else partial(checkpoint, block, use_reentrant=how)
+            with precision.recorded(device, numbers):
+                run(tensors[0]).square().sum().backward()
+        found[name] = torch.cat([each.grad.cpu().flatten() for each in tensors])
+    right = found.pop("kept").double()
+    for name, gradients in found.items():
+        numbers.within(name, reference.error(gradients, right), 1e-5)
+
+
+@check("training.loader", stands_for="workers repeat or damage batches", full=True, depends=())
+def test_loader(expect: Expect, device: torch.device, numbers: Numbers) -> None:
+    """Two workers and pinned memory bring each sample once an epoch, in the order of no worker."""
+    pinned: dict[str, Any] = {"pin_memory": device.type != "cpu"}
+    # Older torch takes CUDA for granted; later it warns.
+    if expect.release("torch") < (2, 6) and devices.kind(device) == "xpu":
+        pinned["pin_memory_device"] = device.type
+    count = torch.arange(48)
+    samples = TensorDataset(count[:, None].expand(48, 12288).float(), count)
+    order, twin = (RandomSampler(samples, generator=torch.Generator().manual_seed(0))
+                   for _ in range(2))  # fmt: skip
+    settings = {"sampler": order, "num_workers": 2, "persistent_workers": True, **pinned}
+    loader, found = DataLoader(samples, 6, **settings), []
+    for _ in range(2):
+        # Kept until the epoch has ended: memory that is used again too early shows.
+        for x, number in [(x.to(device, non_blocking=True), number) for x, number in loader]:
+            whole = (x == number.to(device)[:, None]).all(1).cpu()
+            found += torch.where(whole, number, -1).tolist()
+    moved = sum(one != other for one, other in zip(found, [*twin, *twin], strict=True))
+    numbers.within("damaged or out of order", moved, 0.0)
+    numbers.within("repeated", 96 - len({*found[:48]}) - len({*found[48:]}), 0.0)
+    numbers.within("epochs alike", float(found[:48] == found[48:]), 0.0)

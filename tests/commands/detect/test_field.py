@@ -1,0 +1,125 @@
+"""Machines of the field, faulty and innocent: what `detect` and the doctor say of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from provision.commands.detect import detect
+from provision.core.findings import Level
+from provision.doctor import diagnose_machine
+from provision.host import nvidia
+from provision.host.model import User
+from provision.host.probe import read_host
+from provision.spec.reader import read_hardware
+from tests.commands.detect import conftest
+
+if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
+    from provision.host.model import Host
+
+FIELD = tomllib.loads((conftest.HERE / "field.toml").read_text(encoding="utf-8"))
+TARGETS = read_hardware(Path(__file__).parents[3] / "envs")
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+
+
+@pytest.fixture(params=FIELD["machine"])
+def machine(request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = FIELD["machine"][request.param]
+    return found
+
+
+@pytest.fixture
+def host(
+    machine: dict[str, Any], tmp_path: Path, devices: Devices, monkeypatch: pytest.MonkeyPatch
+) -> Host:
+    """Return the host that a machine's tree makes; other systems have no tree."""
+    monkeypatch.setattr("provision.host.probe.this_platform", lambda: _platform(machine))
+    for number, gpu in enumerate(machine["gpus"]):
+        at = f"pci0000:00/0000:00:01.{number}/0000:0{number + 1}:00.0"
+        known = {"at": at, "class": "0x030000", **FIELD["gpu"][gpu["is"]], **gpu}
+        conftest.make_gpu(tmp_path, known, nodes=not machine.get("no_nodes"))
+    _system(tmp_path, machine)
+    if answer := machine.get("nvml"):
+        card = nvidia.Card("0000:01:00.0", memory_bytes=24 * 2**30, **answer)
+        monkeypatch.setattr(nvidia, "_cards", lambda *_: [card])
+    user = User("someone", conftest.STRANGER, () if machine.get("closed") else (os.getgid(),))
+    variables = machine.get("variables", {})
+    return read_host(devices, root=tmp_path, environ=variables, user=user)
+
+
+def _platform(machine: dict[str, Any]) -> str:
+    return str(machine.get("platform", "linux-64"))
+
+
+def _system(root: Path, machine: dict[str, Any]) -> None:
+    write = conftest.write
+    write(root / "proc/sys/kernel/osrelease", machine.get("kernel", "6.8.0-48-generic"))
+    write(root / "etc/group", f"render:x:{os.getgid()}:\n")
+    links = dict(machine.get("links", {}))
+    if version := machine.get("nvidia"):
+        for name in ("libcuda.so", "libnvidia-ml.so"):
+            write(root / LIBRARIES / f"{name}.{version}", "")
+            links.setdefault(f"{LIBRARIES}/{name}.1", f"{name}.{version}")
+    if build := machine.get("neo"):
+        write(root / LIBRARIES / f"libze_intel_gpu.so.1.6.{build}", "")
+        write(root / LIBRARIES / "libze_loader.so.1.17.44", "")
+    if not machine.get("bare"):
+        libc = machine.get("libc", "2.39")
+        write(
+            root / "usr/bin/ldd", f"#! /bin/bash\n    echo 'ldd (Ubuntu GLIBC {libc}-0) {libc}'\n"
+        )
+        write(root / LIBRARIES / f"libstdc++.so.{machine.get('libstdcxx', '6.0.33')}", "")
+        write(root / "proc/meminfo", "MemTotal: 32000000 kB\nMemAvailable:   28000000 kB\n")
+    for path, text in machine.get("files", {}).items():
+        write(root / path, text)
+    for path, target in links.items():
+        (root / path).symlink_to(target)
+
+
+def test_detect(machine: dict[str, Any], host: Host) -> None:
+    found = detect(TARGETS, host)
+    verdicts = {fit.target: fit.verdict.value for fit in found.fits}
+    said = "\n".join(
+        (*(word for fit in found.fits for word in (*fit.reasons, fit.remedy)), *found.advice)
+    )
+    if "chosen" in machine:
+        assert (found.chosen or "") == machine["chosen"], said
+    for target, verdict in machine.get("verdicts", {}).items():
+        assert verdicts[target] == verdict, said
+    assert [word for word in machine.get("says", ()) if word not in said] == [], said
+    assert [word for word in machine.get("never", ()) if word in said] == [], said
+
+
+def test_doctor(machine: dict[str, Any], host: Host, devices: Devices) -> None:
+    found = diagnose_machine(host, devices).findings
+    said = "\n".join(str(dataclasses.asdict(finding)) for finding in found)
+    assert [finding.code for finding in found if finding.bad] == machine.get("doctor", []), said
+    notes = [f.code for f in found if f.level is Level.NOTE and f.code != "driver-unknown"]
+    assert notes == machine.get("notes", []), said
+    assert [word for word in machine.get("doctor_says", ()) if word not in said] == [], said
+
+
+def test_what_cannot_be_read_is_no_finding(
+    machine: dict[str, Any], host: Host, tmp_path: Path, devices: Devices
+) -> None:
+    for name in ("etc", "lib", "proc", "usr", "var", "sys/module", "sys/firmware"):
+        folder, away = tmp_path / name, tmp_path / "away"
+        if folder.exists():
+            folder.rename(away)
+            again = read_host(devices, root=tmp_path, environ={}, user=host.user)
+            found = diagnose_machine(again, devices).findings
+            assert {f.code for f in found if f.bad} <= set(machine.get("doctor", [])), name
+            away.rename(folder)
+
+
+def test_the_table_is_broad() -> None:
+    healthy = [name for name, machine in FIELD["machine"].items() if machine.get("healthy")]
+    assert len(FIELD["machine"]) >= 60
+    assert len(healthy) >= 30
+    assert not any(FIELD["machine"][name].get("doctor") for name in healthy)

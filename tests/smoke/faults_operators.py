@@ -1,0 +1,282 @@
+"""Faults of operators, products, attention, random numbers and memory at real sizes; see `faults`.
+
+Each begins at a size or is in one type only: the small checks beside do not see it.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.smoke.faults import fault
+else:  # `faults` is a module of the tests, and at the top in the environment
+    fault = sys.modules[__name__.removesuffix("_operators")].fault
+
+
+@contextmanager
+def spoiled_where(operator: str, where: Callable[..., bool], change: Callable[..., Any]) -> Any:
+    """Let an operator of the device give another result for some arguments."""
+    from pretend import spoiled
+
+    def changed(result: Any, *args: Any) -> Any:
+        return change(result, *args) if where(*args) else result
+
+    with spoiled(operator, changed):
+        yield
+
+
+def half(name: str = "float16") -> Callable[..., bool]:
+    """Return whether the first argument is of this type."""
+    return lambda x, *_args: str(x.dtype) == f"torch.{name}"
+
+
+def end_scaled(result: Any, *_args: Any) -> Any:
+    """Change the last eight columns of a result, as a kernel that ends its rows wrongly."""
+    result = result.clone()
+    result[..., -8:] *= 1.1
+    return result
+
+
+@fault("matrix.product", "wrong-numbers", "pretend")
+def a_product_of_512_rows_is_wrong_in_its_last_tile_in_bfloat16() -> Iterator[None]:
+    of_512 = half("bfloat16")
+    with spoiled_where("aten::mm", lambda a, _b: of_512(a) and len(a) == 512, end_scaled):
+        yield
+
+
+@fault("matrix.product", "wrong-numbers", "pretend")
+def one_element_of_a_product_of_512_rows_is_wrong() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[500, 500] += result.std()
+        return result
+
+    with spoiled_where("aten::mm", lambda a, _b: len(a) == 512, change):
+        yield
+
+
+@fault("matrix.product", "wrong-numbers", "pretend")
+def the_last_two_of_sixteen_products_are_confused() -> Iterator[None]:
+    order = [*range(14), 15, 14]
+    with spoiled_where("aten::bmm", lambda a, _b: len(a) == 16, lambda result, *_: result[order]):
+        yield
+
+
+@fault("device.gradient", "wrong-numbers", "pretend")
+def convolution_in_groups_forgets_a_group_in_float16() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[:, :8] = result[:, 8:16]
+        return result
+
+    def grouped(x: Any, _weight: Any, *more: Any) -> bool:
+        return half()(x) and more[-1] == 4
+
+    with spoiled_where("aten::convolution", grouped, change):
+        yield
+
+
+@fault("device.gradient", "wrong-numbers", "pretend")
+def a_normalisation_uses_the_next_channels_scale() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        return (result[0] * 1.05, *result[1:])
+
+    with spoiled_where("aten::native_group_norm", half("bfloat16"), change):
+        yield
+
+
+@fault("device.gradient", "wrong-numbers", "pretend")
+def interpolation_is_off_by_a_pixel_for_strided_images() -> Iterator[None]:
+    def strided(x: Any, *_args: Any) -> bool:
+        return not x.is_contiguous()
+
+    with spoiled_where("aten::upsample_bilinear2d", strided, lambda x, *_: x.roll(1, -1)):
+        yield
+
+
+@fault("operators.arithmetic", "wrong-numbers", "pretend")
+def the_mean_of_a_million_leaves_some_out() -> Iterator[None]:
+    with spoiled_where("aten::mean", lambda x, *_: x.numel() > 2**20, lambda r, *_: r * 0.98):
+        yield
+
+
+@fault("operators.arithmetic", "wrong-numbers", "pretend")
+def the_sum_of_a_long_row_is_kept_in_bfloat16() -> Iterator[None]:
+    def long(x: Any, *_args: Any) -> bool:
+        return half("bfloat16")(x) and x.shape[-1] > 4096
+
+    def change(_result: Any, x: Any, axes: Any, *_args: Any) -> Any:
+        return x.cumsum(-1)[..., :4000:8].diff(dim=-1).sum(axes)
+
+    with spoiled_where("aten::sum", long, change):
+        yield
+
+
+@fault("operators.arithmetic", "wrong-numbers", "pretend")
+def a_spectrum_of_four_thousand_samples_lacks_its_end() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[..., -50:] = 0
+        return result
+
+    with spoiled_where("aten::_fft_r2c", lambda x, *_args: x.shape[-1] == 4000, change):
+        yield
+
+
+@fault("operators.indexing", "wrong-numbers", "pretend")
+def adding_at_equal_indices_keeps_the_last_only_in_float16() -> Iterator[None]:
+    def change(_result: Any, x: Any, axis: int, index: Any, values: Any) -> Any:
+        return x.scatter(axis, index, x.gather(axis, index) + values)
+
+    with spoiled_where("aten::scatter_add", half(), change):
+        yield
+
+
+@fault("operators.indexing", "wrong-numbers", "pretend")
+def gathering_stops_before_the_last_of_4097() -> Iterator[None]:
+    def change(_result: Any, x: Any, axis: int, index: Any, *_args: Any) -> Any:
+        return x.gather(axis, index.clamp(max=4000))
+
+    with spoiled_where("aten::gather", lambda x, *_args: x.shape[-1] > 4096, change):
+        yield
+
+
+@fault("operators.indexing", "wrong-numbers", "pretend")
+def the_best_fifty_are_in_no_order_in_bfloat16() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        return tuple(each.flip(-1) for each in result)
+
+    with spoiled_where("aten::topk", half("bfloat16"), change):
+        yield
+
+
+@fault("operators.indexing", "wrong-numbers", "pretend")
+def counts_of_equal_numbers_are_of_others() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        return (result[0], result[1], result[2].roll(1))
+
+    with spoiled_where("aten::_unique2", lambda x, *_args: x.numel() > 20_000, change):
+        yield
+
+
+@fault("operators.layers", "wrong-numbers", "pretend")
+def the_softmax_of_a_wide_row_is_wrong_at_its_end_in_float16() -> Iterator[None]:
+    def wide(x: Any, *_args: Any) -> bool:
+        return half()(x) and x.shape[-1] > 4096
+
+    with spoiled_where("aten::_softmax", wide, end_scaled):
+        yield
+
+
+@fault("operators.layers", "wrong-numbers", "pretend")
+def a_scan_starts_anew_after_1024_elements() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[..., 1024:] -= result[..., 1023:1024]
+        return result
+
+    with spoiled_where("aten::cumsum", lambda x, *_args: x.shape[-1] > 1024, change):
+        yield
+
+
+@fault("operators.layers", "wrong-numbers", "pretend")
+def the_gradient_of_a_layer_norm_is_wrong_for_long_rows() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        return (result[0] * 1.05, *result[1:])
+
+    def long(gradient: Any, *_args: Any) -> bool:
+        return gradient.shape[-1] > 4096
+
+    with spoiled_where("aten::native_layer_norm_backward", long, change):
+        yield
+
+
+@fault("attention.shapes", "wrong-numbers", "pretend")
+def attention_over_2048_words_is_wrong() -> Iterator[None]:
+    with spoiled_where("aten::_safe_softmax", lambda x, *_args: x.shape[-1] == 2048, end_scaled):
+        yield
+
+
+@fault("attention.shapes", "wrong-numbers", "pretend")
+def heads_of_128_channels_are_scaled_as_those_of_64() -> Iterator[None]:
+    def scores(a: Any, b: Any) -> bool:
+        return a.shape[-1] == b.shape[-2] == 128 and b.shape[-1] > 128
+
+    with spoiled_where("aten::bmm", scores, lambda result, *_args: result * 2**0.5):
+        yield
+
+
+@fault("attention.shapes", "wrong-numbers", "pretend")
+def an_additive_mask_of_other_lengths_counts_half() -> Iterator[None]:
+    def masked(_scores: Any, bias: Any, *_args: Any) -> bool:
+        return getattr(bias, "shape", ())[-2:] == (129, 77)
+
+    with spoiled_where("aten::add", masked, lambda _result, x, bias, *_args: x + bias / 2):
+        yield
+
+
+@fault("random.draws", "wrong-numbers", "pretend")
+def normal_numbers_repeat_in_float16() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[500_002:] = result[:500_001].clone()
+        return result
+
+    with spoiled_where("aten::normal_", half(), change):
+        yield
+
+
+@fault("random.draws", "wrong-numbers", "pretend")
+def dropout_does_not_scale_in_bfloat16() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        return (result[0] * 0.75, result[1])
+
+    with spoiled_where("aten::native_dropout", half("bfloat16"), change):
+        yield
+
+
+@fault("random.draws", "wrong-numbers", "pretend")
+def a_word_of_no_weight_is_drawn_among_a_million() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[77] = 1
+        return result
+
+    with spoiled_where("aten::multinomial", lambda _weights, count, *_: count > 10**6, change):
+        yield
+
+
+@fault("random.seed", "wrong-numbers")
+def a_generator_does_not_take_its_state_back() -> Iterator[None]:
+    import torch
+
+    class Forgetful(torch.Generator):
+        def set_state(self, _state: Any) -> Any:
+            return self
+
+    with patch.object(torch, "Generator", Forgetful):
+        yield
+
+
+@fault("memory.large", "wrong-numbers", "pretend")
+def addresses_wrap_at_four_gibibytes() -> Iterator[None]:
+    def change(_result: Any, x: Any, axis: int, start: int, end: int, *_args: Any) -> Any:
+        return x.narrow(axis, start - 2**32, end - start)
+
+    def beyond(_x: Any, _axis: int, start: int = 0, *_args: Any) -> bool:
+        return start >= 2**32
+
+    with spoiled_where("aten::slice", beyond, change):
+        yield
+
+
+@fault("transfer.roundtrip", "transfer-corrupts", "pretend")
+def the_last_byte_of_two_megabytes_changes_on_its_way() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[-1, -1] ^= 1
+        return result
+
+    def large(x: Any) -> bool:
+        return str(x.dtype) == "torch.uint8" and x.numel() > 2**21
+
+    with spoiled_where("aten::_to_copy", large, change):
+        yield
