@@ -10,23 +10,26 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from select import select
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from provision.core.errors import Exit
-from provision.core.findings import Finding
 from provision.core.process import cannot_start, find_program
 from provision.doctor import diagnose_log
+
+if TYPE_CHECKING:
+    from provision.core.findings import Finding
 
 
 def watch(command: list[str]) -> tuple[int, list[Finding]]:
     """Return a program's exit code, as a shell sees it, and the findings if it failed."""
-    argv = [find_program(command[0], os.environ), *command[1:]]
+    if (program := find_program(command[0], os.environ)) is None:
+        raise cannot_start(command[0], Exit.NOT_FOUND, "it is not on PATH")
     source, copy = os.pipe()
     with ThreadPoolExecutor(1) as pool:
         told = pool.submit(_diagnose, source)
         try:
             terminal = sys.platform != "win32" and all(map(os.isatty, range(3)))
-            code = (_in_terminal if terminal else _piped)(argv, copy)
+            code = (_in_terminal if terminal else _piped)([program, *command[1:]], copy)
         finally:
             os.close(copy)
     code = 128 - code if code < 0 else code - (1 << 32) if code >= 1 << 31 else code
@@ -55,12 +58,15 @@ def _in_terminal(argv: list[str], copy: int) -> int:
         select([], [1], [])  # spawn() drops what it could not write when the program ends
         return piece
 
-    def forward(number: int, _: object) -> None:
-        os.killpg(os.tcgetpgrp(opened[0]), number) if opened else sys.exit(128 + number)
+    def handle(number: int, _: object) -> None:
+        if number == signal.SIGTERM:
+            os.killpg(os.tcgetpgrp(opened[0]), number) if opened else sys.exit(128 + number)
+        for terminal in opened if number == signal.SIGWINCH else ():
+            tcsetwinsize(terminal, tcgetwinsize(1))
 
-    signal.signal(signal.SIGTERM, forward)
-    signal.signal(signal.SIGWINCH, lambda *_: [tcsetwinsize(t, tcgetwinsize(1)) for t in opened])
-    signal.signal(signal.SIGPIPE, lambda *_: None)  # the program would inherit that it is ignored
+    # SIGPIPE, which Python ignores, would be ignored in the program too.
+    for name in (signal.SIGTERM, signal.SIGWINCH, signal.SIGPIPE):
+        signal.signal(name, handle)
     sized = 'stty rows "$0" cols "$1"; shift; exec "$@"'  # before the program looks
     words = ["sh", "-c", sized, *map(str, tcgetwinsize(1)), *argv]
     return os.waitstatus_to_exitcode(pty.spawn(words, read))

@@ -126,7 +126,8 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     Windows has no such call: there the program is waited for, and its exit code returned.
     """
     log.info("+ %s", redact(shlex.join(argv)))
-    program = find_program(argv[0], env)
+    if (program := find_program(argv[0], env)) is None:
+        raise cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
     try:
         if sys.platform == "win32":
             return _wait_for([program, *argv[1:]], env)
@@ -141,7 +142,7 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
 
 
 def cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
-    """Return the error for a program that cannot be started, with its exit code."""
+    """Return the error about a program that cannot be started, with its exit code."""
     cause = "it is no program, or the interpreter that its first line names is not there"
     cause = "there is no such program" if code == Exit.NOT_FOUND else cause
     remedy = "check its name, and that `provision verify` finds the environment as it was built"
@@ -161,22 +162,15 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
             return code - (1 << 32) if code >= 1 << 31 else code
 
 
-def find_program(program: str, env: Mapping[str, str]) -> str:
-    """Return a program as PATH finds it; CreateProcess would take the toolkit's own `python`.
-
-    Raises:
-        UsageError: There is none.
-    """
+def find_program(program: str, env: Mapping[str, str]) -> str | None:
+    """Return a program as PATH finds it; CreateProcess would take the toolkit's own `python`."""
+    if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
+        return program if os.path.lexists(program) else None
     folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder]
     endings = [*env.get("PATHEXT", ".EXE").split(";"), ""] if sys.platform == "win32" else [""]
     paths = [Path(folder, f"{program}{ending}") for folder in folders for ending in endings]
     files = [str(path) for path in paths if path.is_file()]
-    if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
-        files = [program] if os.path.lexists(program) else []
-    if not files:
-        where = "it is neither in the environment nor on PATH"
-        raise cannot_start(program, Exit.NOT_FOUND, where)
-    return next((path for path in files if os.access(path, os.X_OK)), files[0])
+    return next((path for path in files if os.access(path, os.X_OK)), next(iter(files), None))
 
 
 def interrupt() -> None:

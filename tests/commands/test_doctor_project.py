@@ -23,7 +23,7 @@ def test_a_foreign_repository_is_judged(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_mended_one_is_left_alone() -> None:
-    assert main(["doctor", "--project", str(PAIRS / "sleap-nn-662" / "after")]) == 0
+    assert main(["doctor", "--project", str(PAIRS / "sleap-nn-479" / "after")]) == 0
 
 
 def test_a_folder_without_locks_is_an_error(

@@ -38,15 +38,7 @@ def handle(call: Call) -> Outcome | int:
 
     wanted, result = call.arguments, None
     if wanted.watch or wanted.command:
-        if not wanted.watch or not wanted.command or wanted.json or wanted.report:
-            remedy = "`provision doctor --watch -- python train.py`, without --json and --report"
-            raise UsageError("--watch runs the command after --", remedy=remedy)
-        from provision.commands.watch import watch
-
-        code, findings = watch(wanted.command)
-        for finding in findings:
-            call.console.finding(finding)
-        return code
+        return _watch(call)
     if wanted.log and wanted.report:
         raise UsageError("--report is for an environment or this machine", remedy="omit --log")
     if wanted.log:
@@ -62,3 +54,16 @@ def handle(call: Call) -> Outcome | int:
             return Outcome(text, lambda text, _: print_text(text), findings_if(result.bad))
     answers = (_ANSWERS[found.code] for found in result.findings if found.code in _ANSWERS)
     return Outcome(result, show_diagnosis, findings_if(result.bad) or next(answers, Exit.OK))
+
+
+def _watch(call: Call) -> int:
+    from provision.commands.watch import watch
+
+    wanted = call.arguments
+    if not wanted.watch or not wanted.command or wanted.json or wanted.report:
+        remedy = "`provision doctor --watch -- python train.py`, without --json and --report"
+        raise UsageError("--watch runs the command after --", remedy=remedy)
+    code, findings = watch(wanted.command)
+    for finding in findings:
+        call.console.finding(finding)
+    return code
