@@ -81,16 +81,16 @@ environments:
     packages:
       linux-64:
       - conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-cuda126_py312_1.conda
-      - pypi: https://default.index/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl
-      - pypi: https://default.index/nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl
+      - pypi: https://index.example/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl
+      - pypi: https://index.example/nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl
 packages:
-- pypi: https://default.index/nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl
+- pypi: https://index.example/nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl
   name: nvidia-cudnn-cu12
   version: 9.1.0.70
   sha256: '00'
 - conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-cuda126_py312_1.conda
   sha256: '00'
-- pypi: https://default.index/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl
+- pypi: https://index.example/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl
   name: torch
   version: 2.6.0
   sha256: '00'
@@ -278,7 +278,7 @@ def test_an_index_that_is_searched_for_all_names_is_told(
 
 def uv_lock(folder: Path, build: str, head: str = "", manifest: str = "") -> Path:
     """Write a uv.lock whose torch is cu128 on Linux, and of another index on Windows."""
-    index = f"{TORCH}/{build}" if build else "https://default.index/simple"
+    index = f"{TORCH}/{build}" if build else "https://index.example/simple"
     version = f"2.9.1+{build}" if build else "2.9.1"
     cuda = f'source = {{ registry = "{TORCH}/cu128" }}'
     other = f'source = {{ registry = "{index}" }}'
@@ -315,7 +315,7 @@ source = {{ registry = "{TORCH}/cpu" }}
 [[package]]
 name = "nvidia-cudnn-cu12"
 version = "9.10.2.21"
-source = {{ registry = "https://default.index/simple" }}
+source = {{ registry = "https://index.example/simple" }}
 """,
         "utf-8",
     )

@@ -13,7 +13,7 @@ from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.environment import Environment, Torch
 from provision.doctor.repository import FORMATS, Choice, Lock, Package, at
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
-from provision.host.drivers import satisfies
+from provision.doctor.rules.drivers import old_driver
 from provision.host.model import Host
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def judge(locks: Sequence[Lock], host: Host, devices: Devices) -> list[Finding]:
         for name, lines in (*_of_files(lock), *_of_choices(lock)):
             if told := list(islice(dict.fromkeys(lines), 5)):
                 found.append(case(name, told))
-        found += [*companions(lock, devices), *unserved(lock, host, devices)]
+        found += [*_of_machine(lock, host, devices), *_of_kernels(lock, host)]
     return worst_first(found)
 
 
@@ -101,16 +101,20 @@ def _of_choices(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
             break
 
 
-def companions(lock: Lock, devices: Devices) -> Findings:
-    """Packages that are installed together are for different builds of torch."""
+def _of_machine(lock: Lock, host: Host, devices: Devices) -> Findings:
+    """Apply the rules on environments: packages of other builds, a driver that is too old."""
     told = set()
     for choice, torch in _torches(lock):
-        context = DoctorContext(_environment(choice, torch), Host(choice.platform, ""), devices)
-        for found in () if torch.is_before("2") else apply_rules(context, PACKAGE_RULES):
+        machine = host if choice.platform == host.platform else Host(choice.platform, "")
+        context = DoctorContext(_environment(choice, torch), machine, devices)
+        rules = () if torch.is_before("2") else PACKAGE_RULES
+        for found in apply_rules(context, (*rules, old_driver)):
+            driver = found.code == "driver-too-old"
             if found.bad and (found.code, found.evidence[1:]) not in told:
                 told.add((found.code, found.evidence[1:]))
-                lines = _told(torch, choice), *found.evidence[1:]
-                yield replace(case("lock-companions", lines, code=found.code), cause=found.cause)
+                lines = (_told(torch, choice), *found.evidence[not driver :])
+                name = "lock-driver-old" if driver else "lock-companions"
+                yield replace(case(name, lines, code=found.code), cause=found.cause)
 
 
 def _environment(choice: Choice, torch: Package) -> Environment:
@@ -125,26 +129,23 @@ def _environment(choice: Choice, torch: Package) -> Environment:
     )  # fmt: skip
 
 
-def unserved(lock: Lock, host: Host, devices: Devices) -> Findings:
-    """The locked build has no kernels for a GPU, or needs a newer driver than the machine has."""
-    builds = {(t.index, c.platform): t for c, t in _torches(lock) if t.index in FORMATS["kernels"]}
-    for (build, platform), torch in builds.items():
-        least = devices.least_driver(f"{build[2:-1]}.{build[-1]}", platform)
-        for gpu in host.gpus if platform == host.platform else ():
-            told, driver = f"{_told(torch)} for {build}", gpu.driver and gpu.driver.version
-            if gpu.compute_capability and not _serves(build, gpu.compute_capability):
-                line = f"{told} has no kernels for {gpu.name} ({gpu.compute_capability})"
-                yield case("lock-gpu-unserved", [line])
-            elif (
-                gpu.vendor == "nvidia" and driver and least and not satisfies(driver, f">={least}")
-            ):
-                yield case("lock-driver-old", [f"{told} needs {least}; {gpu.name} has {driver}"])
-    for (build, _), torch in sorted(builds.items(), key=lambda item: -int(item[0][0][2:]))[:1]:
-        names = FORMATS["generation"].items()
-        if without := [name for capability, name in names if not _serves(build, capability)]:
-            kernels = ", ".join(FORMATS["kernels"][build])
-            line = f"{_told(torch)} for {build} has kernels for {kernels}"
-            yield case("lock-generations", [line], generations=", ".join(without))
+def _of_kernels(lock: Lock, host: Host) -> Findings:
+    """Name GPUs that the locked builds lack kernels for: this machine's, whole generations."""
+    kernels = FORMATS["kernels"]
+    builds = {(t.index, c.platform): t for c, t in _torches(lock) if t.index in kernels}
+    for gpu in host.gpus:
+        capability = gpu.compute_capability or ""
+        yield from (
+            case("lock-gpu-unserved", [f"{_told(torch)} for {build}: {gpu.name} ({capability})"])
+            for (build, platform), torch in builds.items()
+            if platform == host.platform and capability and not _serves(build, capability)
+        )
+    newest = max(builds, key=lambda key: int(key[0][2:]), default=None)
+    names = FORMATS["generation"].items()
+    if newest and (without := [name for c, name in names if not _serves(newest[0], c)]):
+        served = ", ".join(kernels[newest[0]])
+        line = f"{_told(builds[newest])} for {newest[0]} has kernels for {served}"
+        yield case("lock-generations", [line], generations=", ".join(without))
 
 
 def _serves(build: str, capability: str) -> bool:
