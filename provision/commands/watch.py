@@ -27,9 +27,9 @@ def watch(command: list[str]) -> tuple[int, list[Finding]]:
     source, copy = os.pipe()
     with ThreadPoolExecutor(1) as pool:
         told = pool.submit(_diagnose, source)
+        run = _in_terminal if all(map(os.isatty, range(3))) else _piped
         try:
-            terminal = sys.platform != "win32" and all(map(os.isatty, range(3)))
-            code = (_in_terminal if terminal else _piped)([program, *command[1:]], copy)
+            code = run([program, *command[1:]], copy)
         finally:
             os.close(copy)
     code = 128 - code if code < 0 else code - (1 << 32) if code >= 1 << 31 else code
@@ -45,8 +45,10 @@ def _diagnose(source: int) -> list[Finding]:
 
 def _in_terminal(argv: list[str], copy: int) -> int:
     """Give the program a terminal of its own, for colours, progress bars and Ctrl-C."""
+    if sys.platform == "win32":
+        return _piped(argv, copy)
     import pty  # noqa: PLC0415 - these are not on Windows
-    from termios import tcgetwinsize, tcsetwinsize  # noqa: PLC0415
+    import termios  # noqa: PLC0415
 
     opened: list[int] = []
 
@@ -62,13 +64,13 @@ def _in_terminal(argv: list[str], copy: int) -> int:
         if number == signal.SIGTERM:
             os.killpg(os.tcgetpgrp(opened[0]), number) if opened else sys.exit(128 + number)
         for terminal in opened if number == signal.SIGWINCH else ():
-            tcsetwinsize(terminal, tcgetwinsize(1))
+            termios.tcsetwinsize(terminal, termios.tcgetwinsize(1))
 
     # SIGPIPE, which Python ignores, would be ignored in the program too.
     for name in (signal.SIGTERM, signal.SIGWINCH, signal.SIGPIPE):
         signal.signal(name, handle)
     sized = 'stty rows "$0" cols "$1"; shift; exec "$@"'  # before the program looks
-    words = ["sh", "-c", sized, *map(str, tcgetwinsize(1)), *argv]
+    words = ["sh", "-c", sized, *map(str, termios.tcgetwinsize(1)), *argv]
     return os.waitstatus_to_exitcode(pty.spawn(words, read))
 
 
