@@ -111,12 +111,13 @@ def _read(path: Path, form: Table, manifest: Table) -> Lock:
     doc = _PARSERS[form["parse"]](text) or {}
     if not isinstance(doc, dict):
         raise TypeError("it is no table of names and values")
-    begins = [found.start() for found in re.finditer(form.get("line", r"\Z"), text, re.MULTILINE)]
+    lines = [*enumerate(text.split("\n"), 1)]
+    begins = [n for n, line in lines if re.match(form.get("line", "(?!)"), line)]
     packages = []
     for number, row in enumerate(_rows(form, at(doc, form.get("rows", "")) or ())):
-        begin = text.find(row["line"].split()[0]) if "line" in row else begins[number]
-        place = f"{path.name}:{text.count(chr(10), 0, max(begin, 0)) + 1}"
-        packages.append(_package(path, form, row, place))
+        named = (n for n, line in lines if row["line"].split()[0] in line)
+        place = begins[number] if begins else next(named, 1)
+        packages.append(_package(path, form, row, f"{path.name}:{place}"))
     pythons = re.findall(r"\b3\.\d+", str(at(doc, form.get("python", ""))))
     python, complete = min(pythons, default="3.11", key=Version), "hash" in form or "--hash" in text
     lock = Lock(path.name, form, text, doc, manifest, python, complete, packages)

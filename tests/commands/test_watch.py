@@ -129,6 +129,27 @@ def test_what_a_program_leaves_running_is_not_waited_for() -> None:
     assert time.monotonic() - started < 40
 
 
+def test_what_is_too_long_to_be_explained_keeps_its_exit_code() -> None:
+    code = "print('x' * 100_000, flush=True); raise SystemExit(9)"
+    program = (
+        "import sys; from provision.doctor import sampling; sampling.STREAM = 1000;"
+        "from provision.commands.watch import watch; code, found = watch(sys.argv[1:]);"
+        "sys.exit(code + len(found))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *python(code)], capture_output=True, check=False
+    )
+    assert (done.returncode, len(done.stdout), done.stderr) == (9, 100_001, b"")
+
+
+def test_a_slow_reader_gets_the_end() -> None:
+    code = "print('x' * 100_000); print('end')"
+    with subprocess.Popen([*WATCH, *python(code)], stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        time.sleep(3)  # longer than what left-over processes are waited for
+        assert process.stdout.read().split() == [b"x" * 100_000, b"end"]
+
+
 @posix
 def test_in_a_terminal_the_program_has_one_too(tmp_path: Path) -> None:
     import fcntl
@@ -151,25 +172,57 @@ def test_in_a_terminal_the_program_has_one_too(tmp_path: Path) -> None:
     assert log.read_bytes() == b"True True os.terminal_size(columns=77, lines=33)\r\n"
 
 
+def in_terminal(code: str, answer: object = None, stdin: Path | None = None) -> tuple[int, bytes]:
+    """Run a program in a terminal; what it prints "ready" to is answered by bytes or a signal."""
+    import pty
+
+    child, terminal = pty.fork()
+    if child == 0:
+        if stdin:
+            os.dup2(os.open(stdin, os.O_RDONLY), 0)
+        os.execv(sys.executable, [*WATCH, *python(code)])  # noqa: S606 - no shell is wanted
+    seen = b""
+    with contextlib.suppress(OSError):
+        while piece := os.read(terminal, 1000):
+            seen += piece
+            if b"ready" in piece and isinstance(answer, bytes):
+                os.write(terminal, answer)
+            elif b"ready" in piece and isinstance(answer, int):
+                os.kill(child, answer)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), seen
+
+
+@posix
+def test_in_a_terminal_a_signal_reaches_the_program() -> None:
+    code = (
+        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7));"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    assert in_terminal(code, signal.SIGTERM) == (7, b"ready\r\n")
+
+
+@posix
+def test_a_file_as_input_ends_in_a_terminal_too(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("typed\n")
+    code = "import sys; print(sys.stdin.read(), sys.stdin.read())"
+    assert in_terminal(code, stdin=tmp_path / "in") == (0, b"typed\r\n \r\n")
+
+
+@posix
+def test_in_a_terminal_a_pipe_that_nobody_reads_ends_its_writer() -> None:
+    code = "import subprocess; print(subprocess.call('yes | head -1', shell=True))"
+    assert in_terminal(code) == (0, b"y\r\n0\r\n")
+
+
 @posix
 def test_ctrl_c_is_the_programs_alone() -> None:
     """The terminal sends it to the whole group: the program gets it once, and decides."""
-    import pty
-
     code = (
         "import signal, sys, time\n"
         "def stop(*_): print('stopped', flush=True); time.sleep(1); sys.exit(5)\n"
         "signal.signal(signal.SIGINT, stop)\n"
         "print('ready', flush=True); time.sleep(60)"
     )
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(sys.executable, [*WATCH, *python(code)])  # noqa: S606 - no shell is wanted
-    seen = b""
-    with contextlib.suppress(OSError):
-        while piece := os.read(terminal, 1000):
-            if b"ready" in piece:
-                os.write(terminal, b"\x03")
-            seen += piece
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+    ended, seen = in_terminal(code, b"\x03")
+    assert ended == 5
     assert seen.count(b"stopped") == 1
