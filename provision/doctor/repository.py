@@ -41,6 +41,9 @@ class Package(LockedDistribution):
     unhashed: tuple[str, ...] = ()
     row: Table = field(default_factory=dict)  # as the file has it
 
+    def __str__(self) -> str:
+        return f"{self.where}: {self.name} {self.version}".rstrip()
+
     def on(self, platform: str) -> Package:
         """Return it with the build that the default index has for a platform."""
         ahead = FORMATS["builds_of"].get(self.name)
@@ -58,6 +61,14 @@ class Choice(NamedTuple):
     platform: str
     name: str
     packages: dict[str, list[Package]]
+
+    @property
+    def torch(self) -> Package:
+        """Its torch, the first if there are several."""
+        return self.packages["torch"][0]
+
+    def __str__(self) -> str:
+        return f"{self.torch} on {self.platform}{f' with {self.name}' if self.name else ''}"
 
 
 @dataclass(frozen=True)
