@@ -158,8 +158,7 @@ def _package(path: Path, form: Table, row: Table, where: str) -> Package:
     held = [row.get(key) or [] for key in form.get("files", ())]
     files = [f for value in held for f in (value if isinstance(value, list) else [value])]
     files = files or ([row] if own or conda else [])
-    urls = [f["url"] for f in files if f.get("url")]
-    url = at(row, form.get("index", "")) or next(iter(urls), own)
+    url = at(row, form.get("index", "")) or next((f["url"] for f in files if "url" in f), own)
     bare = [f for f in files if form.get("hash") and not any(map(f.get, form["hash"]))]
     names = (unquote(f.get("name") or f.get("file") or f.get("url") or own) for f in bare)
     name = row.get("name") or unquote(own).rpartition("/")[2].partition("-")[0]
@@ -176,33 +175,34 @@ def _package(path: Path, form: Table, row: Table, where: str) -> Package:
 
 def _choices(lock: Lock) -> Iterator[Choice]:
     walk = {"uv.lock": _of_uv, "pixi.lock": _of_pixi}.get(lock.name, _by_marker)
-    for platform, name, packages in walk(lock):
-        named: dict[str, list[Package]] = defaultdict(list)
-        for package in packages:
-            named[package.name].append(package.on(platform))
-        # Where a manifest sends torch to an index, only its lock says what comes of it.
-        if "torch" in named and not at(lock.doc, "tool.uv.sources.torch"):
-            yield Choice(platform, name, named)
+    served = lock.doc.get("supported-markers", [""])
+    # Where a manifest sends torch to an index, only its lock says what comes of it.
+    routed = at(lock.doc, "tool.uv.sources.torch")
+    for platform in () if routed else FORMATS["platform"]:
+        for name, packages in walk(lock, platform):
+            named: dict[str, list[Package]] = defaultdict(list)
+            for package in packages:
+                named[package.name].append(package.on(platform))
+            if "torch" in named and any(_holds(m, platform, lock.python) for m in served):
+                yield Choice(platform, name, named)
 
 
-def _of_uv(lock: Lock) -> Iterator[tuple[str, str, list[Package]]]:
+def _of_uv(lock: Lock, platform: str) -> Iterator[tuple[str, list[Package]]]:
     default = at(lock.manifest, "tool.uv.default-groups") or ["dev"]
-    served, barred = lock.doc.get("supported-markers", [""]), lock.doc.get("conflicts", [])
+    conflicts = lock.doc.get("conflicts", [])
     for root in lock.packages:
+        groups, own = root.row.get("dev-dependencies", {}), {"package": root.name}
         if not {"editable", "virtual"} & set(root.row.get("source", ())):
             continue
-        groups, own = root.row.get("dev-dependencies", {}), {"package": root.name}
         for extra in ("", *root.row.get("optional-dependencies", ())):
-            without = [e for some in barred if own | {"extra": extra} in some for e in some]
+            barred = [e for some in conflicts if own | {"extra": extra} in some for e in some]
             used = [g for g in groups if (default == "all" or g in default)
-                    and own | {"group": g} not in without]  # fmt: skip
+                    and own | {"group": g} not in barred]  # fmt: skip
             names = [f"extra-{len(root.name)}-{root.name}-{extra}"]
             names += [f"group-{len(root.name)}-{root.name}-{group}" for group in used]
             needs = [need for group in used for need in groups[group]]
             needs += [{"name": root.name, "source": root.row["source"], "extra": [extra]}]
-            for platform in FORMATS["platform"]:
-                if any(_holds(marker, platform, lock.python) for marker in served):
-                    yield platform, extra, _reached(lock, needs, platform, frozenset(names))
+            yield extra, _reached(lock, needs, platform, frozenset(names))
 
 
 def _reached(lock: Lock, needs: list[Table], platform: str, on: frozenset[str]) -> list[Package]:
@@ -224,23 +224,22 @@ def _reached(lock: Lock, needs: list[Table], platform: str, on: frozenset[str]) 
     return [package for (_, part), package in found.items() if not part]
 
 
-def _of_pixi(lock: Lock) -> Iterator[tuple[str, str, list[Package]]]:
+def _of_pixi(lock: Lock, platform: str) -> Iterator[tuple[str, list[Package]]]:
     named = {p["name"]: p.get("subdir", p["name"]) for p in lock.doc.get("platforms", ())}
     by_url = {p.row.get("conda") or p.row.get("pypi") or p.row.get("url"): p for p in lock.packages}
     for name, table in lock.doc.get("environments", {}).items():
-        for platform, items in table["packages"].items():
+        for own, items in table["packages"].items():
             urls = [item.get("conda") or item.get("pypi") for item in items]
-            if (found := named.get(platform, platform)) in FORMATS["platform"]:
-                yield found, name, [by_url[url] for url in urls if url in by_url]
+            if named.get(own, own) == platform:
+                yield name, [by_url[url] for url in urls if url in by_url]
 
 
-def _by_marker(lock: Lock) -> Iterator[tuple[str, str, list[Package]]]:
+def _by_marker(lock: Lock, platform: str) -> Iterator[tuple[str, list[Package]]]:
     for extra in ("", *(at(lock.doc, lock.form.get("extras", "")) or ())):
-        for platform in FORMATS["platform"]:
-            yield platform, extra, [
-                p for p in lock.packages if any(
-                    _holds(m, platform, lock.python, frozenset({extra})) for m in _markers(p.row))
-            ]  # fmt: skip
+        yield extra, [
+            p for p in lock.packages
+            if any(_holds(m, platform, lock.python, frozenset({extra})) for m in _markers(p.row))
+        ]  # fmt: skip
 
 
 def _markers(row: Table) -> list[str]:
