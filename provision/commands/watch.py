@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from select import select
 from typing import IO, TYPE_CHECKING
 
 from provision.core.errors import Exit
-from provision.core.process import cannot_start, find_program
+from provision.core.process import start
 from provision.doctor import diagnose_log
 
 if TYPE_CHECKING:
@@ -22,14 +21,12 @@ if TYPE_CHECKING:
 
 def watch(command: list[str]) -> tuple[int, list[Finding]]:
     """Return a program's exit code, as a shell sees it, and the findings if it failed."""
-    if (program := find_program(command[0], os.environ)) is None:
-        raise cannot_start(command[0], Exit.NOT_FOUND, "it is not on PATH")
     source, copy = os.pipe()
     with ThreadPoolExecutor(1) as pool:
         told = pool.submit(_diagnose, source)
         run = _in_terminal if all(map(os.isatty, range(3))) else _piped
         try:
-            code = run([program, *command[1:]], copy)
+            code = run(command, copy)
         finally:
             os.close(copy)
     code = 128 - code if code < 0 else code - (1 << 32) if code >= 1 << 31 else code
@@ -75,12 +72,7 @@ def _in_terminal(argv: list[str], copy: int) -> int:
 
 
 def _piped(argv: list[str], copy: int) -> int:
-    err = subprocess.STDOUT if os.path.sameopenfile(1, 2) else subprocess.PIPE
-    try:
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=err, bufsize=0)
-    except OSError as error:
-        evidence = f"{argv[0]}: {error.strerror}"
-        raise cannot_start(argv[0], Exit.NOT_EXECUTABLE, evidence) from error
+    process = start(argv, merged=os.path.sameopenfile(1, 2))
     # A terminal sends Ctrl-C to the program too, and Windows always does; it decides what follows.
     twice = {"SIGINT"} if sys.platform == "win32" or any(map(os.isatty, range(3))) else set()
     for name in {"SIGINT", "SIGTERM", "SIGHUP"} & {*signal.Signals.__members__}:

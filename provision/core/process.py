@@ -20,9 +20,9 @@ from provision.core.errors import Exit, ToolError, UsageError, os_errors
 from provision.core.prefix import environment_python
 from provision.core.variables import clean_environment
 
-__all__ = ["Completed", "Run", "become", "cannot_start", "check_interrupted", "clean_environment",
-           "describe_exit", "environment_python", "find_program", "interrupt", "kill_group",
-           "run"]  # fmt: skip
+__all__ = ["Completed", "Run", "become", "check_interrupted", "clean_environment",
+           "describe_exit", "environment_python", "interrupt", "kill_group", "run",
+           "start"]  # fmt: skip
 log = logging.getLogger(__name__)
 _running: set[subprocess.Popen[str]] = set()
 _interrupted = False
@@ -126,8 +126,8 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     Windows has no such call: there the program is waited for, and its exit code returned.
     """
     log.info("+ %s", redact(shlex.join(argv)))
-    if (program := find_program(argv[0], env)) is None:
-        raise cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
+    if (program := _found(argv[0], env)) is None:
+        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
     try:
         if sys.platform == "win32":
             return _wait_for([program, *argv[1:]], env)
@@ -138,11 +138,10 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
             signal.signal(name, signal.SIG_DFL)
         os.execve(program, argv, env)  # noqa: S606 - no shell is wanted
     except OSError as error:
-        raise cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
+        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
 
 
-def cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
-    """Return the error about a program that cannot be started, with its exit code."""
+def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
     cause = "it is no program, or the interpreter that its first line names is not there"
     cause = "there is no such program" if code == Exit.NOT_FOUND else cause
     remedy = "check its name, and that `provision verify` finds the environment as it was built"
@@ -162,7 +161,24 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
             return code - (1 << 32) if code >= 1 << 31 else code
 
 
-def find_program(program: str, env: Mapping[str, str]) -> str | None:
+def start(argv: list[str], *, merged: bool) -> subprocess.Popen[bytes]:
+    """Start a program with this process's input, and its output and errors in pipes, or in one.
+
+    Raises:
+        UsageError: It cannot be started.
+    """
+    if (program := _found(argv[0], os.environ)) is None:
+        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
+    errors = subprocess.STDOUT if merged else subprocess.PIPE
+    try:
+        return subprocess.Popen(
+            [program, *argv[1:]], stdout=subprocess.PIPE, stderr=errors, bufsize=0
+        )
+    except OSError as error:
+        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
+
+
+def _found(program: str, env: Mapping[str, str]) -> str | None:
     """Return a program as PATH finds it; CreateProcess would take the toolkit's own `python`."""
     if os.path.dirname(program):  # noqa: PTH120 - pathlib would drop the "./" that it looks for
         return program if os.path.lexists(program) else None

@@ -198,7 +198,7 @@ def test_in_a_terminal_a_signal_reaches_the_program() -> None:
         "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7));"
         "print('ready', flush=True); time.sleep(60)"
     )
-    assert in_terminal(code, signal.SIGTERM) == (7, b"ready\r\n")
+    assert in_terminal(code, signal.SIGTERM)[0] == 7
 
 
 @posix

@@ -54,12 +54,12 @@ def _of_files(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
         if any(url in line for url in vendors) and "source = " not in line
     )  # fmt: skip
     sources = at(lock.doc, "tool.uv.sources.torch")
-    routed = {source.get("extra") for source in sources} if isinstance(sources, list) else set()
+    routed = {at(source, "extra") for source in sources} if isinstance(sources, list) else set()
     alias = re.compile(rf"{re.escape(str(at(lock.doc, 'project.name')))}\[([\w.,-]+)\]")
+    extras = at(lock.doc, "project.optional-dependencies")
     yield "lock-alias-extra", (
-        f"{lock.name}: the extra {extra} is {line}"
-        for extra, lines in (at(lock.doc, "project.optional-dependencies") or {}).items()
-        for line in lines if extra not in routed and (named := alias.match(line))
+        f"{lock.name}: the extra {extra} is {named[0]}" for extra in extras or () if routed
+        for named in alias.finditer(str(at(extras, extra))) if extra not in routed
         and routed & set(named[1].split(","))
     )  # fmt: skip
 
