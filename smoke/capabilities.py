@@ -9,16 +9,13 @@ to fail with it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 from torch import distributed
 
 from smoke import compilers
 from smoke import device as devices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LARGE = 2**32 + 2**28  # bytes
 # How SYCL, IPEX 2.1 and the driver's compiler refuse a kernel with float64 arithmetic

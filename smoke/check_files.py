@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from smoke.checks import DEVICE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 HERE = Path(__file__).resolve().parent
 # A cause before its symptoms, and what disturbs measurements (memory, processes) after them. This

@@ -6,6 +6,7 @@ Check files import no pytest: the children of the worker import them too, and ge
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from smoke.finding import fail
 from smoke.import_order import OPERATOR_MODULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     import torch
 
     from smoke.expect import Expect

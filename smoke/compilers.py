@@ -13,11 +13,9 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 SECONDS = 100.0  # for a program of five lines; below the supervisor's limit of silence
 PROMPT = "start from a Developer Command Prompt"

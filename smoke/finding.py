@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from typing import NoReturn
 
 # Enough to recognise an error by; some messages of torch list every registered kernel.
 _HEAD, _TAIL, _CALLS = 4, 4, 5

@@ -5,6 +5,7 @@ Schemas are of IPEX's sources, 1.13.120 to 2.9.10, whose arguments have no names
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,8 +14,6 @@ from smoke import reference
 from smoke.finding import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from smoke.checks import Numbers
 
 KEYS = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU"}

@@ -7,6 +7,7 @@ a pole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -16,8 +17,6 @@ from smoke import reference
 from smoke.reference import noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Inputs = Callable[[], tuple[torch.Tensor, ...]]
 
 

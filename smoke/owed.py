@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smoke.checks import IMPORT, STACK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from smoke.check_files import Declared
     from smoke.expect import Expect
     from smoke.journal import Journal

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
 
 LONGEST = 900.0  # seconds of silence, whatever the process does
 BUSY = 0.1  # CPU seconds per second: a compiler on a busy machine; who waits takes a hundredth

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,6 @@ from smoke import device as devices
 from smoke import reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from smoke.checks import Numbers
 
 # The types have 24, 11 and 8 bits. A kernel in float32 rounds often where the reference rounds

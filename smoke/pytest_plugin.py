@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from smoke.check_files import is_on_device, on
-from smoke.checks import DEVICE, Check, Numbers
+from smoke.checks import DEVICE, Capability, Check, Numbers
 from smoke.finding import CheckFailed, Finding, explain
-from smoke.owed import not_run
+from smoke.owed import Plan, not_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
     from contextlib import AbstractContextManager
 
     import torch
 
-    from smoke.checks import Capability
     from smoke.expect import Expect
     from smoke.journal import Journal
-    from smoke.owed import Plan
 
 
 def check_of(item: pytest.Function) -> Check:

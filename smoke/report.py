@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from smoke.expect import Expect
     from smoke.finding import Finding
     from smoke.journal import Journal, Running

@@ -8,14 +8,13 @@ none of them may be importable here: only the names below are looked up there.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from pathlib import Path
     from types import ModuleType
 
 # Always the suite's: a pytest works with its own version of these only.

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import nn
 
 from smoke import models, precision, reference
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.finding import fail
-
-if TYPE_CHECKING:
-    from smoke.checks import Numbers
 
 
 @check("autocast.forward", stands_for="AMP set up for CUDA has no effect on XPU", full=True)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
 from torch import distributed
 
 from smoke import capabilities, child_process
 from smoke import device as devices
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.finding import CheckFailed, fail
 from smoke.sensors import fail_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from smoke.checks import Numbers
-
 
 LARGE = 2**22  # numbers of four bytes: what a layer's gradients take
 

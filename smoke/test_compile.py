@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from smoke import capabilities, reference
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.finding import fail
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "triton-windows", "triton-rocm")

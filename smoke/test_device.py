@@ -9,12 +9,11 @@ import torch
 
 from smoke import cuda_code, intel_device, reference
 from smoke import device as devices
-from smoke.checks import DEVICE, check, on_gpu
+from smoke.checks import DEVICE, Numbers, check, on_gpu
 from smoke.finding import fail
 from smoke.probe_device import probe_device
 
 if TYPE_CHECKING:
-    from smoke.checks import Numbers
     from smoke.expect import Expect
     from smoke.journal import Journal
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from smoke import fused_operators, precision, reference
-from smoke.checks import check
+from smoke.checks import Numbers, check
 
 if TYPE_CHECKING:
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 

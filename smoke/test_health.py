@@ -10,13 +10,12 @@ import torch
 
 from smoke import capabilities, sensors
 from smoke import device as devices
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.intel_device import essence
 from smoke.sensors import fail_of
 from smoke.test_transfer import copy_speed
 
 if TYPE_CHECKING:
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 SECONDS, ROUNDS = 3.0, 5

@@ -12,19 +12,17 @@ import re
 import site
 import sys
 import sysconfig
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoke import PATH_AT_START
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.finding import fail, fail_if
 from smoke.requirements import normal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 REBUILD = "build the environment again from its lock"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,13 +13,10 @@ from torch import nn
 
 from smoke import device as devices
 from smoke import reference
-from smoke.checks import check, needs_package
+from smoke.checks import Numbers, check, needs_package
 from smoke.finding import fail_if
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 SEED = "Langchain-Chatchat with ipex-llm on Arc: ChatGLM2's rotary embedding"

@@ -11,11 +11,10 @@ import torch
 
 from smoke import capabilities, training
 from smoke import device as devices
-from smoke.checks import check, on_gpu
+from smoke.checks import Numbers, check, on_gpu
 from smoke.finding import fail
 
 if TYPE_CHECKING:
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 MEBI = 2**20

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from smoke import models, precision, reference
-from smoke.checks import check, needs_package
+from smoke.checks import Numbers, check, needs_package
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 STOCK = needs_package("transformers")

@@ -8,11 +8,10 @@ import torch
 
 from smoke import child_process, harmless, import_order
 from smoke import device as devices
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.finding import CheckFailed, fail
 
 if TYPE_CHECKING:
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 

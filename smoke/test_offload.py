@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from smoke import device as devices
 from smoke import reference
-from smoke.checks import check, needs_package
+from smoke.checks import Numbers, check, needs_package
 from smoke.finding import fail, fail_if
 from smoke.models import TiedTransformer, seeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
     Places = dict[str, Any]  # module or tensor -> "cpu", "disk", or the device that keeps it
@@ -120,7 +118,7 @@ def test_checkpoint(device: torch.device, expect: Expect, numbers: Numbers, tmp_
             )
             unused = {*_memory(model, device), "disk"}.difference(model.hf_device_map.values())
             if way == "auto":
-                numbers.within(f"{name}, places left out", float(len(unused)), 0.0)
+                _accept([f"the automatic map leaves out: {place}" for place in unused])
             _twice(model, name, device, numbers, model.hf_device_map)
 
 
@@ -203,6 +201,10 @@ def _twice(model: Any, name: str, device: torch.device, numbers: Numbers, places
             )
         numbers.within(f"{name}, pass {turn}", off, reference.LIMITS[dtype])
         wrong += [*_misplaced(model, device, places), *_tied_wrongly(model, places)]
+    _accept(wrong)
+
+
+def _accept(wrong: list[str]) -> None:
     fail_if(
         wrong,
         "tensors-elsewhere",

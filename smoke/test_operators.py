@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,9 @@ from torch.nn import functional
 from smoke import device as devices
 from smoke import operators, reference
 from smoke.capabilities import NO_FLOAT64
-from smoke.checks import check
+from smoke.checks import Numbers, check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from smoke.checks import Numbers
     from smoke.operators import Case
 
 STANDS_FOR = "kernels that are wrong from a certain size on, in one dtype, or for strided input"

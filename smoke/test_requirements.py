@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from smoke import child_process
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.finding import CheckFailed, Finding, fail_if
 from smoke.import_order import OPERATOR_MODULES
 from smoke.requirements import top_level
 
 if TYPE_CHECKING:
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 # Most of them import torch, which takes up to a gigabyte of memory and all of a disk's speed.

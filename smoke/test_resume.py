@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from smoke import capabilities, child_process, reference, training
-from smoke.checks import check, on_gpu
+from smoke.checks import Numbers, check, on_gpu
 from smoke.finding import CheckFailed, fail
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 MIXED = "found at least two devices, xpu:0 and cpu, when training is resumed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,10 @@ import torch
 
 from smoke import device as devices
 from smoke import reference, rotary
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.models import Attention, seeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 RIGHT = {"half": reference.rotate_half, "interleaved": reference.rotate_interleaved}

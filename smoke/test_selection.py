@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.finding import fail, fail_if
 from smoke.import_order import OPERATOR_MODULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 IPEX = "intel_extension_for_pytorch"

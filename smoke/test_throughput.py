@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from smoke import device as devices
-from smoke.checks import check
+from smoke.checks import Numbers, check
 from smoke.finding import fail
 from smoke.models import PlateReader, plates, seeded
 from smoke.sensors import fail_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 WARMUP, ROUNDS, FEWEST = 1, 15, 5

@@ -12,10 +12,9 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 from smoke import device as devices
 from smoke import precision, reference
-from smoke.checks import check
+from smoke.checks import Numbers, check
 
 if TYPE_CHECKING:
-    from smoke.checks import Numbers
     from smoke.expect import Expect
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import torch
 
 from smoke import device as devices
 from smoke import sensors
-from smoke.checks import check, on_gpu
+from smoke.checks import Numbers, check, on_gpu
 from smoke.finding import fail
 from smoke.sensors import fail_of
-
-if TYPE_CHECKING:
-    from smoke.checks import Numbers
 
 SIZE = 64 * 2**20  # bytes
 TYPES = (

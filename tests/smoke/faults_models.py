@@ -190,7 +190,7 @@ def the_schedule_starts_over() -> Iterator[None]:
         yield
 
 
-@fault("resume.fresh", "resume-differs", children=True)
+@fault("resume.fresh", "resume-differs", children=True, only=("resume.fresh",))
 def the_loss_scale_is_not_restored_in_a_fresh_process() -> Iterator[None]:
     scaler = module("torch").amp.GradScaler
     with patch.object(scaler, "load_state_dict", lambda _self, _state: None):

@@ -50,7 +50,9 @@ def test_nothing_fails_where_nothing_is_wrong(results: dict[str, Results], world
 )
 def test_exactly_one_check_finds_the_fault(results: dict[str, Results], fault: Fault) -> None:
     expected = [(fault.check, fault.code)] if fault.code else []
-    assert failures(results[fault.world][fault.name]) == expected
+    found = results[fault.world][fault.name]
+    told = [(each["id"], each["finding"]["symptom"]) for each in found if each["finding"]]
+    assert failures(found) == expected, told
 
 
 # Speed and noise are told, and what is unknown is no fault: none of them stops a build or a proof.

@@ -76,7 +76,9 @@ def play(
 def judge(played: World, found: dict[str, Any]) -> None:
     """Fail unless the device is proven: nothing failed, and all that it can run was run."""
     failed = [each for each in found["results"] if each["outcome"] == "failed"]
-    assert failures(failed) == []
+    assert failures(failed) == [], [
+        (e["id"], e["finding"]["symptom"], e["finding"]["evidence"]) for e in failed
+    ]
     warned = {each["finding"]["code"] for each in found["results"] if each["finding"]}
     assert warned <= WARNINGS
     assert len(found["results"]) > 20

@@ -51,7 +51,7 @@ def test_the_full_suite_passes_and_reports(suite: Suite, tmp_path: Path) -> None
     assert set(not_run) - {"compile.mul_add"} == ELSEWHERE
     assert all(not entry["owed"] and entry["reason"] for entry in not_run.values())
     for check in found.values():
-        assert set(check) == CHECK_KEYS
+        assert set(check) - {"not_measured"} == CHECK_KEYS
         assert check["title"].endswith(".")
         assert check["stands_for"]
         for number in check["numbers"].values():

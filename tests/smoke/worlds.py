@@ -240,7 +240,8 @@ def _call(world: World) -> Callable[..., child_process.Answer]:
             folder = Path(name)
             (folder / "arguments.json").write_text(json.dumps(arguments), encoding="utf-8")
             process = CONTEXT.Process(target=answer, args=(world, function, name))
-            process.start()
+            with patch.object(sys, "path", PATH):
+                process.start()
             process.join(timeout)
             log = (folder / "output.log").read_text(encoding="utf-8", errors="replace")
             if process.exitcode is None:
@@ -270,6 +271,8 @@ def answer(world: World, function: str, folder: str) -> None:
         os._exit(0)  # at once: this process is a copy of a large one, whose objects need no tidying
 
 
+# Without the metadata that a world puts in front: transformers reads it in a fresh process.
+PATH = [*sys.path]
 gc.freeze()  # a process that is forked from this one need not search what it never changes
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["__main__"])
