@@ -32,7 +32,7 @@ VERB_ROWS = re.search(r"^## Verbs\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"`([\w./-]+\.(?:py|toml|md|sh|txt)|[\w./-]*Dockerfile)(?::(\w+(?:\.\w+)*))?`")
 # Files that a command makes, that are in an environment, or that are examples.
 NOT_OURS = {"conda-lock.yml", "requirements.txt", "train.py", "version.py", "torch/version.py",
-            "left-out.txt", "setvars.sh"}  # fmt: skip
+            "left-out.txt", "setvars.sh", "pylock.toml", "pixi.toml"}  # fmt: skip
 HOSTS = {"github.com", "developer.nvidia.com"}
 # Places of any Linux system; no other absolute path belongs in a document.
 SYSTEM = ("/dev/dxg", "/dev/full", "/dev/zero", "/dev/dri", "/dev/shm", "/usr/lib/wsl/lib")  # noqa: S108 - a word of a document

@@ -29,6 +29,27 @@ def diagnose_log_file(name: str) -> Diagnosis:
         raise UsageError(f"cannot read {name}", evidence=str(error)) from error
 
 
+def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
+    """Return the findings about a folder's lock and requirement files; None if it has only specs.
+
+    Raises:
+        UsageError: It has neither.
+    """
+    from provision.catalog.devices import read_devices
+    from provision.doctor.repository import FORMATS, read_repository
+    from provision.doctor.rules.locks import judge
+    from provision.host.probe import read_host
+
+    if locks := read_repository(folder):
+        devices = read_devices(project.catalog)
+        facts = {lock.name: f"{len(lock.packages)} packages" for lock in locks}
+        return Diagnosis(str(folder), tuple(judge(locks, read_host(devices), devices)), facts)
+    if (folder / "envs").is_dir():
+        return None
+    files = ", ".join(FORMATS["file"])
+    raise UsageError(f"no lock or requirement file in {folder}", remedy=f"it reads {files}")
+
+
 def diagnose(
     project: Project, *, python: str | None, target: str | None
 ) -> tuple[Diagnosis, Host, Path | None]:

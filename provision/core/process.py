@@ -21,7 +21,8 @@ from provision.core.prefix import environment_python
 from provision.core.variables import clean_environment
 
 __all__ = ["Completed", "Run", "become", "check_interrupted", "clean_environment",
-           "describe_exit", "environment_python", "interrupt", "kill_group", "run"]  # fmt: skip
+           "describe_exit", "environment_python", "interrupt", "kill_group", "run",
+           "start"]  # fmt: skip
 log = logging.getLogger(__name__)
 _running: set[subprocess.Popen[str]] = set()
 _interrupted = False
@@ -158,6 +159,23 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
                 continue
             # sys.exit() takes the signed number of an NTSTATUS such as 0xC0000005.
             return code - (1 << 32) if code >= 1 << 31 else code
+
+
+def start(argv: list[str], *, merged: bool) -> subprocess.Popen[bytes]:
+    """Start a program with this process's input, and its output and errors in pipes, or in one.
+
+    Raises:
+        UsageError: It cannot be started.
+    """
+    if (program := _found(argv[0], os.environ)) is None:
+        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
+    errors = subprocess.STDOUT if merged else subprocess.PIPE
+    try:
+        return subprocess.Popen(
+            [program, *argv[1:]], stdout=subprocess.PIPE, stderr=errors, bufsize=0
+        )
+    except OSError as error:
+        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
 
 
 def _found(program: str, env: Mapping[str, str]) -> str | None:

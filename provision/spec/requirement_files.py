@@ -53,7 +53,7 @@ class RequirementFiles:
         except (OSError, UnicodeDecodeError) as error:
             self.faults.append(f"{path}: {error}")
             return
-        for number, line in _lines(text):
+        for number, line in logical_lines(text):
             known, ignored = len(self.requirements), len(self.ignored)
             try:
                 self._add_line(line, path, constrains=constrains)
@@ -123,7 +123,7 @@ def _pinned(text: str) -> bool:
     return bool(required.url) or any(exact)
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the logical lines of a requirement file, each with the number of its last line."""
     begun = ""
     for number, line in enumerate(text.splitlines(), 1):

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from provision.spec.model import Target
 
 LINUX = Host("linux-64", "6.8")
+# Codes of faults that only a lock can have; test_repository.py has their cases.
+LOCK_CODES = {
+    "lock-unhashed", "lock-loses-cuda-libraries", "lock-cpu-build", "index-leaks", "two-torches",
+    "lock-generations",
+}  # fmt: skip
 
 
 @dataclass

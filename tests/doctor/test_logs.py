@@ -22,6 +22,7 @@ from provision.doctor.matcher import Search, literals
 from provision.doctor.normalize import normalize_log
 from provision.doctor.sampling import sample
 from tests.calls import untraced
+from tests.doctor.conftest import LOCK_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,6 +93,7 @@ def test_every_code_has_a_rule_and_a_case() -> None:
         "moved-environment",
     }
     in_environments |= {"files-overwritten", "conda-pip-mix", "editable-gone"}
+    in_environments |= LOCK_CODES
     ruled = {rule.code for rule in log_rules()} | {"not-recognised"}
     assert ruled == set(data("findings")) - in_environments
     cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"] + FAMILIES}

@@ -1,4 +1,4 @@
-"""what is wrong with an environment, a log, this machine."""
+"""what is wrong with an environment, a log, a repository, a program, this machine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
 def add_arguments(parser: Parser) -> None:
+    parser.epilog = (
+        "--project DIR alone examines the lock and requirement files of DIR: uv.lock, pylock.toml, "
+        "poetry.lock, pixi.lock, pyproject.toml, requirements.txt, environment.yml."
+    )
     subjects = parser.add_mutually_exclusive_group()
     subjects.add_argument(
         "--python", metavar="PATH", help="an interpreter, its folder, or a command such as python3"
     )
     subjects.add_argument("--log", metavar="FILE", help="what a program printed; - reads stdin")
+    subjects.add_argument(
+        "--watch", action="store_true", help="run CMD, and explain at its end why it failed"
+    )
+    parser.add_argument("command", nargs="*", metavar="-- CMD", help="what --watch runs")
     parser.add_argument(
         "--report", action="store_true", help="one text for an issue, without what is private"
     )
@@ -23,17 +31,21 @@ def add_arguments(parser: Parser) -> None:
     )
 
 
-def handle(call: Call) -> Outcome:
-    from provision.commands.diagnose import diagnose, diagnose_log_file
+def handle(call: Call) -> Outcome | int:
+    from provision.commands.diagnose import diagnose, diagnose_log_file, diagnose_repository
     from provision.ui.console import print_text
     from provision.ui.doctor import show_diagnosis
 
-    wanted = call.arguments
+    wanted, result = call.arguments, None
+    if wanted.watch or wanted.command:
+        return _watch(call)
     if wanted.log and wanted.report:
         raise UsageError("--report is for an environment or this machine", remedy="omit --log")
     if wanted.log:
         result = diagnose_log_file(wanted.log)
-    else:
+    elif wanted.project and not (wanted.python or wanted.target or wanted.report):
+        result = diagnose_repository(wanted.project.absolute(), call.project)
+    if result is None:
         result, host, prefix = diagnose(call.project, python=wanted.python, target=wanted.target)
         if wanted.report:
             from provision.doctor.report import report
@@ -42,3 +54,16 @@ def handle(call: Call) -> Outcome:
             return Outcome(text, lambda text, _: print_text(text), findings_if(result.bad))
     answers = (_ANSWERS[found.code] for found in result.findings if found.code in _ANSWERS)
     return Outcome(result, show_diagnosis, findings_if(result.bad) or next(answers, Exit.OK))
+
+
+def _watch(call: Call) -> int:
+    from provision.commands.watch import watch
+
+    wanted = call.arguments
+    if not wanted.watch or not wanted.command or wanted.json or wanted.report:
+        remedy = "`provision doctor --watch -- python train.py`, without --json and --report"
+        raise UsageError("--watch runs the command after --", remedy=remedy)
+    code, findings = watch(wanted.command)
+    for finding in findings:
+        call.console.finding(finding)
+    return code

@@ -1,0 +1,147 @@
+"""Rules on lock and requirement files: functions of a file and of what it would install."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from provision.core.findings import Finding, worst_first
+from provision.doctor.context import DoctorContext, Findings, case
+from provision.doctor.environment import Environment, Torch
+from provision.doctor.repository import FORMATS, Choice, Lock, at
+from provision.doctor.rules import PACKAGE_RULES, apply_rules
+from provision.doctor.rules.drivers import old_driver
+from provision.host.model import Host
+
+if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
+
+_CPU = re.compile(r"cpu|mac|mps|rocm|xpu|amd|intel", re.IGNORECASE)  # extras that mean no CUDA
+
+
+def judge(locks: Sequence[Lock], host: Host, devices: Devices) -> list[Finding]:
+    """Return what is wrong with the files of a folder, worst first."""
+    found: list[Finding] = []
+    locked = any(lock.choices for lock in locks if lock.complete)
+    for each in locks:
+        # What a lock says replaces what it was made from.
+        lock = replace(each, choices=()) if locked and not each.complete else each
+        for name, lines in (*_of_files(lock), *_of_choices(lock)):
+            if told := list(islice(dict.fromkeys(lines), 5)):
+                found.append(case(name, told))
+        found += [*_of_machine(lock, host, devices), *_of_kernels(lock, host)]
+    return worst_first(found)
+
+
+def _of_files(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
+    own = re.compile(FORMATS["pattern"]["own"])
+    bare = [p for p in lock.packages if p.unhashed and own.fullmatch(p.name)]
+    yield "lock-unhashed", (f"{p}: {len(p.unhashed)} files, such as {p.unhashed[0]}" for p in bare)
+    foreign = [p for p in lock.packages if p.vendor and not own.fullmatch(p.name)]
+    yield "index-leaks", (f"{p} comes from {p.url}" for p in foreign if lock.complete)
+    opened = re.findall(r"^[\s-]*--?(?:extra-index-url|index-url|i)[\s=]+(\S+)", lock.text, re.M)
+    for path, key in FORMATS["opens"].items():
+        several = at(lock.doc, path)
+        for one in several if isinstance(several, list) else ():
+            table = one if isinstance(one, dict) else {"url": one}
+            opened += [str(table.get("url"))] if table.get(key) not in (True, "explicit") else []
+    vendors = [url for url in opened if re.search(FORMATS["pattern"]["vendor"], url)]
+    yield "index-open", (
+        f"{lock.name}:{n}: {line.strip()}" for n, line in enumerate(lock.text.split("\n"), 1)
+        if any(url in line for url in vendors) and "source = " not in line
+    )  # fmt: skip
+    sources = at(lock.doc, "tool.uv.sources.torch")
+    routed = {at(source, "extra") for source in sources} if isinstance(sources, list) else set()
+    alias = re.compile(rf"{re.escape(str(at(lock.doc, 'project.name')))}\[([\w.,-]+)\]")
+    extras = at(lock.doc, "project.optional-dependencies")
+    yield "lock-alias-extra", (
+        f"{lock.name}: the extra {extra} is {named[0]}" for extra in extras or () if routed
+        for named in alias.finditer(str(at(extras, extra))) if extra not in routed
+        and routed & set(named[1].split(","))
+    )  # fmt: skip
+
+
+def _of_choices(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
+    cuda = [c for c in lock.choices if c.torch.index.startswith("cu")]
+    yield "lock-loses-libraries", (
+        f"{c}: no nvidia-cudnn comes with it" for c in cuda
+        if c.platform == "linux-64" and lock.complete and "conda" not in c.torch.row
+        and not c.torch.is_before("2.2" if c.torch.vendor else "1.13")
+        and not any(name.startswith("nvidia-cudnn") for name in c.packages)
+    )  # fmt: skip
+    gpu = {c[:2] for c in cuda if c.torch.vendor}
+    # A CPU index that is assigned to a platform by name is meant; by machine it may be a slip.
+    slip = "machine" in str(at(lock.manifest, "tool.uv.sources.torch"))
+    silent = [c for c in lock.choices if c.torch.index == "cpu" and c.platform != "linux-64"
+              and not _CPU.search(c.name) and (slip or not c.torch.vendor)]  # fmt: skip
+    windows = [c for c in silent if c.platform == "win-64"]
+    routed = [c for c in windows if ("linux-64", c.name) in gpu]
+    extras = "win-64" in {platform for platform, _ in gpu}
+    reset = [c for c in windows if extras and not c.name and not c.torch.vendor]
+    rest = [c for c in silent if lock.complete and not c.name and not routed + reset]
+    named = {"lock-cpu-route": routed, "lock-cpu-default": reset, "lock-cpu-elsewhere": rest}
+    for name, choices in named.items():
+        yield name, (f"{choice}: a CPU build" for choice in choices)
+    for choice in lock.choices:
+        several = {(t.version, t.url): t for t in choice.packages["torch"]}.values()
+        # Without markers, as in older poetry.lock, two may be for different platforms.
+        if len(several) > 1 and (
+            lock.name == "uv.lock" or len({"conda" in t.row for t in several}) > 1
+        ):
+            yield "two-torches", [str(choice._replace(packages={"torch": [t]})) for t in several]
+            break
+
+
+def _of_machine(lock: Lock, host: Host, devices: Devices) -> Findings:
+    """Apply the rules on environments: packages of other builds, a driver that is too old."""
+    told = set()
+    for choice in lock.choices:
+        machine = host if choice.platform == host.platform else Host(choice.platform, "")
+        context = DoctorContext(_environment(choice), machine, devices)
+        rules = () if choice.torch.is_before("2") else PACKAGE_RULES
+        for found in apply_rules(context, (*rules, old_driver)):
+            driver = found.code == "driver-too-old"
+            if found.bad and (found.code, found.evidence[1:]) not in told:
+                told.add((found.code, found.evidence[1:]))
+                lines = (str(choice), *found.evidence[not driver :])
+                name = "lock-driver-old" if driver else "lock-companions"
+                yield replace(case(name, lines, code=found.code), cause=found.cause)
+
+
+def _environment(choice: Choice) -> Environment:
+    build, folder = choice.torch.index, choice.torch.folder
+    cuda = f"{build[2:-1]}.{build[-1]}" if build.startswith("cu") else None
+    return Environment(
+        folder, folder, windows=choice.platform == "win-64",
+        markers=FORMATS["platform"][choice.platform] | {"python_version": "3.11"},
+        distributions={name: tuple(replace(p, index=p.index or build) for p in several)
+                       for name, several in choice.packages.items() if several[0].version},
+        torch=Torch(choice.torch.version, cuda, None, None),
+    )  # fmt: skip
+
+
+def _of_kernels(lock: Lock, host: Host) -> Findings:
+    """Name GPUs that the locked builds lack kernels for: this machine's, whole generations."""
+    kernels = FORMATS["kernels"]
+    builds = {(c.torch.index, c.platform): c for c in lock.choices if c.torch.index in kernels}
+    for (build, platform), choice in builds.items():
+        for gpu in host.gpus if platform == host.platform else ():
+            capability = gpu.compute_capability
+            if capability and not _serves(build, capability):
+                line = f"{choice.torch} for {build}: {gpu.name} ({capability})"
+                yield case("lock-gpu-unserved", [line])
+    newest = max(builds, key=lambda key: int(key[0][2:]), default=("", ""))[0]
+    names = FORMATS["generation"].items() if newest else ()
+    if without := [name for capability, name in names if not _serves(newest, capability)]:
+        torch = next(c.torch for (build, _), c in builds.items() if build == newest)
+        line = f"{torch} for {newest} has kernels for {', '.join(kernels[newest])}"
+        yield case("lock-generations", [line], generations=", ".join(without))
+
+
+def _serves(build: str, capability: str) -> bool:
+    """Whether a build has kernels for a GPU: of its major version, and no newer."""
+    kernels, (major, minor) = FORMATS["kernels"][build], capability.split(".")
+    return any(k.split(".")[0] == major and k.split(".")[1] <= minor for k in kernels)

@@ -1,0 +1,350 @@
+"""Lock and requirement files of public projects, before and after the commit that mended them.
+
+``repositories/pairs.toml`` names each commit; the files are excerpts, with the facts that count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from provision.core.errors import SpecError
+from provision.doctor.repository import read_repository
+from provision.doctor.rules.locks import judge
+from provision.host.model import Driver, Gpu, Host
+
+if TYPE_CHECKING:
+    from provision.catalog.devices import Devices
+    from provision.core.findings import Finding
+
+PAIRS = Path(__file__).with_name("repositories")
+TABLE: dict[str, dict[str, Any]] = tomllib.loads((PAIRS / "pairs.toml").read_text("utf-8"))
+LINUX = Host("linux-64", "6.8")
+TORCH = "https://download.pytorch.org/whl"
+
+
+def found(folder: Path, devices: Devices, host: Host = LINUX) -> list[Finding]:
+    return judge(read_repository(folder), host, devices)
+
+
+def codes(folder: Path, devices: Devices, host: Host = LINUX) -> list[str]:
+    return [finding.code for finding in found(folder, devices, host) if finding.bad]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_fault_is_named_before_its_fix_and_not_after(name: str, devices: Devices) -> None:
+    pair = TABLE[name]
+    before, after = (found(PAIRS / name / side, devices) for side in ("before", "after"))
+    told = [f for f in before if f.code == pair["code"]]
+    lines = [line for f in told for line in f.evidence if pair["says"] in line]
+    assert lines, [(f.code, f.evidence) for f in before]
+    assert all(":" in f.evidence[0].split()[0] for f in told)  # file and line
+    for finding in told:
+        again = [f for f in after if (f.code, f.symptom) == (finding.code, finding.symptom)]
+        assert not any(pair["says"] in line for f in again for line in f.evidence)
+    # Faults of the same project that a later commit mended, as the next pair shows, or that stand.
+    assert sorted({f.code for f in after if f.bad}) == pair.get("still", [])
+
+
+def test_places_are_lines_of_the_file(devices: Devices) -> None:
+    folder = PAIRS / "prime-rl-hashes" / "before"
+    (finding,) = [f for f in found(folder, devices) if f.code == "lock-unhashed"]
+    name, line, _ = finding.evidence[0].split(":", 2)
+    lines = (folder / name).read_text("utf-8").splitlines()
+    assert lines[int(line) - 1] == "[[package]]"
+    assert lines[int(line)] == 'name = "torch"'
+
+
+PYLOCK = f"""
+lock-version = "1.0"
+created-by = "x"
+requires-python = ">=3.11"
+[[packages]]
+name = "torch"
+version = "2.9.1+cu128"
+index = "{TORCH}/cu128"
+wheels = [{{name = "torch-2.9.1+cu128-cp311-cp311-manylinux_2_28_x86_64.whl", hashes = {{}} }}]
+[[packages]]
+name = "nvidia-cudnn-cu12"
+version = "9.10.2.21"
+marker = "sys_platform == 'linux'"
+wheels = [{{name = "nvidia_cudnn_cu12-9.10.2.21-py3-none-any.whl", hashes = {{sha256 = "00"}} }}]
+"""
+PIXI = """
+version: 6
+environments:
+  default:
+    packages:
+      linux-64:
+      - conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-cuda126_py312_1.conda
+      - pypi: https://index.example/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl
+      - pypi: https://index.example/nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl
+packages:
+- pypi: https://index.example/nvidia_cudnn_cu12-9.1.0.70-py3-none-any.whl
+  name: nvidia-cudnn-cu12
+  version: 9.1.0.70
+  sha256: '00'
+- conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.5.1-cuda126_py312_1.conda
+  sha256: '00'
+- pypi: https://index.example/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl
+  name: torch
+  version: 2.6.0
+  sha256: '00'
+"""
+CONDA = """
+name: x
+channels: [pytorch]
+dependencies:
+  - python=3.11
+  - pytorch=2.2.2=py3.11_cuda11.8_cudnn8.7.0_0
+  - torchvision=0.16.2
+  - pip:
+    - torch==2.3.0
+"""
+POETRY = f"""
+[[package]]
+name = "torch"
+version = "2.3.1+cu121"
+optional = false
+files = [{{file = "torch-2.3.1+cu121-cp310-cp310-linux_x86_64.whl", hash = "sha256:00"}}]
+[package.source]
+type = "legacy"
+url = "{TORCH}/cu121"
+[[package]]
+name = "numpy"
+version = "1.26.0"
+files = [{{file = "numpy-1.26.0-cp310-cp310-linux_x86_64.whl", hash = "sha256:00"}}]
+[package.source]
+url = "{TORCH}/cu121"
+[metadata]
+lock-version = "2.1"
+python-versions = "^3.10"
+"""
+HASHED = """--extra-index-url https://download.pytorch.org/whl/cpu
+torch==2.4.0+cpu ; sys_platform == "linux" \\
+    --hash=sha256:00
+torchvision==0.18.0+cpu --hash=sha256:00
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("pylock.toml", PYLOCK, ["lock-unhashed"]),
+        ("pylock.toml", PYLOCK.replace("hashes = {}", 'hashes = {sha256 = "00"}'), []),
+        (
+            "pylock.gpu.toml",
+            PYLOCK.replace("hashes = {}", 'hashes = {sha256 = "00"}').replace("cudnn", "nvtx"),
+            ["lock-loses-cuda-libraries"],
+        ),
+        ("pixi.lock", PIXI, ["two-torches"]),
+        ("pixi.lock", PIXI.replace("- pypi: h", "- conda: x-1-h", 1), []),
+        ("environment.yml", CONDA, ["two-torches", "torch-companion-mismatch"]),
+        ("environment.yml", CONDA.partition("  - pip")[0].replace("0.16.2", "0.17.2"), []),
+        ("poetry.lock", POETRY, ["lock-loses-cuda-libraries", "index-leaks"]),
+        ("requirements.txt", HASHED, ["torch-companion-mismatch"]),
+        ("requirements-gpu.txt", HASHED.replace("0.18.0", "0.19.0"), []),
+        ("requirements.txt", "torch\ntorchvision>=0.15\n-r other.txt\n-e .\n", []),
+        ("uv.lock", "version = 1\n", []),
+        ("pyproject.toml", "[tool.other]\nx = 1\n", []),
+    ],
+)
+def test_every_format_is_read(
+    name: str, text: str, expected: list[str], tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / name).write_text(text, "utf-8")
+    assert codes(tmp_path, devices) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("uv.lock", "[[package"),
+        ("uv.lock", '[[package]]\nname = "torch"\nsource = 1\n'),
+        ("pixi.lock", "environments: [1]"),
+        ("uv.lock", "[[package]]\nname = 3\n"),
+        ("poetry.lock", '[[package]]\nname = "torch"\nfiles = ["x"]\n'),
+        ("pixi.lock", "packages: [1]"),
+        ("pixi.lock", "a: b: c"),
+        ("environment.yml", "- 1\n- 2\n"),
+        ("requirements.txt", b"\xff\xfe\x00"),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    name: str, text: str | bytes, tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(SpecError) as error:
+        found(tmp_path, devices)
+    assert name in error.value.what
+
+
+def test_a_lock_replaces_what_it_was_made_from(tmp_path: Path, devices: Devices) -> None:
+    pin = '[project]\nname = "x"\ndependencies = ["torch==2.4.0", "torchvision==0.18.0"]\n'
+    (tmp_path / "pyproject.toml").write_text(pin, "utf-8")
+    assert codes(tmp_path, devices) == ["torch-companion-mismatch"]
+    mended = HASHED.replace("0.18.0", "0.19.0")
+    (tmp_path / "requirements.txt").write_text(mended, "utf-8")
+    assert codes(tmp_path, devices) == []
+
+
+def test_this_machine_is_compared_with_the_build(tmp_path: Path, devices: Devices) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==2.9.1+cu130\n", "utf-8")
+    gpu = Gpu(
+        "nvidia", "2b85", "RTX 5090", "0", supported=True, compute_capability="12.0",
+        driver=Driver("nvidia", "575.57.08"),
+    )  # fmt: skip
+    host = Host("linux-64", "6.8", gpus=(gpu,))
+    assert codes(tmp_path, devices, host) == ["driver-too-old"]
+    new = dataclasses.replace(gpu, driver=Driver("nvidia", "580.95.05"))
+    assert codes(tmp_path, devices, dataclasses.replace(host, gpus=(new,))) == []
+    volta = dataclasses.replace(new, compute_capability="7.0")
+    assert codes(tmp_path, devices, dataclasses.replace(host, gpus=(volta,))) == [
+        "unsupported-gpu-architecture"
+    ]
+
+
+def test_a_newer_card_of_one_generation_is_served(tmp_path: Path, devices: Devices) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==2.9.1+cu128\n", "utf-8")
+    for capability in ("8.9", "12.1"):  # RTX 40 runs the kernels of 8.6, GB10 those of 12.0
+        gpu = Gpu("nvidia", "0", "x", "0", supported=True, compute_capability=capability)
+        host = Host("linux-64", "6.8", gpus=(gpu,))
+        assert codes(tmp_path, devices, host) == []
+
+
+def test_an_extra_is_installed_without_the_groups_that_it_excludes() -> None:
+    """As uv does: sleap-nn's extra for the CPU is in conflict with those for CUDA."""
+    (lock,) = [
+        lock for lock in read_repository(PAIRS / "sleap-nn-479" / "after") if lock.name == "uv.lock"
+    ]
+    has = {(c.platform, c.name): c.packages["torch"][0].index for c in lock.choices}
+    assert has["win-64", "torch-cuda128"] == has["linux-64", "torch-cuda128"] == "cu128"
+    assert has["win-64", "torch-cpu"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[project]\nname = 3\ndependencies = ['torch']\n",
+        "[[tool.poetry.source]]\nurl = 5\n",
+        "[tool.uv]\nextra-index-url = 7\n",
+        "[tool.poetry]\nsource = [1, 'x']\n",
+    ],
+)
+def test_a_manifest_of_other_types_is_no_traceback(
+    text: str, tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(text, "utf-8")
+    assert codes(tmp_path, devices) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "level"),
+    [
+        ("requirements.txt", f"--extra-index-url {TORCH}/cu128\ntorch\n", "note"),
+        (
+            "environment.yml",
+            f"dependencies:\n- pip:\n  - --extra-index-url {TORCH}/cu128\n",
+            "note",
+        ),
+        ("pyproject.toml", f"[[tool.uv.index]]\nname = 'x'\nurl = '{TORCH}/cu128'\n", "note"),
+        ("pyproject.toml", f"[[tool.poetry.source]]\nname = 'x'\nurl = '{TORCH}/cpu'\n", "note"),
+        ("pixi.toml", f"[pypi-options]\nextra-index-urls = ['{TORCH}/cu128']\n", "note"),
+        (
+            "pyproject.toml",
+            f"[[tool.uv.index]]\nname = 'x'\nurl = '{TORCH}/cu128'\nexplicit = true\n",
+            None,
+        ),
+        (
+            "pyproject.toml",
+            f"[[tool.poetry.source]]\nname = 'x'\nurl = '{TORCH}/cpu'\npriority = 'explicit'\n",
+            None,
+        ),
+        ("requirements.txt", "--index-url https://mirror.example/simple\ntorch\n", None),
+    ],
+)
+def test_an_index_that_is_searched_for_all_names_is_told(
+    name: str, text: str, level: str | None, tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / name).write_text(text, "utf-8")
+    told = [f for f in found(tmp_path, devices) if f.code == "index-leaks"]
+    assert [f.level.value for f in told] == ([level] if level else [])
+    assert all(TORCH in line for f in told for line in f.evidence)
+
+
+def uv_lock(folder: Path, build: str, head: str = "", manifest: str = "") -> Path:
+    """Write a uv.lock whose torch is cu128 on Linux, and of another index on Windows."""
+    index = f"{TORCH}/{build}" if build else "https://index.example/simple"
+    version = f"2.9.1+{build}" if build else "2.9.1"
+    cuda = f'source = {{ registry = "{TORCH}/cu128" }}'
+    other = f'source = {{ registry = "{index}" }}'
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "x"\n{manifest}', "utf-8")
+    (folder / "uv.lock").write_text(
+        f"""version = 1
+requires-python = ">=3.11"
+{head}
+[[package]]
+name = "x"
+version = "0"
+source = {{ virtual = "." }}
+dependencies = [
+    {{ name = "torch", version = "2.9.1+cu128", {cuda}, marker = "sys_platform == 'linux'" }},
+    {{ name = "torch", version = "{version}", {other}, marker = "sys_platform == 'win32'" }},
+]
+[package.optional-dependencies]
+cpu = [{{ name = "torch", version = "2.8.0+cpu", source = {{ registry = "{TORCH}/cpu" }} }}]
+[package.dev-dependencies]
+gpu = [{{ name = "torch", version = "2.9.1+cu128", {cuda} }}]
+[[package]]
+name = "torch"
+version = "2.9.1+cu128"
+{cuda}
+dependencies = [{{ name = "nvidia-cudnn-cu12", marker = "sys_platform == 'linux'" }}]
+[[package]]
+name = "torch"
+version = "{version}"
+{other}
+[[package]]
+name = "torch"
+version = "2.8.0+cpu"
+source = {{ registry = "{TORCH}/cpu" }}
+[[package]]
+name = "nvidia-cudnn-cu12"
+version = "9.10.2.21"
+source = {{ registry = "https://index.example/simple" }}
+""",
+        "utf-8",
+    )
+    return folder
+
+
+BY_MACHINE = """[tool.uv.sources]
+torch = [{ index = "cu128", marker = "platform_machine == 'x86_64'" }]
+"""
+
+
+def test_a_cpu_build_that_is_assigned_by_platform_is_meant(
+    tmp_path: Path, devices: Devices
+) -> None:
+    """As NVIDIA-NeMo/Automodel does: only Linux is served with CUDA."""
+    assert "lock-cpu-build" not in codes(uv_lock(tmp_path, "cpu"), devices)
+    assert "lock-cpu-build" in codes(uv_lock(tmp_path, "cpu", manifest=BY_MACHINE), devices)
+    assert "lock-cpu-build" in codes(uv_lock(tmp_path, ""), devices)
+
+
+def test_a_platform_that_is_excluded_is_not_judged(tmp_path: Path, devices: Devices) -> None:
+    served = "supported-markers = [\"sys_platform == 'linux'\"]"
+    assert "lock-cpu-build" not in codes(uv_lock(tmp_path, "", served), devices)
+
+
+def test_a_default_group_gives_way_to_an_extra_that_excludes_it(tmp_path: Path) -> None:
+    groups = '[tool.uv]\ndefault-groups = ["gpu"]\n'
+    conflict = 'conflicts = [[{ package = "x", extra = "cpu" }, { package = "x", group = "gpu" }]]'
+    for head, wanted in (("", 2), (conflict, 1)):
+        lock = read_repository(uv_lock(tmp_path, "", head, groups))[1]
+        has = {(c.platform, c.name): c.packages["torch"] for c in lock.choices}
+        assert len(has["win-64", "cpu"]) == wanted + 1  # with the one for Windows
