@@ -4,8 +4,6 @@ Python, nox and the standard library are enough to list them: a noxfile may be r
 lies in another environment than the toolkit.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

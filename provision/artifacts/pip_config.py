@@ -5,8 +5,6 @@ are honoured. ``extra-index-url`` is ignored on purpose: a second index with a p
 name is how dependency confusion works.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

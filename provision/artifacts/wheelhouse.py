@@ -1,7 +1,5 @@
 """Wheelhouses: folders of artifacts, which are used only if their SHA-256 is in the lock."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

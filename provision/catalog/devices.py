@@ -1,7 +1,5 @@
 """The device catalog: device ids to families, driver builds to releases, minimum drivers."""
 
-from __future__ import annotations
-
 import tomllib
 from bisect import bisect_right
 from dataclasses import dataclass, field

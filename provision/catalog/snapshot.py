@@ -4,8 +4,6 @@
 source. Only ``provision update`` changes them, so a lock depends on the commit and not on the day.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The console script: starts again without what ``PYTHON*`` would add to the toolkit."""
 
-from __future__ import annotations
-
 import os
 import sys
 

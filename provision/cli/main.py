@@ -1,7 +1,5 @@
 """The entry point: the frame of the parser, and the one place where errors are caught."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import signal

@@ -1,7 +1,5 @@
 """The verb ``kernel``: a Jupyter kernel that starts in whatever generation is current then."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

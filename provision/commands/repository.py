@@ -1,7 +1,5 @@
 """What a repository asks for: requirement files, pyproject.toml and environment.yml."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path

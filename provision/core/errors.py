@@ -1,7 +1,5 @@
 """Errors in four parts: what failed, the evidence, the cause, the remedy."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from enum import IntEnum

@@ -4,8 +4,6 @@ Functions that know what they did raise a :class:`ProvisionError` of their own. 
 in one place (:mod:`provision.cli.main`), which loads this module only then.
 """
 
-from __future__ import annotations
-
 import errno
 import traceback
 from pathlib import Path

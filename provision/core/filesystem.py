@@ -1,7 +1,5 @@
 """Access to the disk: atomic writes, removal of tagged folders only, swapping of links."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

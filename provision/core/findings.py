@@ -1,7 +1,5 @@
 """The result type of verify, smoke, compare and doctor."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache

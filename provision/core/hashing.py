@@ -1,7 +1,5 @@
 """SHA-256 of bytes, of a file, and of a whole tree of files on all cores."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading

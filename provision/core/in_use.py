@@ -5,8 +5,6 @@ until the last of them ends. A program that was started directly holds nothing: 
 in /proc. Windows removes no folder from which a program runs or in which a file is open.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

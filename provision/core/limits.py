@@ -4,8 +4,6 @@ Each limit is several times the largest that was seen in use. What exceeds one r
 what cannot be parsed ValueError; readers turn them into an error that names the file.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """The lock of a folder: one process at a time changes it."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

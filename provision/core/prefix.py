@@ -1,7 +1,5 @@
 """The layout of an environment, a venv or a conda prefix, of either platform."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The name by which this command can be called again, for messages that name the next command."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The protocol by which a long verb reports its progress."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 

@@ -1,7 +1,5 @@
 """The layout of a project's folders."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple

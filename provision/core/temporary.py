@@ -1,7 +1,5 @@
 """Temporary folders, and what killed runs left of theirs."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import stat

@@ -1,7 +1,5 @@
 """Text for people and JSON for programs; what comes from elsewhere is made harmless here."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -4,8 +4,6 @@ A verdict must not depend on a stray setting, so builds and checks get only what
 user's own program gets the user's own variables, except those that replace what it loads.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """Kernel caches in a user's home that are older than the driver."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

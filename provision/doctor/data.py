@@ -1,7 +1,5 @@
 """The tables of the doctor: TOML files beside this module."""
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 from pathlib import Path

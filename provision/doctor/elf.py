@@ -3,8 +3,6 @@
 Read in place: torch's libraries define 100,000 symbols, and an environment has 1,000 modules.
 """
 
-from __future__ import annotations
-
 import mmap
 import re
 import struct

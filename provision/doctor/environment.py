@@ -1,7 +1,5 @@
 """Model of a Python environment, read from disk: nothing in it is run or imported."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Diagnosis of logs: applies the rules of ``log_rules.toml`` and orders their findings."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ passed through a logger, a container runtime, a terminal, a chat or a word proce
 pasted; each adds a prefix, wraps lines, or replaces characters.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

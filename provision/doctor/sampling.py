@@ -4,8 +4,6 @@ A training run of days writes gigabytes that repeat one template. The diagnosis 
 longer than reading the file, and its memory must not grow with the file.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """Installed conda packages: the files that ``conda-meta/*.json`` lists, with their hashes."""
 
-from __future__ import annotations
-
 import json
 import posixpath
 from collections.abc import Iterable

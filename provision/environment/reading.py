@@ -1,7 +1,5 @@
 """Reads of files and folders of an environment that may be broken: damage gives an empty result."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

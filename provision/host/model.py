@@ -1,7 +1,5 @@
 """The model of a host: GPUs, drivers, runtimes and permissions, as frozen data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

@@ -8,8 +8,6 @@ layers give the same manifest, and its digest can be compared and signed.
 The format: https://specs.opencontainers.org/image-spec/image-layout/.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import gzip
 import hashlib

@@ -7,8 +7,6 @@ shutdown (seen with 0.28.0 in a few runs of a hundred, after everything was writ
 flushes and exits without a shutdown.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

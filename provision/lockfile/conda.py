@@ -4,8 +4,6 @@ conda-lock's format has no field for sizes; they are in a comment beside the has
 layer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

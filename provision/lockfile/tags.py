@@ -1,7 +1,5 @@
 """Wheel tags of a platform, and the best of several wheels for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from packaging.tags import Tag, compatible_tags, cpython_tags

@@ -6,8 +6,6 @@ paths and hashes alone, with each path in a form that is the same in the wheel a
 :mod:`provision.environment.files` computes it again from what is installed.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import csv

@@ -1,7 +1,5 @@
 """Which recorded numbers are compared, in which direction, and the series that they form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

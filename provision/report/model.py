@@ -1,7 +1,5 @@
 """The report of one smoke run."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from collections.abc import Sequence

@@ -24,8 +24,6 @@ and with their sign turned where less is better: a score is higher when it is be
 A run that fell is not accepted, so that it never becomes the standard of the next.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import insort
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Only the standard library: noxfiles and a build with nothing to do read specs with it too.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ On an invalid part the functions raise ValueError, KeyError, TypeError or Attrib
 :mod:`provision.spec.reader` then validates the whole file for a message that names each fault.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args

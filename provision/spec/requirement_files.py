@@ -4,8 +4,6 @@ The format: https://pip.pypa.io/en/stable/reference/requirements-file-format/. O
 an index are left out and named: the spec assigns each distribution to its index.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

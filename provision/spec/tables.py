@@ -1,7 +1,5 @@
 """The base class of every model that reads a file, and readable validation errors."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass

@@ -4,8 +4,6 @@ No script, no other file, no network: it can be mailed, archived, and read on a 
 in ``report.html.j2``, its style in ``report.css``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

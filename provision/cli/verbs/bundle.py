@@ -1,7 +1,5 @@
 """everything that a machine without a network needs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser, add_wheelhouse, findings_if

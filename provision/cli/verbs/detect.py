@@ -1,7 +1,5 @@
 """this machine: devices, drivers, and which target fits."""
 
-from __future__ import annotations
-
 from provision.cli.call import Call, Outcome
 
 ANYWHERE = True

@@ -1,7 +1,5 @@
 """lock -> the image of a Linux target."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from pathlib import Path

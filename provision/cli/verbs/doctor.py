@@ -1,7 +1,5 @@
 """what is wrong with an environment, a log, a repository, a program, this machine."""
 
-from __future__ import annotations
-
 from provision.cli.call import Call, Outcome, Parser, findings_if
 from provision.core.errors import Exit, UsageError
 

@@ -1,7 +1,5 @@
 """signed proof of what was proven here, or the judgement of such files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser, each, findings_if

@@ -1,7 +1,5 @@
 """a target in the format of another tool: pylock.toml, conda, uv, CI, cluster modules."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser

@@ -1,7 +1,5 @@
 """make a project of this repository: a spec per target, and sessions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser, findings_if

@@ -1,7 +1,5 @@
 """install a Jupyter kernel that follows the current generation, and print IDE settings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser

@@ -1,7 +1,5 @@
 """go back to the generation before the current one."""
 
-from __future__ import annotations
-
 from provision.cli.call import Call, Outcome, Parser
 
 

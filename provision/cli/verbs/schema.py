@@ -1,7 +1,5 @@
 """print the JSON Schema of a spec."""
 
-from __future__ import annotations
-
 import json
 
 from provision.core.errors import Exit

@@ -1,7 +1,5 @@
 """run the checks, compare with the last good report."""
 
-from __future__ import annotations
-
 from argparse import ArgumentTypeError
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """list every target: lock, environment, last verdict."""
 
-from __future__ import annotations
-
 from provision.cli.call import Call, Outcome
 from provision.core.errors import Exit
 

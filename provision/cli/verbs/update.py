@@ -1,7 +1,5 @@
 """refresh the catalogs from the network."""
 
-from __future__ import annotations
-
 from provision.cli.call import Call, Outcome, Parser, each, findings_if
 
 

@@ -1,7 +1,5 @@
 """compare an environment with its lock."""
 
-from __future__ import annotations
-
 from provision.cli.call import Call, Outcome, Parser, add_build_options, findings_if
 
 

@@ -1,7 +1,5 @@
 """Rules on native libraries: missing ones, and ones of another release or origin."""
 
-from __future__ import annotations
-
 import re
 
 from provision.core.findings import Level

@@ -1,7 +1,5 @@
 """Rules on the interpreter, and on code that it imports from outside the environment."""
 
-from __future__ import annotations
-
 import re
 
 from provision.core.findings import Level

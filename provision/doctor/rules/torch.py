@@ -1,7 +1,5 @@
 """Rules on the build of torch."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

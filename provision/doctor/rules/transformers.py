@@ -1,7 +1,5 @@
 """Rules on transformers, and on the ipex-llm and torch that it is used with."""
 
-from __future__ import annotations
-
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.rules.requirements import meets, pinned, requirements
 from provision.environment.installed import parse_version
