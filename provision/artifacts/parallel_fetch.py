@@ -24,12 +24,12 @@ from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import check_interrupted
+from provision.core.progress import Progress
 from provision.core.text import size
 
 if TYPE_CHECKING:
     from requests import Session
 
-    from provision.core.progress import Progress
     from provision.lockfile.conda import CondaPackage
     from provision.lockfile.pip import Artifact
 

@@ -21,7 +21,6 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from provision.artifacts.parallel_fetch import WantedFile, fetch_all
@@ -30,10 +29,8 @@ from provision.core import network
 from provision.core.errors import SpecError, ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.process import Completed, Run, clean_environment
-
-if TYPE_CHECKING:
-    from provision.core.progress import Progress
-    from provision.core.project import Project
+from provision.core.progress import Progress
+from provision.core.project import Project
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LACKING = re.compile(r"No solution found when resolving: (.*)")

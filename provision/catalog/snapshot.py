@@ -162,8 +162,7 @@ class DriverFile(Table):
     ] = None
     size: Annotated[int | None, Field(gt=0, description="Bytes.")] = None
     confirmed: Annotated[
-        bool,
-        Field(description="The vendor's own file has this hash, or two public files list it."),
+        bool, Field(description="The vendor's own file has this hash, or two public files list it.")
     ] = False
     sources: Annotated[tuple[str, ...], Field(description="Public files that list the hash.")] = ()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from provision.core.errors import ProvisionError
+
 if TYPE_CHECKING:
     from provision.catalog.snapshot import ChannelPackage, DriverFile, Wheel
-    from provision.core.errors import ProvisionError
 
 FileT = TypeVar("FileT", "Wheel", "ChannelPackage", "DriverFile")
 

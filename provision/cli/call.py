@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from provision.core.errors import Exit
+from provision.core.project import Project
 
 if TYPE_CHECKING:
     from provision.commands.build import BuildRequest
-    from provision.core.project import Project
     from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target

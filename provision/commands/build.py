@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, swap_link
 from provision.core.locking import folder_lock, waiting
 from provision.core.prefix import drifted
+from provision.core.process import Run
+from provision.core.progress import Progress
 from provision.core.project import CURRENT, Project
 from provision.core.variables import refuse_separator
 from provision.environment.manifest import (
@@ -27,8 +29,6 @@ from provision.environment.manifest import (
 )
 
 if TYPE_CHECKING:
-    from provision.core.process import Run
-    from provision.core.progress import Progress
     from provision.environment.verify import Verification
     from provision.installer.install import ArtifactSources, InstallPlan
     from provision.lockfile.pip import Lock

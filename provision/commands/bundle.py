@@ -31,6 +31,7 @@ from provision.core.filesystem import is_tagged, tag, write_atomic
 from provision.core.hashing import sha256_below
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import run
+from provision.core.progress import Progress
 from provision.core.project import PACKAGE, Project, shipped
 from provision.core.text import json_text, plural
 from provision.installer import uv
@@ -40,7 +41,6 @@ from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 
 if TYPE_CHECKING:
-    from provision.core.progress import Progress
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
 

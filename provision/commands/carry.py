@@ -25,13 +25,13 @@ from provision.core.errors import ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.prefix import site_packages
 from provision.core.process import environment_python
+from provision.core.project import Project
 from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
 from provision.environment.reading import read_text
 from provision.report.history import history, suite_digest
 from provision.report.model import Report, read_report
 
 if TYPE_CHECKING:
-    from provision.core.project import Project
     from provision.lockfile.pip import Lock
 
 CARRIED = "carried"  # the suite's reason, and the key of a report

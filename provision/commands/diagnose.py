@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
 from provision.core.findings import Diagnosis
+from provision.core.project import Project
 from provision.doctor import diagnose_environment, diagnose_log, diagnose_machine
 
 if TYPE_CHECKING:
-    from provision.core.project import Project
     from provision.host.model import Host
 
 # A log needs neither the catalog nor the host.

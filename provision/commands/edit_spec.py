@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.filesystem import write_atomic
+from provision.core.project import Project
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
 from provision.spec.reader import load_spec, target_names
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from provision.commands.build import BuildResult
-    from provision.core.project import Project
     from provision.resolver.resolver import Resolver
     from provision.spec.model import Target
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
+from provision.core.project import Project
 from provision.lockfile.pip import read_lock
 from provision.report.evidence import Statement, sign, statement, trusted_keys, verified
 from provision.report.history import history, suite_digest
 from provision.report.model import read_report
 
 if TYPE_CHECKING:
-    from provision.core.project import Project
     from provision.spec.model import Target
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from provision.commands.current import require_current
 from provision.core.errors import UsageError
 from provision.core.filesystem import read_link, swap_link
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
+from provision.core.progress import Progress
 from provision.core.project import CURRENT, Project
 from provision.environment.manifest import Generation, finished_generations, sweep
-
-if TYPE_CHECKING:
-    from provision.core.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

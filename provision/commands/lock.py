@@ -13,12 +13,12 @@ from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
 from provision.core.locking import folder_lock, waiting
+from provision.core.project import Project
 from provision.core.temporary import remove_litter
 from provision.lockfile.diff import ArtifactChange, diff_artifacts
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Lock, parse_lock, read_lock
 
 if TYPE_CHECKING:
-    from provision.core.project import Project
     from provision.resolver.resolver import Resolver
     from provision.spec.model import Target
 

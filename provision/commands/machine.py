@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
+from provision.core.project import Project
 
 if TYPE_CHECKING:
     from provision.commands.detect import Detection
-    from provision.core.project import Project
     from provision.host.model import Host
     from provision.spec.model import Target
 

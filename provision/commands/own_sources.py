@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
+from provision.core.process import Run
+from provision.core.progress import Progress
+from provision.core.project import Project
 
 if TYPE_CHECKING:
     from provision.commands.build import BuildRequest
-    from provision.core.process import Run
-    from provision.core.progress import Progress
-    from provision.core.project import Project
     from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision import __version__
 from provision.artifacts.wheel_records import local_records
@@ -14,6 +13,8 @@ from provision.commands.own_sources import install_local, with_built_wheels
 from provision.core.errors import ToolError
 from provision.core.filesystem import make_tagged, remove_tagged, sync_folder
 from provision.core.prefix import dist_info_names, environment_python, site_packages
+from provision.core.process import Run
+from provision.core.progress import Progress
 from provision.doctor.locked import refuse_built
 from provision.environment.interpreter import python_version, read_interpreter
 from provision.environment.long_paths import check_path_lengths
@@ -24,10 +25,6 @@ from provision.installer import conda, uv
 from provision.installer.install import check_space, install_pip_layer, plan_install
 from provision.installer.uv import write_pip_shim
 from provision.lockfile.conda import conda_packages
-
-if TYPE_CHECKING:
-    from provision.core.process import Run
-    from provision.core.progress import Progress
 
 
 def populate_prefix(

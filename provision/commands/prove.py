@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from provision.commands import smoke
 from provision.commands.current import hold_current, require_current
+from provision.core.process import Run
+from provision.core.progress import Progress
 from provision.environment.manifest import mark_verified
 from provision.lockfile.pip import read_lock
 from provision.report.history import baseline, last_report
@@ -15,8 +17,6 @@ from provision.report.regressions import SmokeResult, SmokeSkipped, changed_laye
 
 if TYPE_CHECKING:
     from provision.commands.smoke import SmokeRequest
-    from provision.core.process import Run
-    from provision.core.progress import Progress
 
 
 def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:

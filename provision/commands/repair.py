@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.commands.build import BuildRequest, BuildResult, build
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
+from provision.core.process import Run
+from provision.core.progress import Progress
 from provision.core.project import RECORD, Project
 from provision.environment.manifest import (
     current_generation,
@@ -25,10 +26,6 @@ from provision.environment.manifest import (
 from provision.environment.seal import drop_seals
 from provision.environment.verify import Verification, verify
 from provision.installer import uv
-
-if TYPE_CHECKING:
-    from provision.core.process import Run
-    from provision.core.progress import Progress
 
 
 def repair(found: Verification, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:

@@ -13,13 +13,13 @@ from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import Run, clean_environment, describe_exit, environment_python
+from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.core.text import json_text
 from provision.report.history import new_report
 from provision.report.model import Report, complete_report, read_report
 
 if TYPE_CHECKING:
-    from provision.core.project import Project
     from provision.host.model import Host
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target

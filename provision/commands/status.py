@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from provision.commands.lock import staleness
 from provision.core.errors import ProvisionError, SpecError
+from provision.core.project import Project
 from provision.environment.manifest import Record, current_generation
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.report.history import last_report
 from provision.spec.reader import load_targets, target_names
 
 if TYPE_CHECKING:
-    from provision.core.project import Project
     from provision.report.model import Report
     from provision.spec.model import Target
 

@@ -33,6 +33,9 @@ from provision.core import network
 from provision.core.errors import ProvisionError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
+from provision.core.process import Run
+from provision.core.progress import Progress
+from provision.core.project import Project
 from provision.resolver import conda_lock
 from provision.spec.tables import faults_of
 
@@ -40,9 +43,6 @@ if TYPE_CHECKING:
     from pypi_simple import DistributionPackage
     from requests import Session
 
-    from provision.core.process import Run
-    from provision.core.progress import Progress
-    from provision.core.project import Project
     from provision.spec.model import Target
 
 

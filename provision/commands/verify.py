@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.commands.current import current_folder
+from provision.core.findings import Finding
 from provision.core.prefix import site_packages
+from provision.core.project import Project
 from provision.environment.seal import read_seal, seal_findings
 from provision.environment.verify import Verification, verify
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import read_forbidden
-
-if TYPE_CHECKING:
-    from provision.core.findings import Finding
-    from provision.core.project import Project
 
 
 def verify_current(project: Project, target: str, *, deep: bool) -> Verification:

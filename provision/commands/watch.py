@@ -9,14 +9,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from select import select
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from provision.core.errors import Exit
+from provision.core.findings import Finding
 from provision.core.process import start
 from provision.doctor import diagnose_log
-
-if TYPE_CHECKING:
-    from provision.core.findings import Finding
 
 
 def watch(command: list[str]) -> tuple[int, list[Finding]]:

@@ -9,12 +9,9 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from provision.core.project import Project
+from provision.core.project import Project
 
 _UNMAPPED = 65534  # /proc/sys/kernel/overflowuid: an owner outside of this user namespace
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.core.findings import Diagnosis, Finding
 from provision.doctor.logs import diagnose_evidence, diagnose_log
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.core.findings import Diagnosis, Finding
     from provision.doctor.environment import Environment
     from provision.host.model import Host
     from provision.lockfile.pip import Lock

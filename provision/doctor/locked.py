@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from provision.catalog.devices import Devices
 from provision.core.errors import SpecError, ToolError
+from provision.core.findings import Finding
 from provision.doctor.context import DoctorContext
 from provision.doctor.data import data
 from provision.doctor.environment import Environment, Torch, markers_of, read_environment
@@ -22,7 +23,6 @@ from provision.environment.installed import InstalledDistribution
 from provision.host.model import Host
 
 if TYPE_CHECKING:
-    from provision.core.findings import Finding
     from provision.lockfile.pip import Artifact, Lock
     from provision.spec.model import Target
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision import __version__
+from provision.core.findings import Diagnosis
 from provision.core.text import harmless
 from provision.doctor.data import data
 from provision.doctor.environment import Environment, read_environment
@@ -16,7 +17,6 @@ from provision.environment.installed import name_of
 from provision.environment.reading import read_text
 
 if TYPE_CHECKING:
-    from provision.core.findings import Diagnosis
     from provision.host.model import Host
 
 

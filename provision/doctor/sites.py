@@ -6,14 +6,11 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError, UsageError
 from provision.core.prefix import site_packages
+from provision.core.process import Run
 from provision.environment.reading import read_text
-
-if TYPE_CHECKING:
-    from provision.core.process import Run
 
 _TIMEOUT = 10.0  # seconds
 

@@ -14,19 +14,16 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
+from provision.core.findings import Finding
 from provision.core.hashing import sha256_below
 from provision.core.limits import read_parsed
 from provision.core.process import Run, environment_python
 from provision.core.text import plural
 from provision.environment.findings import finding
 from provision.environment.seal import beside
-
-if TYPE_CHECKING:
-    from provision.core.findings import Finding
 
 # Run by the environment's own Python, whose marshal format and compiler it needs: -I -S, so that
 # nothing of the environment is imported. Prints the files that are not their source's.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.filesystem import extended
+from provision.core.findings import Finding
 from provision.core.hashing import sha256_below, sha256_bytes
 from provision.core.limits import read_bytes
 from provision.core.text import plural
@@ -32,7 +33,6 @@ from provision.lockfile.wheel_record import (
 )
 
 if TYPE_CHECKING:
-    from provision.core.findings import Finding
     from provision.environment.conda_meta import InstalledCondaPackage
     from provision.environment.installed import InstalledDistribution
 

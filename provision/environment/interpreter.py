@@ -11,17 +11,14 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
+from provision.core.findings import Finding
 from provision.core.hashing import sha256_file
 from provision.core.limits import open_regular, read_text
 from provision.environment.conda_meta import FOLDER
 from provision.environment.findings import finding
 from provision.environment.manifest import Interpreter
-
-if TYPE_CHECKING:
-    from provision.core.findings import Finding
 
 # Not part of it: packages, bytecode, and what no program runs (tests, the static library).
 _LEFT_OUT = re.compile(r"site-packages|dist-packages|__pycache__|test|config-.*")

@@ -12,15 +12,12 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.prefix import site_packages
+from provision.core.progress import Progress
 from provision.core.text import plural
 from provision.environment.installed import installed_distributions
-
-if TYPE_CHECKING:
-    from provision.core.progress import Progress
 
 _LONGEST = 259
 _KEY = r"SYSTEM\CurrentControlSet\Control\FileSystem"

@@ -12,18 +12,15 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import tag, write_atomic
+from provision.core.findings import Finding
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.limits import read_bytes, read_parsed
 from provision.core.project import RECORD
 from provision.core.text import plural
 from provision.environment.findings import finding
-
-if TYPE_CHECKING:
-    from provision.core.findings import Finding
 
 _FOLDER = ".seals"
 # Folders whose files a build makes; those of packages lie in site-packages.

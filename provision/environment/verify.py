@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
+from provision.core.findings import Finding
 from provision.core.limits import read_parsed
 from provision.core.prefix import misplaced, site_packages
 from provision.core.project import RECORD
@@ -30,7 +31,6 @@ from provision.environment.findings import finding
 from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
 
 if TYPE_CHECKING:
-    from provision.core.findings import Finding
     from provision.lockfile.pip import Lock
     from provision.spec.parts import ForbiddenDistribution
 

@@ -22,6 +22,8 @@ from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
+from provision.core.process import Run
+from provision.core.progress import Progress
 from provision.core.project import PACKAGE, Project, fact, shipped
 from provision.core.temporary import scratch
 from provision.core.text import plural
@@ -33,8 +35,6 @@ from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 
 if TYPE_CHECKING:
-    from provision.core.process import Run
-    from provision.core.progress import Progress
     from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from provision.core.errors import ToolError
 from provision.core.locking import folder_lock, waiting
 from provision.core.process import Run, clean_environment
+from provision.core.progress import Progress
 from provision.core.temporary import scratch
 from provision.image.context import SBOM, ImageRequest, prepare_context
 from provision.image.oci import write_layout
@@ -25,7 +26,6 @@ from provision.image.oci import write_layout
 if TYPE_CHECKING:
     import contextlib
 
-    from provision.core.progress import Progress
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 

@@ -16,12 +16,12 @@ from provision.artifacts.parallel_fetch import WantedFile, fetch_all
 from provision.catalog.devices import Devices, read_devices
 from provision.catalog.snapshot import DriverSet, is_driver_set, load_snapshot, snapshot_names
 from provision.core.errors import SpecError, UsageError
+from provision.core.progress import Progress
 from provision.core.project import fact
 from provision.core.text import plural
 from provision.host.drivers import DriverVerdict, judge_version
 
 if TYPE_CHECKING:
-    from provision.core.progress import Progress
     from provision.image.context import ImageRequest
 
 _DISTRIBUTIONS = "distributions.toml"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import fetch_all, wanted_archive
 from provision.core.errors import ToolError
+from provision.core.process import Run
+from provision.core.progress import Progress
 from provision.core.text import plural
 
 if TYPE_CHECKING:
-    from provision.core.process import Run
-    from provision.core.progress import Progress
     from provision.lockfile.conda import CondaPackage
 
 _WORKER = Path(__file__).with_name("conda_worker.py")

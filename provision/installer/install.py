@@ -12,19 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import WantedFile, wanted_archive
 from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts, size_on_disk
 from provision.core.errors import ToolError
+from provision.core.process import Completed, Run
+from provision.core.progress import Progress
 from provision.core.text import plural, size
 from provision.installer import uv
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
-
-if TYPE_CHECKING:
-    from provision.core.process import Completed, Run
-    from provision.core.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from provision.core.ownership import require_own
 from provision.core.prefix import scripts_folder
+from provision.core.process import Completed, Run
 from provision.core.variables import clean_environment
 
 if TYPE_CHECKING:
-    from provision.core.process import Completed, Run
     from provision.lockfile.pip import Artifact, Lock
 
 

@@ -49,13 +49,7 @@ def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
 
 
 def render(
-    kind: str,
-    *,
-    target: Target,
-    lock: Lock,
-    indexes: Mapping[str, str],
-    toolkit: str,
-    prefix: Path,
+    kind: str, *, target: Target, lock: Lock, indexes: Mapping[str, str], toolkit: str, prefix: Path
 ) -> str:
     """Return a format's text, from its template if it has one.
 

@@ -8,14 +8,11 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
+from provision.core.project import Project
 from provision.report.model import Report, comparable, read_report
-
-if TYPE_CHECKING:
-    from provision.core.project import Project
 
 REPORTS = "reports"
 _STAMP = "%Y%m%dT%H%M%S%fZ"  # names sort by time

@@ -12,12 +12,12 @@ from packaging.version import Version
 
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
+from provision.core.progress import Progress
 from provision.core.text import plural
 from provision.lockfile.tags import best_wheel
 
 if TYPE_CHECKING:
     from provision.catalog.snapshot import Wheel
-    from provision.core.progress import Progress
     from provision.resolver.uv import UvResolver
     from provision.spec.model import Target
 

@@ -18,6 +18,8 @@ from provision.catalog.snapshot import Channel, Index, Wheel, index_names, load_
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
+from provision.core.process import Run
+from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
 from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
@@ -28,8 +30,6 @@ from provision.spec.requirement_files import read_requirement_files
 
 if TYPE_CHECKING:
     from provision.artifacts.pip_config import PipConfig
-    from provision.core.process import Run
-    from provision.core.progress import Progress
     from provision.resolver.uv import Pins
     from provision.spec.model import Target
 

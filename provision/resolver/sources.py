@@ -20,13 +20,13 @@ from provision.catalog.simple_index import embedded_metadata
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_file
+from provision.core.process import Completed
 from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.tags import best_wheel, markers
 from provision.spec.model import Override, Target
 
 if TYPE_CHECKING:
     from provision.artifacts.sources import SourceBuilder
-    from provision.core.process import Completed
     from provision.resolver.uv import Pins, UvResolver
 
 _SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")

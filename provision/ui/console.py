@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from provision.core.credentials import redact
 from provision.core.errors import ProvisionError, ToolError
+from provision.core.findings import Finding
 from provision.core.text import harmless, json_text, size
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
     from provision.artifacts.resumable_download import OnBytes
-    from provision.core.findings import Finding
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}  # by level of a finding
 SCHEMA = 1

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from provision.core.findings import Diagnosis
 from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
+from provision.ui.smoke import show_report, verdict
+from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
 if TYPE_CHECKING:
     from provision.catalog.snapshot_update import RefreshResult
+    from provision.commands.build import BuildResult
     from provision.commands.bundle import Bundle
     from provision.commands.detect import Detection
+    from provision.commands.edit_spec import Edited
     from provision.commands.evidence import Evidence
     from provision.commands.export import Export
     from provision.commands.generations import Cleaned, RolledBack
     from provision.commands.init import Initialized
     from provision.commands.kernel import Kernel
+    from provision.commands.lock import Confirmation, Freshness, LockResult
     from provision.commands.status import ProjectStatus
     from provision.environment.verify import Verification
     from provision.image.docker import BuiltImage
+    from provision.lockfile.diff import ArtifactChange
 
 
 def show_overview(result: ProjectStatus, console: Console) -> None:
@@ -177,3 +185,86 @@ def show_cleaned(result: Cleaned, console: Console) -> None:
         console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
         if name in users:
             console.note(f"{name} is in use by {users[name]}; clean again when that has ended")
+
+
+def show_diagnosis(result: Diagnosis, console: Console) -> None:
+    """Print the facts, then the findings."""
+    width = max(map(len, result.facts), default=0) + 1
+    for name, value in result.facts.items():
+        console.line(f"  {name + ':':<{width}} {value}", "dim")
+    for finding in result.findings:
+        console.finding(finding)
+    if not result.findings:
+        console.line(f"{result.patient}: no known fault was found", "green")
+
+
+def show_lock(result: LockResult, console: Console) -> None:
+    """Print one target's new lock and what changed in it."""
+    if result.error:
+        console.error(result.error)
+        return
+    state = "changed" if result.differs else "unchanged"
+    console.line(f"{result.target}: {plural(result.packages, 'package')}, {state}", "green")
+    _changes(result.changes, console)
+
+
+def show_edited(result: Edited, console: Console) -> None:
+    """Print one edited target's new lock, and its build or how to build it."""
+    show_lock(result.lock, console)
+    if result.build:
+        show_build(result.build, console)
+    else:
+        console.line(f"not built; `{console.program} build {result.lock.target}`")
+
+
+def show_confirmation(result: Confirmation, console: Console) -> None:
+    """Print whether the second resolver accepts the lock, and the differences."""
+    if result.differences:
+        console.line(f"{result.target}: pip-tools would install something else", "bold red")
+        _changes(result.differences, console)
+    else:
+        console.line(f"{result.target}: pip-tools accepts the lock", "green")
+
+
+def show_freshness(result: Freshness, console: Console) -> None:
+    """Print whether one lock is fresh."""
+    if result.error:
+        console.error(result.error)
+        return
+    style = "bold red" if result.stale else "green"
+    console.line(f"{result.target}: {result.stale or 'fresh'}", style)
+    if result.open and not result.stale:
+        names = ", ".join(result.open)
+        console.line(f"  open, no digest of their RECORD is known: {names}", "yellow")
+
+
+def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:
+    for change in changes:
+        versions = f"{change.before or ''} -> {change.after or ''}".strip()
+        console.line(f"  {change.kind:<8}{change.name} {versions} (via {', '.join(change.via)})")
+
+
+def show_build(result: BuildResult, console: Console) -> None:
+    """Print the checks, the verdict, and what to do next."""
+    if result.report:
+        show_report(result.report, console)
+    if result.generation is None:
+        console.line(f"{result.target}: the checks failed, nothing was changed", "bold red")
+        console.line("`--no-smoke` builds it without them, so that it can be examined")
+        return
+    record = result.generation.record
+    if result.plan is None and result.report is None:
+        console.line(up_to_date_line(result.target, record.proof, record.built), "green")
+    else:
+        console.line(
+            f"{result.target} is ready: {len(record.distributions)} packages, "
+            f"{record.files} files, {size(record.size)}, every file as locked"
+            + (f", {verdict(result.report)}" if result.report else ""),
+            "bold green",
+        )
+    if record.proof == "unproven":
+        console.note(f"unproven: {record.reason}")
+    elif record.proof == "skipped":
+        check = f"{console.program} smoke {result.target}"
+        console.note(f"not proven: the checks were left out; `{check}`")
+    show_next_steps(result.target, result.generation.folder, console)

@@ -41,7 +41,7 @@ def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
     from provision.core.project import CURRENT
     from provision.host.probe import this_platform
     from provision.spec.reader import load_target, target_names
-    from provision.ui.lock import show_edited
+    from provision.ui.results import show_edited
 
     project, arguments = call.project, call.arguments
     every = arguments.target == "all"

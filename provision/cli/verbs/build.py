@@ -28,7 +28,7 @@ def handle(call: Call) -> Outcome:
         from provision.ui.up_to_date import show_up_to_date
 
         return Outcome(found, show_up_to_date)
-    from provision.ui.build import show_build
+    from provision.ui.results import show_build
 
     built = build_named(call, before)
     # After the build, whose output has pushed the detection off the screen.

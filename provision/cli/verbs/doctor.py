@@ -32,7 +32,7 @@ def add_arguments(parser: Parser) -> None:
 def handle(call: Call) -> Outcome | int:
     from provision.commands.diagnose import diagnose, diagnose_log_file, diagnose_repository
     from provision.ui.console import print_text
-    from provision.ui.doctor import show_diagnosis
+    from provision.ui.results import show_diagnosis
 
     wanted, result = call.arguments, None
     if wanted.watch or wanted.command:

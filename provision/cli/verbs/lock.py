@@ -30,7 +30,7 @@ def add_arguments(parser: Parser) -> None:
 def handle(call: Call) -> Outcome:
     from provision.commands import lock as locking
     from provision.spec.reader import load_targets, target_names
-    from provision.ui.lock import show_confirmation, show_freshness, show_lock
+    from provision.ui.results import show_confirmation, show_freshness, show_lock
 
     project, wanted = call.project, call.arguments
     targets, broken = load_targets(project.specs, wanted.targets or target_names(project.specs))
@@ -72,7 +72,7 @@ def _upgrade(names: list[str], call: Call, resolver: Resolver) -> Outcome:
     import datetime as dt
 
     from provision.commands.edit_spec import edit_and_lock, move_cutoff
-    from provision.ui.lock import show_lock
+    from provision.ui.results import show_lock
 
     project, package = call.project, call.arguments.upgrade or None
     today = dt.datetime.now(dt.UTC).date()

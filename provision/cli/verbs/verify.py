@@ -22,7 +22,7 @@ def handle(call: Call) -> Outcome:
         return Outcome(found, show_verification, findings_if(found.findings))
     from provision.commands.repair import finish, repair
     from provision.core.process import run
-    from provision.ui.build import show_build
+    from provision.ui.results import show_build
 
     if not found.findings:
         finish(call.project, wanted.target, call.console)
