@@ -1,7 +1,6 @@
 """The nox sessions of a project, one per verb and target; its noxfile calls :func:`add_sessions`.
 
-Python, nox and the standard library are enough to list them: a noxfile may be read by a nox that
-lies in another environment than the toolkit.
+Python, nox and the standard library are enough to list them, in whichever environment nox lies.
 """
 
 import sys

@@ -1,8 +1,7 @@
 """Collect many locked artifacts in a folder: from wheelhouses, else by parallel downloads.
 
-This module decides which files are needed, where each comes from, and whether its hash is right;
-:mod:`provision.artifacts.resumable_download` transfers a single file. A file gets its final name
-only after its SHA-256 was compared with the lock, so every named file in a folder is verified.
+A file gets its final name only after its SHA-256 was compared with the lock, so every named file in
+a folder is verified. :mod:`provision.artifacts.resumable_download` transfers a single file.
 """
 
 from __future__ import annotations

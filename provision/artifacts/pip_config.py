@@ -1,8 +1,7 @@
 """The user's package sources: the mirror and the wheelhouses of pip's configuration.
 
-A mirror or a wheelhouse cannot change what is installed, because the lock has the hashes, so both
-are honoured. ``extra-index-url`` is ignored on purpose: a second index with a package of the same
-name is how dependency confusion works.
+They cannot change what is installed, because the lock has the hashes. ``extra-index-url`` is
+ignored on purpose: another package of the same name is how dependency confusion works.
 """
 
 import os

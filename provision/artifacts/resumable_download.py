@@ -1,8 +1,4 @@
-"""Transfer one file over HTTP, resuming an earlier attempt that was cut short.
-
-Nothing is verified here: :mod:`provision.artifacts.parallel_fetch` chooses the files, runs several
-transfers at once and compares the hashes.
-"""
+"""Transfer one file over HTTP, resuming an earlier attempt; nothing is verified here."""
 
 from __future__ import annotations
 

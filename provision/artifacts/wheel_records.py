@@ -1,9 +1,8 @@
 """The digests of wheels' RECORDs, read from local wheels, or from remote ones by range requests.
 
-A wheel is a zip archive: its table of contents and its RECORD are at the end, so a few kilobytes of
-a file of gigabytes are enough. What a server sends this way cannot be compared with the hash of the
-wheel. A wrong RECORD can therefore end in a build that fails, but never in one that passes: the
-files of a wheel with the right hash do not fit it.
+A wheel is a zip archive with its table of contents and its RECORD at the end: a few kilobytes are
+enough. They cannot be compared with the hash of the wheel, but a wrong RECORD can only make a build
+fail: the files of a wheel with the right hash do not fit it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ source. Only ``provision update`` changes them, so a lock depends on the commit 
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -241,8 +241,3 @@ def render_snapshot(snapshot: Index | Channel | DriverSet) -> str:
     document = {"$schema": snapshot.schema_}
     document |= snapshot.model_dump(mode="json", exclude={"schema_"}, exclude_defaults=True)
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def snapshot_schema(model: type[Index | Channel | DriverSet]) -> dict[str, Any]:
-    """Return the JSON Schema of a snapshot (draft 2020-12)."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | model.model_json_schema()

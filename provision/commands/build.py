@@ -1,8 +1,7 @@
 """Build a target: from its lock to a verified generation that becomes ``current``.
 
-The order of the steps makes a build atomic. The folder gets its tag first, so that a killed build
-can be recognised and removed. The record is written after the verification and the checks, and the
-``current`` link is swapped last: until then the previous generation stays in use.
+The folder gets its tag first, so that a killed build can be recognised; the record is written after
+the checks, and ``current`` is swapped last: until then the previous generation stays in use.
 """
 
 from __future__ import annotations

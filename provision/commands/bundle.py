@@ -1,9 +1,7 @@
 """The verb ``bundle``: all that a machine without a network needs to build a target, in a folder.
 
-The folder holds ``artifacts/`` (both layers of the lock), ``tools/`` (the wheels of the toolkit's
-own tools, uv among them), ``toolkit/`` (the toolkit, the target's spec, lock and checks),
-``manifest.json`` and the one command that builds from it. It is made on any platform for any
-target; run again, it resumes where it stopped.
+``artifacts/`` has both layers of the lock, ``tools/`` the wheels of the toolkit's own tools,
+``toolkit/`` itself with the target. Run again, it resumes where it stopped.
 """
 
 from __future__ import annotations

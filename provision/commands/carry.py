@@ -1,14 +1,11 @@
 """Which results of a target's last build stand, so that a small change need not run all checks.
 
-A result is carried only if a build on this host made it, from files that had just been compared
-with their lock, and if nothing differs that could change it:
+Only a build's, made on this host from verified files, and only while nothing differs of:
 
 - the *basis*: host, driver, interpreter, variables, suite, what the spec promises, and whatever
-  runs in the environment at each start of Python or each import of torch;
-- the *closure* of each distribution that the check names: itself and all that it may require, each
-  with version and SHA-256 of the lock. Extras count: programs look for those when they run.
-
-Reports keep both. What `smoke` runs is never carried, and what fails there is not carried again.
+  runs at each start of Python or import of torch;
+- the *closure* of each distribution that the check names: all that it may require, each with
+  version and SHA-256 of the lock. Extras count: programs look for those when they run.
 """
 
 from __future__ import annotations

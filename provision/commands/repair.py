@@ -1,8 +1,7 @@
 """Repair an environment that drifted: build a new generation, and fetch only what is damaged.
 
-uv hard-links installed files from its cache, so an edited file in an environment is an edited file
-in the cache. The cache entries of drifted distributions are therefore removed first; everything
-else is taken from the cache. The drifted generation stays in use until the new one is verified.
+uv hard-links installed files from its cache, so an edited file of an environment is edited in the
+cache too: the entries of drifted distributions are removed from it first.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Whether a build has nothing to do, found out with the standard library alone.
 
-The full path validates the spec, reads the lock, digests the catalog and the record; its models
-take longer to import than all of that to run. So a build that ends with nothing left to do keeps,
-in a file ``up-to-date`` beside its record, one digest over the bytes of everything that it read.
-While no byte of that differs, the full path would come to the same answer, and it is skipped.
-Anything else, this file's absence or damage too, leads to the full path.
-
-Only the plainest state is remembered: a proven generation of a target that is not legacy. The
-other states print a note, or depend on the devices of this machine.
+The models of the full path take longer to import than all of it to run. So a build with nothing
+left to do keeps, in a file ``up-to-date`` beside its record, one digest over the bytes of
+everything that it read; while no byte differs, the full path is skipped. Only the plainest state
+is remembered, a proven generation of a target that is not legacy: others print notes.
 """
 
 from __future__ import annotations

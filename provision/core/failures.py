@@ -1,7 +1,6 @@
 """What the system, the memory or Provision itself raises, as an error in four parts.
 
-Functions that know what they did raise a :class:`ProvisionError` of their own. The rest is caught
-in one place (:mod:`provision.cli.main`), which loads this module only then.
+Caught in one place (:mod:`provision.cli.main`), which loads this module only then.
 """
 
 import errno

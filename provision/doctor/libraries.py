@@ -1,7 +1,6 @@
 """Native libraries that the libraries of an environment import and the loader would not find.
 
-Windows reports "WinError 126" without the name of the DLL, and Linux the first missing library
-only. Reading the imports of each ELF or PE file, as the loader does, names all of them.
+Windows names no DLL ("WinError 126"), Linux the first library only; their imports name all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Search of many patterns in many lines: for a literal part of a pattern first.
 
-There are some 1000 patterns and up to tens of thousands of lines, and nearly no pattern matches.
-`str.find` of a literal in the whole text costs about a hundredth of matching the pattern on every
-line, and without a hit the pattern need not even be compiled, which costs more than the search.
+Nearly no pattern matches: `str.find` of a literal in the whole text costs a hundredth of matching
+its pattern on every line, and without a hit the pattern need not even be compiled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Normalization of pasted logs: the lines as the program printed them.
 
-Many patterns, and the search for the last traceback, depend on how a line begins. A log may have
-passed through a logger, a container runtime, a terminal, a chat or a word processor before it was
-pasted; each adds a prefix, wraps lines, or replaces characters.
+A logger, a container runtime, a terminal, a chat or a word processor adds prefixes, wraps lines or
+replaces characters, and patterns depend on how a line begins.
 """
 
 import html

@@ -1,7 +1,6 @@
 """Sampling of logs: a small log is kept whole, of a huge one its start and its distinct lines.
 
-A training run of days writes gigabytes that repeat one template. The diagnosis must not take much
-longer than reading the file, and its memory must not grow with the file.
+A training run writes gigabytes that repeat one template; neither time nor memory may grow with it.
 """
 
 import codecs

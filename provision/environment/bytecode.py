@@ -1,9 +1,8 @@
 """Bytecode that Python would run instead of the source that was verified.
 
-Python writes ``__pycache__`` at will, so its files are in no RECORD. A file is run if it names
-the time and the size of its source, or if it says that the source need not be looked at; whether it
-is the source's is found out by compiling that again. What was compared once is remembered by its
-hash, because compiling takes seconds.
+``__pycache__`` is in no RECORD. A file of it is run if it names time and size of its source, or
+says that the source need not be looked at; compiling that again shows whether it is its. What
+was compared once is remembered by its hash, because compiling takes seconds.
 """
 
 from __future__ import annotations

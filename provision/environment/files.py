@@ -1,10 +1,8 @@
 """The files of an environment: listed, hashed, and compared with the RECORDs that name them.
 
-A RECORD was written by the installer, and anybody can write it again. It counts only if its digest,
-less what an installer adds, is that of the locked wheel: then its hashes are those of the wheel.
-
-All paths are relative to site-packages with forward slashes, as RECORD writes them; a script is
-``../../../bin/x``. They stay strings: for 20,000 files Path objects cost more than the comparison.
+A RECORD counts only if its digest, less what an installer adds, is that of the locked wheel.
+All paths are strings relative to site-packages with forward slashes, as RECORD writes them (a
+script is ``../../../bin/x``): for 20,000 files Path objects cost more than the comparison.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Installed distributions and their RECORDs, read from disk: nothing of them is run or imported.
 
-Environments of any origin are read, so any file may be absent, cut short or garbage; its property
-is then empty. A property reads its file when it is first used: most callers need names only.
+Any file may be absent, cut short or garbage: its property is then empty, and read when first used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The interpreter of an environment: which one, from where, and the digests of what it runs.
 
-The packages are locked; the interpreter is the machine's, uv's or conda's. The manifest records it,
-so that a change under a finished environment shows.
+It is the machine's, uv's or conda's, and the manifest records it, so that a later change shows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The limit of Windows on the length of a path.
+"""The limit of Windows on the length of a path: 260 characters with the NUL at its end.
 
-A path has at most 260 characters with the NUL at its end, unless the program declares that it can
-do more, as ``python.exe`` does, and LongPathsEnabled is set (Microsoft, "Maximum Path Length
-Limitation"). uv and Provision can write and read longer paths, but programs that use the
+A program may declare that it can do more, as ``python.exe`` does, if LongPathsEnabled is set
+(Microsoft, "Maximum Path Length Limitation"). uv and Provision can; programs that use the
 environment may not.
 """
 

@@ -1,7 +1,6 @@
-"""The build manifest, ``provision.json`` inside a generation.
+"""The build manifest, ``provision.json`` inside a generation, written last and atomically.
 
-It is written last and atomically: a folder without one is an unfinished build, which the next build
-removes.
+A folder without one is an unfinished build, which the next build removes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Compare an environment with its lock: distributions, conda packages, and every file.
 
-The chain of trust is lock → wheel → the wheel's RECORD → file. The installer checks the first link
-when it downloads a wheel. It then links files, RECORD among them, from a cache that anybody can
-edit, so the rest is checked here: the RECORD against the digest in the lock, each file against the
-RECORD. Nothing of the environment or the cache vouches for itself.
+The chain is lock → wheel → the wheel's RECORD → file. The installer checks the first link when it
+downloads a wheel, and links files from a cache that anybody can edit: the rest is checked here.
 """
 
 from __future__ import annotations

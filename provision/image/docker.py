@@ -1,9 +1,7 @@
 """Build the image of a target with Docker, from nothing but its spec and lock.
 
-``docker/Dockerfile`` has several stages: one installs what the environment needs from the
-distribution, one makes the environment with the toolkit, one collects the checks. The last stage
-only copies their files. So neither the toolkit, nor caches, nor the times of a build are in the
-image, and equal files give equal layers.
+Only the last stage of ``docker/Dockerfile`` is the image, and it only copies: neither the toolkit,
+nor caches, nor the times of a build are in it, and equal files give equal layers.
 """
 
 from __future__ import annotations

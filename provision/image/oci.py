@@ -1,10 +1,7 @@
 """Write an image as an OCI layout whose digest depends on the content of the image only.
 
-An engine writes the time of the build into the configuration and the history of an image, and some
-engines compress layers, with a result that depends on their version. So two builds of equal layers
-have different digests. Here all times are set to one, and layers are stored uncompressed: the same
-layers give the same manifest, and its digest can be compared and signed.
-
+Engines write the time of the build into an image, and some compress layers as their version does.
+Here all times are set to one, and layers are stored uncompressed.
 The format: https://specs.opencontainers.org/image-spec/image-layout/.
 """
 

@@ -1,10 +1,8 @@
 """Install conda packages into a prefix with py-rattler. A separate program, never imported.
 
-:mod:`provision.installer.conda` hashes the archives and writes the plan to its standard input; this
-program exits with 0, or with 1 and the error on standard error. Rattler runs outside the toolkit's
-process because it starts threads with which an interpreter is sometimes killed by a signal during
-shutdown (seen with 0.28.0 in a few runs of a hundred, after everything was written). This process
-flushes and exits without a shutdown.
+:mod:`provision.installer.conda` writes the plan to its standard input; it exits with 0, or with 1
+and the error on standard error. Not in the toolkit's process, because rattler's threads sometimes
+end an interpreter by a signal during its shutdown (0.28.0), which this process leaves out.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Install a lock's pip layer into an environment, one index at a time, wheelhouses first.
 
-Each index gets an installer call of its own, without any other index. With several indexes in one
-call, a package of the same name on another index could be chosen (dependency confusion); the
-hash would stop it, but the build would fail where it should not have looked.
+With several indexes in one call, a package of the same name on another index could be chosen
+(dependency confusion): the hash would stop it, but the build would fail without need.
 """
 
 from __future__ import annotations

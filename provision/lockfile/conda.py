@@ -1,8 +1,4 @@
-"""Read the conda layer: the packages of a ``conda-lock.yml``.
-
-conda-lock's format has no field for sizes; they are in a comment beside the hash, as in the pip
-layer.
-"""
+"""Read the conda layer: the packages of a ``conda-lock.yml``, with sizes in comments."""
 
 import contextlib
 import json

@@ -1,8 +1,7 @@
 r"""Read and write the pip layer: ``lockfiles/<target>/requirements.txt``.
 
-The file is a pip requirements file: ``pip install --require-hashes -r`` takes it as it is. One
-artifact is locked per distribution, the best wheel for the target's platform, and comments under
-each entry hold what the format has no field for::
+``pip install --require-hashes -r`` takes it as it is. One artifact is locked per distribution, and
+comments under each entry hold what the format has no field for::
 
     numpy==2.4.6 \
         --hash=sha256:5b6d…
@@ -12,13 +11,11 @@ each entry hold what the format has no field for::
         # index: default
         # via: accelerate, transformers
 
-A wheel that was built has the index ``wheelhouse`` and two more comments: ``source``, an sdist, a
-URL or a git commit, and ``build``, the requirements of the build with their hashes. The header
-names the own packages of the spec (``local``) and the files beside it (``inputs``).
-
-It has no host, because hashes make the source irrelevant, and no time, because the same input must
-give the same bytes. The header's ``seal`` is the digest of all the rest, and its ``conda`` that of
-the other layer: a lock is made by ``provision lock`` and never edited, merged or cut by hand.
+A wheel that was built has the index ``wheelhouse`` and two more: ``source``, an sdist, a URL or a
+git commit, and ``build``, the requirements of the build with their hashes. The header names the own
+packages of the spec (``local``) and the files beside it (``inputs``); its ``seal`` is the digest of
+all the rest, its ``conda`` that of the other layer. There is no host, because hashes make the
+source irrelevant, and no time, because the same input must give the same bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Lock the conda layer with conda-lock, solved from the catalog: no conda and no network.
-
-It runs a conda, here :mod:`provision.resolver.conda_shim`, on ``repodata.json`` files that are
-written from the catalog.
-"""
+"""Lock the conda layer with conda-lock, solved from the catalog: no conda and no network."""
 
 from __future__ import annotations
 

@@ -1,18 +1,11 @@
 """A stand-in for the conda program that answers ``create --dry-run --json`` with py-rattler.
 
-A real conda would have to be installed, and would read channels that change from day to day.
-
-The protocol, for each platform, as of conda-lock 4.0:
-
-1. ``provision-conda --version`` must exit with 0.
-2. ``provision-conda create --prefix TMP --dry-run --json --override-channels --channel NAME …
-   --channel file:///…/conda-lock-fake-repodata-… SPEC …`` with ``CONDA_SUBDIR=<platform>``. The
-   last channel holds the virtual packages (``__glibc``, ``__win`` …).
-3. Standard output is one JSON document: ``{"actions": {"FETCH": [records], "LINK": []}}``, or
-   ``{"error": …, "message": …}`` with an exit code other than 0.
-
-A channel given by name is read from the folder ``PROVISION_CHANNELS``, which is written from the
-catalog; one given by URL, as ``provision update`` does, from the network.
+A real conda would have to be installed, and would read channels that change from day to day. The
+protocol, for each platform, as of conda-lock 4.0: ``--version`` exits with 0, then ``create …
+--channel NAME … --channel file:///…/conda-lock-fake-repodata-… SPEC …`` with ``CONDA_SUBDIR`` (the
+last channel holds the virtual packages) prints ``{"actions": {"FETCH": [records], "LINK": []}}``,
+or ``{"error": …, "message": …}`` with an exit code other than 0. A channel given by name is read
+from the folder ``PROVISION_CHANNELS``, one given by URL from the network.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """A package index on 127.0.0.1 that serves exactly the wheels that the catalog and the spec allow.
 
-PEP 691 pages and PEP 658 metadata are all that a resolver reads, so locking needs no vendor's
-server. Wheels are redirected to the vendor. Each index serves only the names that the spec assigns
-to it, and comes before the default index with ``--index-strategy first-index``: an assigned name
-can come from no other index, and any other name gets 404 here and goes on to the default one.
-
-It is a server because uv reads no PEP 658 metadata from ``file://`` indexes.
+PEP 691 pages and PEP 658 metadata are all that a resolver reads (uv reads none from ``file://``),
+so locking needs no vendor's server; wheels are redirected to it. Each index serves only the names
+that the spec assigns to it, and comes before the default index with ``--index-strategy
+first-index``: an assigned name comes from no other index, any other gets 404 here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """One self-contained HTML page of a target's reports: speed and changes first, then each check.
 
-No script, no other file, no network: it can be mailed, archived, and read on a phone. Its markup is
-in ``report.html.j2``, its style in ``report.css``.
+No script, no other file, no network. Markup: ``report.html.j2``, style: ``report.css``.
 """
 
 from collections.abc import Sequence

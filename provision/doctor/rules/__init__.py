@@ -1,8 +1,7 @@
 """The environment rules: pure functions of the context, which yield what is wrong.
 
-A rule is a function that returns ``Findings``, in the module of its subject; what it reports is a
-table of ``cases.toml``, whose code has one in ``findings.toml``. A new module is one more name in
-``_MODULES``.
+What a rule reports is a table of ``cases.toml``, whose code has one in ``findings.toml``. A new
+module of rules is one more name in ``_MODULES``.
 """
 
 from __future__ import annotations
