@@ -86,12 +86,11 @@ def test_words_of_a_family_alone_accuse_nothing(text: str) -> None:
 def test_every_code_has_a_rule_and_a_case() -> None:
     in_environments = {
         "driver-unknown",
-        "resources-low",
         "stale-kernel-cache",
         "changed-file",
         "moved-environment",
     }
-    in_environments |= {"files-overwritten", "conda-pip-mix", "editable-gone"}
+    in_environments |= {"conda-pip-mix", "editable-gone"}
     ruled = {rule.code for rule in log_rules()} | {"not-recognised"}
     assert ruled == set(data("findings")) - in_environments
     cases = {case["code"] for case in LOGS + EVIDENCE + DEVICES["error"] + FAMILIES}
