@@ -60,7 +60,7 @@ def _library_part(hit: Hit, search: Search) -> list[str]:
     part: list[str] = []
     for line in reversed(search.lines[: hit[0]]):
         part.append(line.text)
-        if frame.match(line.text) and not library.search(line.text) or "Traceback" in line.text:
+        if (frame.match(line.text) and not library.search(line.text)) or "Traceback" in line.text:
             break
     return part if any(frame.match(text) and library.search(text) for text in part) else []
 
