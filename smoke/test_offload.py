@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Places = dict[str, Any]  # module or tensor -> "cpu", "disk", or the device that keeps it
 
 # The second pass meets what the first one left, and is of another size.
-TOKENS = [torch.arange(4 * length).reshape(4, length) * 37 % 1100 for length in (7, 5)]
+LENGTHS = (7, 5)
 PARTS = ("embedding", *(f"blocks.{number}" for number in range(5)), "norm", "head")
 SEED = "KeyError: 'xpu:0' in Accelerate's hooks (BLIP, DAB-DETR, ViLT on a GPU Max)"
 
@@ -170,9 +170,14 @@ def _model(dtype: torch.dtype = torch.float32) -> Any:  # noqa: ANN401 - with Ac
     return model
 
 
+def _tokens(length: int) -> torch.Tensor:
+    return torch.arange(4 * length).reshape(4, length) * 37 % 1100
+
+
 @functools.cache
 def _right(dtype: torch.dtype) -> list[torch.Tensor]:
-    return list(map(_model(dtype).double().requires_grad_(requires_grad=False), TOKENS))
+    model = _model(dtype).double().requires_grad_(requires_grad=False)
+    return [model(_tokens(length)) for length in LENGTHS]
 
 
 def _twice(model: Any, name: str, device: torch.device, numbers: Numbers, places: Places) -> None:  # noqa: ANN401
@@ -186,7 +191,8 @@ def _twice(model: Any, name: str, device: torch.device, numbers: Numbers, places
     for block in model.blocks:
         block.register_forward_hook(look)
     dtype = model.norm.weight.dtype
-    for turn, (tokens, right) in enumerate(zip(TOKENS, _right(dtype), strict=True), start=1):
+    for turn, (length, right) in enumerate(zip(LENGTHS, _right(dtype), strict=True), start=1):
+        tokens = _tokens(length)
         numbers.step(f"{name}, pass {turn}")
         try:
             with torch.no_grad():

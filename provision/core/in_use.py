@@ -1,8 +1,7 @@
 """Programs that use an environment hold it, and what is held is not removed.
 
-The lock is on the folder's tag, which any user can read. Those who hold it share it, and it lasts
-until the last of them ends. A program that was started directly holds nothing: Linux tells of it
-in /proc. Windows removes no folder from which a program runs or in which a file is open.
+They share a lock on the folder's tag, which lasts until the last of them ends. A program that was
+started directly holds nothing: Linux tells of it in /proc. Windows removes nothing that is open.
 """
 
 import contextlib

@@ -6,8 +6,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from provision.doctor.failures import any_of
+
 if TYPE_CHECKING:
     from provision.doctor.matcher import Hit, Search
+
+_IMPORT = re.compile(r"\s*(-+> ?\d+ )?(from \S+ )?import ").match
 
 
 def _below_all(hit: Hit, _search: Search) -> bool:
@@ -20,11 +24,6 @@ def _below_all(hit: Hit, _search: Search) -> bool:
     versions = [[int(part) for part in word] for word in words if word]
     wanted = [int(part) for part in re.findall(r"\d+", hit[1]["version"])[:3]]
     return local in listed and bool(versions) and wanted < min(versions)
-
-
-def _other_prefix(hit: Hit, search: Search) -> bool:
-    """Whether modules come from more than one site-packages folder."""
-    return any(other[1]["prefix"] != hit[1]["prefix"] for other in search.find(hit[1].re.pattern))
 
 
 def _other_python(hit: Hit, search: Search) -> bool:
@@ -52,12 +51,18 @@ def _no_gpu_listed(hit: Hit, search: Search) -> bool:
     first = hit[0]
     while first and search.lines[first - 1].text.startswith("["):
         first -= 1
-    return not any(found[0] >= first for found in search.find(r"^\[\w+:gpu[:\]]"))
+    return not any(found[0] >= first for found in search.find(r"^\[\w+:(gpu[:\]]|\d+\] gpu)"))
 
 
-def _more_is_free(hit: Hit, _search: Search) -> bool:
-    """Whether more memory is free than was requested."""
-    return float(hit[1]["free"]) > float(hit[1]["wanted"])
+def _library_part(hit: Hit, search: Search) -> list[str]:
+    """Return the lines from the program's last frame to an error that a library raised, or none."""
+    frame, library = any_of("frame"), any_of("library_frame", "program")
+    part: list[str] = []
+    for line in reversed(search.lines[: hit[0]]):
+        part.append(line.text)
+        if (frame.match(line.text) and not library.search(line.text)) or "Traceback" in line.text:
+            break
+    return part if any(frame.match(text) and library.search(text) for text in part) else []
 
 
 def _flag_given_as_false(hit: Hit, search: Search) -> bool:
@@ -83,11 +88,16 @@ PREDICATES: dict[str, Callable[[Hit, Search], bool]] = {
     ),
     "answered-igpu": _answered(r"\b(UHD|Iris|HD) ?(\(R\))?.*Graphics"),
     "below-all": _below_all,
-    "more-is-free": _more_is_free,
+    "in-library": lambda hit, search: bool(_library_part(hit, search)),
+    "more-is-free": lambda hit, _search: float(hit[1]["free"]) > float(hit[1]["wanted"]),
     "no-gpu-listed": _no_gpu_listed,
-    "other-prefix": _other_prefix,
+    # Whether modules come from more than one site-packages folder.
+    "other-prefix": lambda hit, search: any(
+        other[1]["prefix"] != hit[1]["prefix"] for other in search.find(hit[1].re.pattern)
+    ),
     "other-soname": _other_soname,
     "other-python": _other_python,
+    "while-importing": lambda hit, search: any(map(_IMPORT, _library_part(hit, search))),
     "satisfied-elsewhere": _satisfied_elsewhere,
     "flag-given-as-false": _flag_given_as_false,
 }

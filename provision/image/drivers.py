@@ -1,7 +1,6 @@
 """The driver's user space of an image: whether it meets the target's floor, and its packages.
 
-An image brings its own user space of Intel's driver; only the kernel's part is the host's. For
-NVIDIA GPUs the container toolkit mounts the host's user space, so an image holds nothing to judge.
+For NVIDIA GPUs the container toolkit mounts the host's, so an image holds nothing to judge.
 """
 
 from __future__ import annotations

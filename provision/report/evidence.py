@@ -1,9 +1,7 @@
 """Signed evidence: an in-toto statement about one report, in a DSSE envelope.
 
-The subject is the lock, by its digest; the predicate says on which device and driver its
-environment was proven, and how each check ended. The formats:
-https://github.com/in-toto/attestation/tree/main/spec/v1,
-https://github.com/secure-systems-lab/dsse.
+The subject is the lock; the predicate says on which device and driver it was proven. The formats:
+https://github.com/in-toto/attestation/tree/main/spec/v1, https://github.com/secure-systems-lab/dsse
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Requirements that are no wheel of an index: built first, then served to the resolver as wheels.
 
-A built wheel is served by an index of its own on loopback, ``wheelhouse``, before all others. So
-the resolver takes its name from there and nowhere else, and all that follows knows wheels only.
+Their index on loopback, ``wheelhouse``, comes before all others: they are taken from there only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Parts of a spec that some verbs read alone: the hardware and the forbidden distributions.
 
-They are plain dataclasses, because importing pydantic takes longer than the whole of ``detect``.
-On an invalid part the functions raise ValueError, KeyError, TypeError or AttributeError;
-:mod:`provision.spec.reader` then validates the whole file for a message that names each fault.
+Plain dataclasses, because importing pydantic takes longer than the whole of ``detect``. On an
+invalid part they raise ValueError, KeyError, TypeError or AttributeError, and
+:mod:`provision.spec.reader` validates the whole file for a message that names each fault.
 """
 
 from collections.abc import Mapping

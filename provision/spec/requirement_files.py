@@ -1,7 +1,7 @@
 """Requirement files of pip: what `[pip] files` of a spec adds to its requirements.
 
-The format: https://pip.pypa.io/en/stable/reference/requirements-file-format/. Options that choose
-an index are left out and named: the spec assigns each distribution to its index.
+Options that choose an index are left out and named: the spec assigns each distribution to its own.
+The format: https://pip.pypa.io/en/stable/reference/requirements-file-format/.
 """
 
 import re
