@@ -17,6 +17,7 @@ import pytest
 from provision.core.errors import UsageError
 from provision.core.findings import Level
 from provision.doctor import diagnose_environment, diagnose_machine, installation, rules
+from provision.doctor.context import Findings
 from provision.doctor.data import data as table_of
 from provision.doctor.rules import ENVIRONMENT_RULES
 from provision.host.model import Driver, Gpu, Host, Node, Runtimes
@@ -557,7 +558,7 @@ def test_every_rule_is_applied() -> None:
         for _, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__
         and list(inspect.signature(function).parameters) == ["context"]
-        and inspect.signature(function).return_annotation == "Findings"
+        and inspect.signature(function).return_annotation in ("Findings", Findings)
     }
     assert len(written) > 20
     assert written == set(ENVIRONMENT_RULES)

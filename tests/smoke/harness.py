@@ -23,8 +23,10 @@ import tempfile
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from multiprocessing import forkserver, spawn
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -205,6 +207,10 @@ def play_worlds(path: Path, out: Path) -> int:
     """Run the whole suite in each world, and write what it found by the world's name."""
     import worlds
 
+    # Python 3.11 forgets to tell the server which program it is to have imported (gh-126631).
+    named = {"main_path": str(Path(__file__).resolve())}
+    with patch.object(spawn, "get_preparation_data", lambda _name: named):
+        forkserver.ensure_running()
     found = {}
     for world in json.loads(path.read_text(encoding="utf-8")):
         fault = BY_NAME.get(world.get("fault", ""), SOUND)

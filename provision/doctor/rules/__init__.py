@@ -1,7 +1,7 @@
 """The environment rules: pure functions of the context, which yield what is wrong.
 
 What a rule reports is a table of ``cases.toml``, whose code has one in ``findings.toml``. A new
-module of rules is one more name in ``_MODULES``.
+module of rules is one more name below.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Finding, worst_first
+from provision.doctor.context import DoctorContext, Findings, Rule
 from provision.doctor.rules import (
     binaries,
     companions,
@@ -25,14 +26,11 @@ from provision.doctor.rules import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from provision.doctor.context import DoctorContext, Rule
-
 
 def _rules_of(*modules: ModuleType) -> tuple[Rule, ...]:
     functions = (found for module in modules for found in vars(module).values())
-    return tuple(
-        f for f in functions if getattr(f, "__annotations__", {}).get("return") == "Findings"
-    )
+    kinds = ("Findings", Findings)  # delayed in modules that delay annotations
+    return tuple(f for f in functions if getattr(f, "__annotations__", {}).get("return") in kinds)
 
 
 # The order counts, here and in each module: `unless` sees the findings of earlier rules only, and
