@@ -301,7 +301,8 @@ def test_every_healthy_device_that_is_in_no_list_passes(
 NO_FAULT = {
     "cuda-linux": {
         "another_device_answers_first",  # CUDA is the target's
-        "the_sum_leaves_one_process_out",  # one device: its sum is its own
+        # One device: its sum is its own.
+        *("the_sum_leaves_one_process_out", "a_large_sum_loses_its_tail"),
         # They change less than TF32 does, in which cuDNN convolves.
         *("a_group_norm_has_another_epsilon", "the_running_variance_is_that_of_the_batch"),
         "a_long_convolution_forgets_its_padding_at_the_end",
@@ -310,7 +311,10 @@ NO_FAULT = {
         *("a_gpu_that_the_target_is_not_for", "an_integrated_gpu_is_first"),
         *("an_integrated_gpu_without_a_name_is_first", "a_device_that_is_in_no_list"),
     },
-    "arc-linux": {"a_gpu_that_the_target_is_not_for", "the_sum_leaves_one_process_out"},
+    "arc-linux": {
+        *("a_gpu_that_the_target_is_not_for", "the_sum_leaves_one_process_out"),
+        "a_large_sum_loses_its_tail",
+    },
     "max-linux": set(),
 }
 # About the CPU, about packages (which the test environment has, and no device), or about another
@@ -328,6 +332,7 @@ def faults_on(target: str) -> list[Fault]:
         # The fault of an operator is the same on each of them.
         if fault.check not in DEEP or target == "arc-linux"
         if fault.name not in NO_FAULT[target]
+        if "peaks" not in fault.expect  # of a card of another name
         if fault.check not in ("resume.scaler",) or target != "arc-linux"  # without float64
     ]
 
