@@ -328,10 +328,11 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Make what docs/ has from the code: the picture of the packages, the table of the checks."""
+    """Make what docs/ has from the code, and the site in .cache/site; a warning is a failure."""
     ensure_tools(dev=True)
-    for script in ("docs/draw_rooms.py", "docs/draw_checks.py"):
-        session.run(str(BIN / f"python{EXE}"), script, external=True)
+    for script in sorted((HERE / "docs").glob("draw_*.py")):
+        session.run(str(BIN / f"python{EXE}"), str(script), external=True)
+    tool(session, "mkdocs", "build", "--strict", NO_MKDOCS_2_WARNING="1")
 
 
 @nox.session

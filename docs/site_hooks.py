@@ -1,0 +1,106 @@
+"""What mkdocs does not do for the site by itself; ``mkdocs.yml`` names this file as a hook.
+
+Links that leave ``docs/`` lead to copies of the files, below ``repository/``. Each page has its
+Markdown beside it, and ``llms.txt`` lists all of them.
+"""
+# ruff: noqa: INP001 - a program, not a module of a package
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.nav import Navigation
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+COPIES = "repository/"
+FRONT = {"README.md": "index.md"}
+LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(#[^)]*)?(?=\))")
+_TEXTS: dict[str, str] = {}
+_INDEX: list[str] = []
+
+
+def _place(uri: str) -> str:
+    """Return where in the repository a file of the site lies."""
+    return uri.removeprefix(COPIES) if uri.startswith(COPIES) else f"docs/{uri}"
+
+
+def _uri(place: str) -> str:
+    """Return where in the site a file of the repository lies."""
+    inside = place.removeprefix("docs/") if place.startswith("docs/") else COPIES + place
+    return FRONT.get(place, inside)
+
+
+def _target(uri: str, link: str) -> str:
+    """Return the file of the site that a link of a page means."""
+    place = posixpath.normpath(posixpath.join(posixpath.dirname(_place(uri)), link))
+    return _uri(f"{place}/README.md" if (ROOT / place / "README.md").is_file() else place)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the files outside of ``docs/`` that the navigation or a page leads to."""
+    pages = set(re.findall(rf"{COPIES}[\w.]+", str(config.nav)))
+    _TEXTS.clear()
+    texts = {page.src_uri: page.content_string for page in files.documentation_pages()}
+    texts |= {page: (ROOT / _place(page)).read_text(encoding="utf-8") for page in pages}
+    linked = {_target(uri, link) for uri, text in texts.items() for link, _ in LINK.findall(text)}
+    for uri in sorted(pages | {name for name in linked if name.startswith(COPIES)}):
+        if (ROOT / _place(uri)).is_file():
+            files.append(File.generated(config, uri, abs_src_path=str(ROOT / _place(uri))))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lead the links of a page, which are those of the repository, through the site."""
+    del config, files
+    uri = page.file.src_uri
+    here = PurePosixPath(uri).parent
+
+    def moved(link: re.Match[str]) -> str:
+        return posixpath.relpath(_target(uri, link[1]), here) + (link[2] or "")
+
+    _TEXTS[uri] = LINK.sub(moved, markdown)
+    return _TEXTS[uri]
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
+    """Remember the order of the pages."""
+    del config, files
+    _INDEX[:] = [page.file.src_uri for page in nav.pages]
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Name the language of a page, and its Markdown."""
+    del config
+    uri = page.file.src_uri
+    twin = f'<link rel="alternate" type="text/markdown" href="{posixpath.basename(uri)}">'
+    if uri.endswith(".zh.md") or uri.startswith("zh/"):
+        output = output.replace('<html lang="en"', '<html lang="zh"', 1)
+    return output.replace("</head>", f"{twin}</head>", 1)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the Markdown of each page beside it, and ``llms.txt``."""
+    site = Path(config.site_dir)
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", "", "## Pages", ""]
+    for uri in _INDEX:
+        text = _TEXTS[uri]
+        file = site / uri
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        plain = re.sub(r"<!--.*?-->|^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        title = re.search(r"^# (.+)$", plain, re.MULTILINE)
+        first = re.search(r"^(?![#|<!\[\s-])(?:.+\n?)+", plain, re.MULTILINE)
+        words = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join((first or [""])[0].split()))
+        name = title[1] if title else uri
+        lines.append(f"- [{name}]({uri}): {re.split(r'(?<=[.。:]) ', words)[0]}")
+    (site / "llms.txt").write_text(os.linesep.join([*lines, ""]), encoding="utf-8")
