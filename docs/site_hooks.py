@@ -7,7 +7,6 @@ Markdown beside it, and ``llms.txt`` lists all of them.
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from pathlib import Path, PurePosixPath
@@ -79,12 +78,13 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Name the language of a page, and its Markdown."""
+    """Name the language of a page, its Markdown, and the search for those who hear it."""
     del config
     uri = page.file.src_uri
     twin = f'<link rel="alternate" type="text/markdown" href="{posixpath.basename(uri)}">'
     if uri.endswith(".zh.md") or uri.startswith("zh/"):
         output = output.replace('<html lang="en"', '<html lang="zh"', 1)
+    output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
     return output.replace("</head>", f"{twin}</head>", 1)
 
 
@@ -102,5 +102,5 @@ def on_post_build(config: MkDocsConfig) -> None:
         first = re.search(r"^(?![#|<!\[\s-])(?:.+\n?)+", plain, re.MULTILINE)
         words = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", " ".join((first or [""])[0].split()))
         name = title[1] if title else uri
-        lines.append(f"- [{name}]({uri}): {re.split(r'(?<=[.。:]) ', words)[0]}")
-    (site / "llms.txt").write_text(os.linesep.join([*lines, ""]), encoding="utf-8")
+        lines.append(f"- [{name}]({uri}): {re.split(r'(?<=[.。]) ', words)[0] or name}")
+    (site / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
