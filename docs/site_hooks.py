@@ -84,8 +84,17 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     twin = f'<link rel="alternate" type="text/markdown" href="{posixpath.basename(uri)}">'
     if uri.endswith(".zh.md") or uri.startswith("zh/"):
         output = output.replace('<html lang="en"', '<html lang="zh"', 1)
-    output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
-    return output.replace("</head>", f"{twin}</head>", 1)
+    return _named(output).replace("</head>", f"{twin}</head>", 1)
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """Do for the page of a wrong address what the others get."""
+    del config
+    return _named(output) if template_name.endswith(".html") else output
+
+
+def _named(page: str) -> str:
+    return page.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
