@@ -10,8 +10,6 @@ Equal inputs give equal bytes: sources and requirements of the build have hashes
 the variables and the home folder of the caller, and the wheel is packed again, uncompressed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

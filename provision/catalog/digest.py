@@ -1,21 +1,17 @@
 """The digest of the part of the catalog that decides a lock: it shows whether a lock is stale."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from provision.core.errors import SpecError
 from provision.core.limits import read_parsed
 from provision.core.project import fact
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 Entry = dict[str, Any]
 # Keys that cannot change a lock, and so do not make one stale: where a fact comes from. The URL of

@@ -4,13 +4,10 @@
 ``toolkit/`` itself with the target. Run again, it resumes where it stopped.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision import __version__
 from provision.artifacts.parallel_fetch import (
@@ -35,12 +32,10 @@ from provision.core.text import json_text, plural
 from provision.installer import uv
 from provision.installer.install import ArtifactSources, check_space, plan_install
 from provision.lockfile.conda import conda_packages
+from provision.lockfile.pip import Lock
 from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Lock
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 SCHEMA = 1
 MANIFEST = "manifest.json"

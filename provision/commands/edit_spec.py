@@ -1,28 +1,23 @@
 """Edit the requirements of specs and lock them; a spec that cannot be locked stays as it was."""
 
-from __future__ import annotations
-
 import contextlib
+import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from provision.commands.build import BuildResult
 from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.project import Project
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
+from provision.resolver.resolver import Resolver
+from provision.spec.model import Target
 from provision.spec.reader import load_spec, target_names
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from provision.commands.build import BuildResult
-    from provision.resolver.resolver import Resolver
-    from provision.spec.model import Target
 
 
 class Edited(NamedTuple):

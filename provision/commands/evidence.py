@@ -1,11 +1,8 @@
 """The verb ``evidence``: sign what was proven here, and judge what others have signed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -14,9 +11,7 @@ from provision.lockfile.pip import read_lock
 from provision.report.evidence import Statement, sign, statement, trusted_keys, verified
 from provision.report.history import history, suite_digest
 from provision.report.model import read_report
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 
 @dataclass(frozen=True, slots=True)

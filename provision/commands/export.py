@@ -1,13 +1,10 @@
 """The verb ``export``: a target in the format of another installer."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from packaging.pylock import is_valid_pylock_path
@@ -21,14 +18,11 @@ from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
 from provision.core.project import CURRENT, Project
+from provision.installer.install import ArtifactSources
 from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
 from provision.lockfile.pylock import pylock
-
-if TYPE_CHECKING:
-    from provision.installer.install import ArtifactSources
-    from provision.spec.model import Target
-
+from provision.spec.model import Target
 
 _LINUX = ("devcontainer", "module", "apptainer")
 

@@ -1,13 +1,10 @@
 """Fit what a repository asks for to a target: what depends on torch or on the accelerator."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -16,9 +13,7 @@ from packaging.version import Version
 
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
 from provision.lockfile.tags import best_wheel, markers
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 # Compiled for one release of torch, so a release has to be chosen together with it.
 _COMPANIONS = frozenset({"torchvision", "torchaudio", "xformers"})

@@ -1,7 +1,5 @@
 """The verbs ``rollback`` and ``clean``: previous generations, used again or removed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from provision.commands.current import require_current

@@ -1,22 +1,17 @@
 """What a build takes from the project itself: wheels built from source, and its own packages."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts
+from provision.commands.build import BuildRequest
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import Project
-
-if TYPE_CHECKING:
-    from provision.commands.build import BuildRequest
-    from provision.installer.install import ArtifactSources
-    from provision.lockfile.pip import Lock
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import Lock
 
 
 def with_built_wheels(

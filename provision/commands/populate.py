@@ -1,7 +1,5 @@
 """Fill the folder of a new generation: install, compare with the lock, check, record."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ uv hard-links installed files from its cache, so an edited file of an environmen
 cache too: the entries of drifted distributions are removed from it first.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

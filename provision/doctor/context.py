@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.catalog.devices import Devices
 from provision.core.findings import Finding, Level, described
 from provision.doctor.data import data
+from provision.doctor.environment import Environment
+from provision.doctor.installation import Faults
+from provision.doctor.libraries import MissingLibrary
+from provision.environment.installed import InstalledDistribution
 from provision.host.model import Gpu, Host, host_layers
 
 if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
-    from provision.doctor.environment import Environment
-    from provision.doctor.installation import Faults
-    from provision.doctor.libraries import MissingLibrary
-    from provision.environment.installed import InstalledDistribution
     from provision.spec.model import Target
 
 

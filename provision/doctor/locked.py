@@ -4,13 +4,10 @@ A resolver checks declared requirements only. Builds of one release for other ac
 a compiled package was built against, are in no requirement, and fail when the program imports them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.catalog.devices import Devices
 from provision.core.errors import SpecError, ToolError
@@ -21,10 +18,8 @@ from provision.doctor.environment import Environment, Torch, markers_of, read_en
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.environment.installed import InstalledDistribution
 from provision.host.model import Host
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Artifact, Lock
-    from provision.spec.model import Target
+from provision.lockfile.pip import Artifact, Lock
+from provision.spec.model import Target
 
 _COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 _NO_DEVICES = Devices({}, (), (), {}, {}, {})

@@ -1,7 +1,5 @@
 """An interpreter, as a path, a command, a wrapper or a shim names it, and its package folders."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 It is the machine's, uv's or conda's, and the manifest records it, so that a later change shows.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

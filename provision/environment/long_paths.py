@@ -5,8 +5,6 @@ A program may declare that it can do more, as ``python.exe`` does, if LongPathsE
 environment may not.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ or the manifest, so no RECORD vouches for them. Their digests are taken right af
 them, and kept outside of the generation, in ``.seals``: nothing inside it vouches for itself.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

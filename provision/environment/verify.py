@@ -4,15 +4,12 @@ The chain is lock → wheel → the wheel's RECORD → file. The installer check
 downloads a wheel, and links files from a cache that anybody can edit: the rest is checked here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.findings import Finding
@@ -27,10 +24,8 @@ from provision.environment.conda_meta import (
 )
 from provision.environment.findings import finding
 from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Lock
-    from provision.spec.parts import ForbiddenDistribution
+from provision.lockfile.pip import Lock
+from provision.spec.parts import ForbiddenDistribution
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,15 @@
 """Whether a GPU can serve a target, and what has to be repaired first; pure."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from provision.host.driver_versions import numbers_of
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
-
-if TYPE_CHECKING:
-    from provision.host.model import Gpu, Host
-    from provision.spec.parts import TargetHardware
+from provision.host.model import Gpu, Host
+from provision.spec.parts import TargetHardware
 
 VENDOR_NAMES = {"nvidia": "NVIDIA", "intel": "Intel", "amd": "AMD"}
 # Kernel drivers that compute, and those that never do; dxg stands for Windows' driver in WSL.

@@ -1,7 +1,5 @@
 """Make the build context of an image, from nothing but the spec and the lock of a target."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import os
@@ -9,7 +7,6 @@ import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
@@ -29,15 +26,13 @@ from provision.core.temporary import scratch
 from provision.core.text import plural
 from provision.image.drivers import copy_drivers, require_drivers
 from provision.installer import uv
+from provision.installer.install import ArtifactSources
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
+from provision.lockfile.pip import Lock
 from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
-
-if TYPE_CHECKING:
-    from provision.installer.install import ArtifactSources
-    from provision.lockfile.pip import Lock
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 _PLATFORM = "x86_64-manylinux_2_28"  # uv's name of the images' platform
 # Packages of the distribution in every image: model downloads verify TLS with its certificates.

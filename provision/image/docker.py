@@ -4,14 +4,12 @@ Only the last stage of ``docker/Dockerfile`` is the image, and it only copies: n
 nor caches, nor the times of a build are in it, and equal files give equal layers.
 """
 
-from __future__ import annotations
-
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.locking import folder_lock, waiting
@@ -20,10 +18,6 @@ from provision.core.progress import Progress
 from provision.core.temporary import scratch
 from provision.image.context import SBOM, ImageRequest, prepare_context
 from provision.image.oci import write_layout
-
-if TYPE_CHECKING:
-    import contextlib
-
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 

@@ -1,22 +1,17 @@
 """Install the conda layer of an environment: verify the archives, then extract them to a prefix."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import fetch_all, wanted_archive
 from provision.core.errors import ToolError
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.text import plural
-
-if TYPE_CHECKING:
-    from provision.lockfile.conda import CondaPackage
+from provision.lockfile.conda import CondaPackage
 
 _WORKER = Path(__file__).with_name("conda_worker.py")
 

@@ -4,8 +4,6 @@ With several indexes in one call, a package of the same name on another index co
 (dependency confusion): the hash would stop it, but the build would fail without need.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,23 +1,17 @@
 """Make a virtual environment and install locked wheels into it, with uv."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.ownership import require_own
 from provision.core.prefix import scripts_folder
 from provision.core.process import Completed, Run
 from provision.core.variables import clean_environment
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Artifact, Lock
-
+from provision.lockfile.pip import Artifact, Lock
 
 _WORDS = """\
 pip would change this environment, which is built from the lock of TARGET.

@@ -3,12 +3,9 @@
 What a format cannot hold stands in :data:`LOST`, so that nobody takes the copy for the lock.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tomlkit
 from packaging.requirements import Requirement
@@ -17,9 +14,7 @@ from packaging.utils import canonicalize_name
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Lock
 from provision.lockfile.pylock import MARKERS
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 _CONDA = "the conda layer: interpreter and native libraries come from the machine"
 _INDEX = "which index each package comes from: the installer searches all of them"

@@ -18,13 +18,12 @@ all the rest, its ``conda`` that of the other layer. There is no host, because h
 source irrelevant, and no time, because the same input must give the same bytes.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
@@ -106,7 +105,7 @@ class Lock:
         """Artifacts whose RECORD is not known: nothing vouches for their files but the cache."""
         return tuple(artifact for artifact in self.artifacts if artifact.record is None)
 
-    def with_records(self, known: Mapping[str, str]) -> Lock:
+    def with_records(self, known: Mapping[str, str]) -> Self:
         """Return the lock with the RECORDs of open artifacts, by the SHA-256 of the wheel."""
         filled = (a if a.record else replace(a, record=known.get(a.sha256)) for a in self.artifacts)
         return replace(self, artifacts=tuple(filled))

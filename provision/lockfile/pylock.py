@@ -1,9 +1,6 @@
 """A target as ``pylock.toml`` (PEP 751), which pip and uv install without Provision."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import tomlkit
 from packaging.markers import Marker
@@ -12,8 +9,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Artifact, Lock
+from provision.lockfile.pip import Artifact, Lock
 
 MARKERS = {
     "linux-64": "sys_platform == 'linux' and platform_machine == 'x86_64'",

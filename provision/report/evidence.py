@@ -4,12 +4,10 @@ The subject is the lock; the predicate says on which device and driver it was pr
 https://github.com/in-toto/attestation/tree/main/spec/v1, https://github.com/secure-systems-lab/dsse
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
@@ -23,10 +21,8 @@ from securesystemslib.exceptions import FormatError, VerificationError
 from securesystemslib.signer import CryptoSigner, Key, SSlibKey  # type: ignore[attr-defined]
 
 from provision.core.errors import SpecError, ToolError, UsageError
+from provision.report.model import Report
 from provision.spec.tables import Table, faults_of
-
-if TYPE_CHECKING:
-    from provision.report.model import Report
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _STATEMENT = "https://in-toto.io/Statement/v1"

@@ -1,25 +1,20 @@
 """Explain why the requirements of a spec cannot be resolved, in terms of the spec."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
 from provision.core.progress import Progress
 from provision.core.text import plural
 from provision.lockfile.tags import best_wheel
-
-if TYPE_CHECKING:
-    from provision.catalog.snapshot import Wheel
-    from provision.resolver.uv import UvResolver
-    from provision.spec.model import Target
+from provision.resolver.uv import UvResolver
+from provision.spec.model import Target
 
 # One step of uv's derivation: "because <premises>, we can conclude that <conclusion>". Conclusions
 # only repeat the premises in longer words, so premises alone are shown.

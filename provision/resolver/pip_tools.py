@@ -1,15 +1,13 @@
 """Resolve the pip layer with pip-tools, a second resolver for this machine's own platform."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.process import Run, clean_environment
 from provision.core.temporary import scratch
@@ -23,10 +21,7 @@ from provision.resolver.uv import (
     parse_pins,
     write_lines,
 )
-
-if TYPE_CHECKING:
-    from provision.catalog.snapshot import Wheel
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 _HOST = {"linux": "linux-64", "win32": "win-64"}
 _MERGED = "merged"
