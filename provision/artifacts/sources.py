@@ -61,7 +61,7 @@ class SourceBuilder:
             return f"{address} sha256:{digest[0].lower()}"
         with network.session() as session:
             folder = self._cache(sha256_bytes(address.encode()))
-            copy = download(session, address, folder, _filename(address), lambda *_: None)
+            copy = download(session, address, folder, _filename(address), self.progress)
         found = sha256_file(copy)
         kept = self._cache(found) / _filename(address)  # so that it is not downloaded twice
         kept.parent.mkdir(parents=True, exist_ok=True)

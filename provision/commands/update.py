@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
 
-from provision.artifacts.resumable_download import OnBytes, download
+from provision.artifacts.resumable_download import download
 from provision.artifacts.wheel_records import remote_record, wheel_record
 from provision.catalog import simple_index
 from provision.catalog.snapshot import (
@@ -52,7 +52,6 @@ def update(
     downloads: Path,
     *,
     progress: Progress,
-    on_bytes: OnBytes,
     run: Run,
     only: Sequence[str] = (),
 ) -> list[RefreshResult]:
@@ -61,7 +60,7 @@ def update(
     Raises:
         SpecError: A snapshot is missing or has faults.
     """
-    updater = CatalogUpdater(project.catalog, targets, downloads, progress, on_bytes, run)
+    updater = CatalogUpdater(project.catalog, targets, downloads, progress, run)
     return [updater.refresh(name) for name in only or _names(project, targets)]
 
 
@@ -95,7 +94,6 @@ class CatalogUpdater:
     targets: Sequence[Target]
     downloads: Path
     progress: Progress
-    on_bytes: OnBytes
     run: Run
 
     def refresh(self, name: str) -> RefreshResult:
@@ -130,7 +128,7 @@ class CatalogUpdater:
         return result
 
     def _hashed(self, session: Session, file: DriverFile) -> DriverFile:
-        path = download(session, file.url, self.downloads, file.filename, self.on_bytes)
+        path = download(session, file.url, self.downloads, file.filename, self.progress)
         facts = {"sha256": sha256_file(path), "size": path.stat().st_size, "confirmed": True}
         path.unlink()
         return file.model_copy(update=facts)
@@ -198,7 +196,7 @@ class CatalogUpdater:
     def _read_wheel(
         self, session: Session, package: DistributionPackage, offered: str | None
     ) -> dict[str, object]:
-        path = download(session, package.url, self.downloads, package.filename, self.on_bytes)
+        path = download(session, package.url, self.downloads, package.filename, self.progress)
         try:
             found = sha256_file(path)
             if offered and found != offered:
