@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from provision.core.errors import SpecError
+from provision.core.errors import damage_in
 from provision.core.limits import read_parsed
 from provision.core.project import fact
 from provision.spec.model import Target
@@ -25,10 +25,7 @@ def catalog_digest(folder: Path, target: Target) -> str:
 
     Only the wheels of assigned names and the conda packages of the platform count, so refreshing
     one index does not make every lock stale. The files are not validated: every build computes
-    this digest, also the one that finds nothing to do.
-
-    Raises:
-        SpecError: A snapshot is missing or is not JSON.
+    this digest, also the one that finds nothing to do. SpecError: one is missing or is not JSON.
     """
     part = {
         index: _part(
@@ -53,12 +50,9 @@ def _is_of(names: set[str]) -> Callable[[Entry], bool]:
 def _part(
     path: Path, key: str, wanted: Callable[[Entry], bool], without: Collection[str]
 ) -> list[Entry]:
-    try:
+    remedy = "restore it from the last commit, or name a snapshot that exists"
+    with damage_in(f"the catalog file {path}", remedy):
         entries = [entry for entry in read_parsed(path, json.loads)[key] if wanted(entry)]
         bare = [{k: v for k, v in entry.items() if k not in without} for entry in entries]
         # Sorted, because a refresh may list the same files in another order.
         return sorted(bare, key=lambda entry: json.dumps(entry, sort_keys=True))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"cannot read the catalog file {path}"
-        remedy = "restore it from the last commit, or name a snapshot that exists"
-        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error

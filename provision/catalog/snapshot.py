@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from pydantic import AfterValidator, Field, ValidationError
 
-from provision.core.credentials import has_login, holds_secret
+from provision.core.credentials import holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.core.project import fact, shipped
@@ -47,7 +47,7 @@ def _open_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"https", "http"} or not parts.hostname:
         raise ValueError(f"{parts.scheme or 'this'} is not a web address")
-    if has_login(parts) or holds_secret(url):
+    if parts.username or parts.password or holds_secret(url):
         raise ValueError("contains a user name, password or token, which must not be committed")
     return url
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from provision.artifacts.parallel_fetch import WantedFile, fetch_all
 from provision.catalog.devices import Devices, read_devices
 from provision.catalog.snapshot import DriverSet, is_driver_set, load_snapshot, snapshot_names
-from provision.core.errors import SpecError, UsageError
+from provision.core.errors import UsageError, damage_in
 from provision.core.progress import Progress
 from provision.core.project import fact
 from provision.core.text import plural
@@ -88,7 +88,7 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     """Return the version of the driver that the base image's distribution has, and its origin."""
     base, docker = request.base, request.target.docker
     path = fact(request.project.catalog, _DISTRIBUTIONS)
-    try:
+    with damage_in(path, "restore it from version control"):
         known = tomllib.loads(path.read_text(encoding="utf-8"))
         versions = {
             package: fact["version"]
@@ -96,10 +96,6 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
             if re.match(rf"{re.escape(image)}(?![a-z0-9])", base)
             for package, fact in packages.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"cannot read {path}"
-        remedy = "restore it from version control"
-        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error
     package = next((name for name in (docker.apt if docker else ()) if name in versions), None)
     if package is None:
         return None, f"{base}: the spec names no driver set, and no package of a known version"

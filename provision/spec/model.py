@@ -12,7 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from provision.core.credentials import has_login, holds_secret
+from provision.core.credentials import holds_secret
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
 
@@ -30,7 +30,8 @@ def source_requirement(text: str) -> str:
     if url := parse_requirement(text).url:
         if not url.startswith(_SOURCES):
             raise ValueError(f"{text!r}: the URL has to begin with {', '.join(_SOURCES)}")
-        if has_login(parts := urlsplit(url)) and (parts.password or parts.scheme != "git+ssh"):
+        parts = urlsplit(url)
+        if parts.password or (parts.username and parts.scheme != "git+ssh"):
             raise ValueError("its URL has a login, which would end up in the lock")
     return text
 
