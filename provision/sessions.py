@@ -37,11 +37,9 @@ def _this_python(_: str) -> str:
 
 
 def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> None:
-    """Add the sessions of the project in which a noxfile lies.
+    """Add the sessions of the project in which a noxfile, given by its ``__file__``, lies.
 
-    Args:
-        noxfile: Its ``__file__``.
-        python: Returns the Python that has the toolkit and what a verb needs.
+    ``python`` returns the Python that has the toolkit and what a verb needs.
     """
     root = Path(noxfile).resolve().parent
     nox.needs_version = ">=2025.2.9"

@@ -37,13 +37,8 @@ class Tool:
 def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """Return the distributions that the locks in a folder require on a platform.
 
-    The patch version of that machine's Python is unknown, so requirements of only some patch
-    versions are included.
-
-    Args:
-        folder: The folder of the tools' locks, as ``uv pip compile --universal`` writes them.
-        platform: conda's name of it.
-        python: Minor version.
+    They are as ``uv pip compile --universal`` writes them. The patch version of that machine's
+    Python is unknown, so requirements of only some patch versions are included.
     """
     found: dict[tuple[str, str], Tool] = {}
     for name in LOCKS:
@@ -76,12 +71,7 @@ def choose_wheels(
 ) -> tuple[list[WantedFile], list[MissingFile]]:
     """Choose the wheel of each tool; return the wheels, and the tools that have none.
 
-    Args:
-        tools: From :func:`read_tools`.
-        wheelhouses: Folders to look into before the index is asked.
-        index: The default index, or a mirror of it; None for the public one.
-        platform: conda's name of it.
-        python: Minor version.
+    Wheelhouses are searched first, then the index; None is the default one.
     """
 
     def one(session: Session, tool: Tool) -> WantedFile | MissingFile:

@@ -207,11 +207,7 @@ def _has_schema(folder: Path, name: str, schema: str) -> bool:
 
 
 def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
-    """Read the snapshot of a wheel index, a conda channel or a driver release.
-
-    Raises:
-        SpecError: It is missing or not valid; all faults are listed.
-    """
+    """Read a snapshot; SpecError, with all its faults, if it is missing or not valid."""
     path = fact(folder, f"{name}.json")
     # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:

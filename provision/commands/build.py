@@ -67,9 +67,8 @@ class BuildResult:
 def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """Make a generation of the lock current, or leave everything as it was.
 
-    Raises:
-        ToolError: An artifact cannot be obtained, the disk is full, a tool failed, the installed
-            files differ from the lock, or their paths are too long for Windows.
+    ToolError: an artifact cannot be obtained, the disk is full, a tool failed, the installed files
+    differ from the lock, or their paths are too long for Windows.
     """
     home = request.project.environments(request.target.name)
     if ready := _ready(home, request):

@@ -67,12 +67,7 @@ def bundle(
     folder: Path,
     progress: Progress,
 ) -> Bundle:
-    """Collect everything that builds a target in a folder.
-
-    Raises:
-        UsageError: The folder holds other files.
-        ToolError: It cannot be written.
-    """
+    """Collect everything that builds a target in a folder; UsageError if that holds other files."""
     _refuse_foreign(folder, locked=False)  # before anything is written into it
     with folder_lock(folder, lambda: progress.note(waiting(folder)), name=_LOCK):
         _refuse_foreign(folder, locked=True)

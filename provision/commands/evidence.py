@@ -34,9 +34,7 @@ def emit(
 ) -> Evidence:
     """Write the signed evidence of the last full report of a target.
 
-    Raises:
-        UsageError: No full report proves the locked environment, or the key cannot be used.
-        ToolError: The file cannot be written.
+    UsageError: no full report proves the locked environment, or the key cannot be used.
     """
     full = [path for path in history(project, target.name) if path.stem.endswith("-full")]
     found = read_report(full[-1]) if full else None
@@ -53,12 +51,7 @@ def emit(
 
 
 def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]:
-    """Return the state of each file of evidence.
-
-    Raises:
-        SpecError: A file among the keys is no public key.
-        UsageError: There is nothing to judge.
-    """
+    """Return the state of each file of evidence."""
     if not files:
         what = "there is no evidence to verify"
         raise UsageError(what, remedy="name the files, or put them into docs/evidence")

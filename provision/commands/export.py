@@ -50,10 +50,7 @@ def export(
 ) -> Export:
     """Return a target in another format, and write it to a file if one is named.
 
-    Raises:
-        UsageError: pip and uv would not take the file's name for a ``pylock.toml``, or the format
-            is of Linux and the target is not.
-        ToolError: An index does not answer, or no longer lists a locked wheel.
+    ToolError: an index does not answer, or no longer lists a locked wheel.
     """
     if kind == "pylock" and file and not is_valid_pylock_path(file):
         what = f"{file.name} is not a name for this format"

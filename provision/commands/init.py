@@ -45,12 +45,7 @@ class Initialized:
 
 
 def initialize(project: Project, names: Sequence[str]) -> Initialized:
-    """Make a project with a spec for each target; no file of the user's is overwritten.
-
-    Raises:
-        UsageError: The folder is that of the toolkit, or there is no such target.
-        ToolError: A file cannot be written.
-    """
+    """Make a project with a spec for each target; no file of the user's is overwritten."""
     if project == shipped():
         what = "this is the toolkit's own folder, which has every target"
         raise UsageError(what, remedy="change into your repository, or name it with --project")

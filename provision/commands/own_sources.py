@@ -19,11 +19,7 @@ def with_built_wheels(
 ) -> ArtifactSources:
     """Build the wheels of a lock that come from source, unless a wheelhouse has them.
 
-    Returns:
-        The sources, with the folders of these wheels as wheelhouses.
-
-    Raises:
-        ToolError: A wheel cannot be built, or is not the one that is locked.
+    Return the sources with their folders; ToolError if one is not the wheel that is locked.
     """
     wanted = [artifact for artifact in lock.artifacts if artifact.source]
     found = find_artifacts(wanted, supply.wheelhouses)

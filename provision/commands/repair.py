@@ -28,8 +28,7 @@ from provision.installer import uv
 def repair(found: Verification, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """Replace a target's current generation by one that equals its lock.
 
-    Raises:
-        ToolError: An artifact cannot be obtained again; the drifted generation stays as it was.
+    If an artifact cannot be obtained again, the drifted generation stays as it was.
     """
     home = request.project.environments(request.target.name)
     drifted = current_generation(home)

@@ -29,11 +29,7 @@ def require_platform(target: Target) -> None:
 
 
 def require_fresh_lock(project: Project, target: Target) -> Lock:
-    """Return the lock of a target.
-
-    Raises:
-        SpecError: It is absent or unreadable, or the spec or catalog changed since it was made.
-    """
+    """Return the lock of a target; SpecError if the spec or catalog changed since it was made."""
     lock = read_lock(project.lock(target.name))
     if why := staleness(target, project.catalog, lock) or _foreign_variables(target, lock):
         remedy = f"lock it again: `{program_name()} lock {target.name}`"

@@ -55,11 +55,7 @@ def update(
     run: Run,
     only: Sequence[str] = (),
 ) -> list[RefreshResult]:
-    """Refresh snapshots of wheel indexes, conda channels and driver releases.
-
-    Raises:
-        SpecError: A snapshot is missing or has faults.
-    """
+    """Refresh snapshots of wheel indexes, conda channels and driver releases."""
     updater = CatalogUpdater(project.catalog, targets, downloads, progress, run)
     return [updater.refresh(name) for name in only or _names(project, targets)]
 

@@ -160,11 +160,7 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def start(argv: list[str], *, merged: bool) -> subprocess.Popen[bytes]:
-    """Start a program with this process's input, and its output and errors in pipes, or in one.
-
-    Raises:
-        UsageError: It cannot be started.
-    """
+    """Start a program with this process's input, and its output and errors in pipes, or in one."""
     if (program := _found(argv[0], os.environ)) is None:
         raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
     errors = subprocess.STDOUT if merged else subprocess.PIPE

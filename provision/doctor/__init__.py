@@ -56,9 +56,6 @@ def diagnose_environment(
     ``python`` is its interpreter or its folder, ``target`` what it was built for, if it is no
     foreign environment, and ``lock`` what should be installed. ``home`` holds the user's packages
     and caches, ``root`` the system's libraries; the host has the variables of this process.
-
-    Raises:
-        UsageError: There is no Python environment at that path.
     """
     from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
     from provision.doctor.caches import stale_caches  # noqa: PLC0415

@@ -35,11 +35,7 @@ class LockedDistribution(InstalledDistribution):
 
 
 def refuse_lock(target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a lock whose packages do not work together; see :func:`diagnose_lock`.
-
-    Raises:
-        SpecError: They do not; it has the line to write into the spec.
-    """
+    """Refuse a lock whose packages do not work together, with the line to write into the spec."""
     if found := diagnose_lock(target, lock, requires):
         what = f"the packages locked for {target.name} do not work together"
         evidence = _of_a_lock(_evidence(found))
@@ -48,11 +44,7 @@ def refuse_lock(target: Target, lock: Lock, requires: Mapping[str, tuple[str, ..
 
 
 def refuse_built(prefix: Path, target: Target) -> None:
-    """Refuse a built environment whose packages do not work together.
-
-    Raises:
-        ToolError: They do not.
-    """
+    """Refuse a built environment whose packages do not work together."""
     if found := diagnose_built(prefix, target):
         what = f"the packages that were built for {target.name} do not work together"
         remedy = f"correct envs/{target.name}.toml, then `provision lock {target.name}`"

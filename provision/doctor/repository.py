@@ -99,11 +99,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def read_repository(folder: Path) -> list[Lock]:
-    """Return the lock and requirement files of a folder.
-
-    Raises:
-        SpecError: A file cannot be read.
-    """
+    """Return the lock and requirement files of a folder; SpecError if one cannot be read."""
     locks: list[Lock] = []
     for kind, form in FORMATS["file"].items():
         for path in sorted(folder.glob(kind)):

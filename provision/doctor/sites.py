@@ -17,10 +17,7 @@ def locate(python: str, run: Run) -> Path:
     """Return the interpreter, or the folder of the environment, that an argument refers to.
 
     The program is run only if it has no packages beside it, as pyenv's shims, ``py.exe`` and other
-    wrappers: it may crash or hang.
-
-    Raises:
-        UsageError: It does not exist, or it was run and did not name its interpreter.
+    wrappers: it may crash or hang. UsageError: it was run and did not name its interpreter.
     """
     path = Path(python)
     if not path.exists() and not path.is_symlink() and (command := shutil.which(python)):

@@ -23,11 +23,7 @@ _LIBRARY = re.compile(r"(?:libpython3|python3).*\.(?:so|dll|dylib)(?:\..*)?")
 
 
 def read_interpreter(prefix: Path, version: str) -> Interpreter:
-    """Return the interpreter of an environment, of which the full version is known.
-
-    Raises:
-        ToolError: It or its standard library cannot be read.
-    """
+    """Return the interpreter of an environment, of which the full version is known."""
     conda = (prefix / FOLDER).is_dir()
     try:
         base, program = _base(prefix, conda=conda)

@@ -50,9 +50,6 @@ def verify(
     """Compare an environment with its lock, and hash every file if it is to go deep.
 
     What is forbidden must not be in it, even as a requirement of a locked distribution.
-
-    Raises:
-        ToolError: There is no environment at ``prefix``.
     """
     site = site_packages(prefix)
     if site is None:

@@ -88,10 +88,8 @@ class ImageRequest:
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
     """Make the folder of the build context.
 
-    Raises:
-        UsageError: The target has no images, its image could never prove itself, or files that
-            an offline build needs are missing.
-        ToolError: The toolkit's own packages cannot be downloaded, or the disk is full.
+    UsageError: the target has no images, its image could never prove itself, or files that an
+    offline build needs are missing.
     """
     target = request.target
     if target.docker is None:

@@ -39,12 +39,7 @@ class BuiltImage:
 def build_image(
     request: ImageRequest, run: Run, progress: Progress, *, layout: Path | None = None
 ) -> BuiltImage:
-    """Build the image of a target, and write it as an OCI layout where one is requested.
-
-    Raises:
-        UsageError: The target has no images.
-        ToolError: There is no engine with BuildKit, or the build failed.
-    """
+    """Build the image of a target, and write it as an OCI layout where one is requested."""
     engine = find_engine(run)
     with context_lock(request, progress):  # until the engine has read the context
         prepare_context(request, run, progress)
@@ -85,9 +80,6 @@ def find_engine(run: Run) -> str:
 
     A client before 23 has BuildKit built in; a later one needs its plugin buildx. A machine can
     have several clients, of which the first often has no plugin or no permission on the engine.
-
-    Raises:
-        ToolError: There is none; the evidence has the error of each.
     """
     errors = []
     for program in _on_path("docker"):

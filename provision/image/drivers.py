@@ -29,10 +29,8 @@ _DISTRIBUTIONS = "distributions.toml"
 def require_drivers(request: ImageRequest) -> DriverSet | None:
     """Return the driver set of an image, None if it has none and needs none.
 
-    Raises:
-        UsageError: The image could never prove itself: its driver is older than the target's
-            floor, or not known; or a package of the set cannot be verified.
-        SpecError: The catalog has no such set, or it has faults.
+    UsageError: the image could never prove itself, as its driver is older than the target's floor
+    or not known, or a package of the set cannot be verified.
     """
     docker, catalog = request.target.docker, request.project.catalog
     name = docker.drivers if docker else None
@@ -107,15 +105,7 @@ def copy_drivers(
 ) -> None:
     """Bring the packages of a driver set into a new folder, with their hashes for the build.
 
-    Args:
-        drivers: The set; each of its files has a hash.
-        folder: The folder to make.
-        cache: A folder that keeps downloads for the next image.
-        request: The image.
-        progress: Receives the steps.
-
-    Raises:
-        UsageError: A file is in no wheelhouse and cannot be downloaded.
+    Another folder keeps downloads for the next image.
     """
     docker = request.target.docker
     wanted = [

@@ -28,16 +28,7 @@ def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
     """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest.
 
     The file also has the ``manifest.json`` that ``docker load`` of engines before 25 reads, which
-    do not support OCI layouts.
-
-    Args:
-        saved: The output of ``docker save`` for one image.
-        layout: The file to write.
-        tag: Name and tag of the image.
-        epoch: The time to set everywhere, in Unix seconds.
-
-    Raises:
-        ToolError: A file cannot be read or written, or is not an output of ``docker save``.
+    do not support OCI layouts. The epoch, in Unix seconds, is the time to set everywhere.
     """
     # Under another name until it is complete: a file cut short has no index, but looks like one.
     partial = layout.with_name(f".{layout.name}.partial")

@@ -31,9 +31,6 @@ def make_prefix(
     Every archive is first collected in ``archives`` and hashed: rattler verifies what it downloads,
     but not local files (seen with 0.28.0). Rattler's package cache is a temporary folder that is
     removed after the installation, so no cache can be tampered with.
-
-    Raises:
-        ToolError: An archive cannot be obtained, or rattler failed.
     """
     wanted = [wanted_archive(package) for package in packages]
     if missing := fetch_all(wanted, archives, wheelhouses, progress, offline=offline):

@@ -75,11 +75,7 @@ def check_space(folder: Path, needed: int) -> None:
 def install_pip_layer(
     python: Path, lock: Lock, supply: ArtifactSources, run: Run, progress: Progress
 ) -> None:
-    """Install every artifact of a lock.
-
-    Raises:
-        ToolError: An artifact cannot be obtained, or its SHA-256 is not the lock's.
-    """
+    """Install every artifact of a lock; ToolError if one cannot be had with the lock's SHA-256."""
     for index in sorted({artifact.index for artifact in lock.artifacts}):
         artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
         progress.step(f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}")

@@ -112,11 +112,7 @@ class Lock:
 
 
 def read_lock(folder: Path) -> Lock:
-    """Read the lock in a target's folder.
-
-    Raises:
-        SpecError: It is absent, or has a line that ``provision lock`` does not write.
-    """
+    """Read the lock in a target's folder; SpecError if it is absent or was edited."""
     conda = folder / CONDA_LAYER
     try:
         pip = read_text(folder / PIP_LAYER)
@@ -127,11 +123,7 @@ def read_lock(folder: Path) -> Lock:
 
 
 def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
-    """Return the lock of two texts; its folder need not exist yet.
-
-    Raises:
-        SpecError: A layer is not what ``provision lock`` wrote.
-    """
+    """Return the lock of two texts, whose folder need not exist; SpecError if one was edited."""
     path, lines = folder / PIP_LAYER, pip.splitlines()
     header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():
