@@ -1,4 +1,4 @@
-"""A target in the formats of other installers, from ``templates`` where they are plain text.
+"""A target in the formats of other installers, from ``templates``.
 
 What a format cannot hold stands in :data:`LOST`, so that nobody takes the copy for the lock.
 """
@@ -7,12 +7,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import tomlkit
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import WHEELHOUSE, Lock
+from provision.lockfile.pip import Lock
 from provision.lockfile.pylock import MARKERS
 from provision.spec.model import Target
 
@@ -46,17 +45,15 @@ def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
 def render(
     kind: str, *, target: Target, lock: Lock, indexes: Mapping[str, str], toolkit: str, prefix: Path
 ) -> str:
-    """Return a format's text, from its template if it has one.
+    """Return a format's text, from its template.
 
     The toolkit is what pip installs Provision from, and the prefix that of the environment, by the
     link that stays when a new generation is built.
     """
-    if writer := {"environment": environment, "uv": uv_table}.get(kind):
-        return writer(target, lock, indexes)
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - slow
 
     # These delimiters are in no text of the formats.
-    templates = Environment(  # noqa: S701 - none of them is HTML; JSON and YAML quote with `json`
+    templates = Environment(  # noqa: S701 - none is HTML; JSON, YAML and TOML quote with `json`
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True,
         block_start_string="<%", block_end_string="%>", comment_start_string="<%#",
@@ -64,53 +61,7 @@ def render(
     )  # fmt: skip
     templates.filters["json"] = json.dumps
     return templates.get_template(f"{kind}.j2").render(
-        target=target, lock=lock, indexes=indexes, toolkit=toolkit, prefix=prefix
-    )
-
-
-def environment(target: Target, lock: Lock, indexes: Mapping[str, str]) -> str:
-    """Return an ``environment.yml`` for conda, mamba or micromamba."""
-    import yaml  # noqa: PLC0415 - the other formats need none
-
-    native = [f"{p.name}={p.version}={p.build}" for p in conda_packages(lock)]
-    pinned = [f"{artifact.name}=={artifact.version}" for artifact in lock.artifacts]
-    names = {package.partition("=")[0] for package in native}
-    base = [f"python={target.python}"] * ("python" not in names) + ["pip"] * ("pip" not in names)
-    options = [f"--extra-index-url {url}" for url in indexes.values()]
-    prefix = "%CONDA_PREFIX%" if target.platform == "win-64" else "$CONDA_PREFIX"
-    variables = {
-        key: value.replace("{prefix}", prefix) for key, value in target.environment.items()
-    }
-    document = {
-        "name": target.name,
-        "channels": list(target.conda.channels if target.conda else ("conda-forge",)),
-        "dependencies": [*native, *base, {"pip": [*options, *pinned]}],
-        **({"variables": variables} if variables else {}),
-    }
-    return yaml.safe_dump(document, sort_keys=False, width=1000)
-
-
-def uv_table(target: Target, lock: Lock, indexes: Mapping[str, str]) -> str:
-    """Return the tables of a ``pyproject.toml`` with which ``uv lock`` chooses the same versions.
-
-    Every distribution of a vendor's index is required directly, because uv applies
-    ``[tool.uv.sources]`` to direct requirements only
-    (https://docs.astral.sh/uv/concepts/indexes/#pinning-a-package-to-an-index).
-    """
-    wanted = list(target.pip.requirements)
-    direct = {canonicalize_name(Requirement(text).name) for text in wanted}
-    vendors = [
-        artifact for artifact in lock.artifacts if artifact.index not in {"default", WHEELHOUSE}
-    ]
-    wanted += [f"{a.name}=={a.version}" for a in vendors if a.name not in direct]
-    table = {
-        "environments": [MARKERS[target.platform]],
-        "constraint-dependencies": [f"{a.name}=={a.version}" for a in lock.artifacts],
-        "override-dependencies": [entry.requirement for entry in target.pip.overrides],
-        "index": [{"name": n, "url": url, "explicit": True} for n, url in indexes.items()],
-        "sources": {artifact.name: {"index": artifact.index} for artifact in vendors},
-    }
-    tables = {key: value for key, value in table.items() if value}
-    group = {"dependency-groups": {target.name: wanted}, "tool": {"uv": tables}}
-    text = tomlkit.dumps(group)
-    return f"# requires-python has to allow {target.python}: uv sync --group {target.name}\n{text}"
+        target=target, lock=lock, indexes=indexes, toolkit=toolkit, prefix=prefix,
+        native=conda_packages(lock), marker=MARKERS[target.platform],
+        direct={canonicalize_name(Requirement(text).name) for text in target.pip.requirements},
+    )  # fmt: skip
