@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.resumable_download import download
-from provision.artifacts.wheelhouse import find_artifacts
+from provision.artifacts.wheelhouse import WantedFile, find_artifacts
 from provision.catalog.simple_index import list_files
 from provision.core import network
 from provision.core.errors import ToolError, os_errors
@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+!~-]*")
 PARTIAL = ".partial"  # the folder of files that are incomplete or not yet verified
-
-
-@dataclass(frozen=True, slots=True)
-class WantedFile:
-    """One file that is needed."""
-
-    filename: str
-    sha256: str  # hexadecimal
-    size: int | None  # bytes; None where the lock has none
-    source: str | None  # its own URL, or that of its simple index; None for the default index
-    project: str | None  # the name on that index; None where ``source`` is the file's own URL
 
 
 @dataclass(frozen=True, slots=True)

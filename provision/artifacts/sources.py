@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from provision.artifacts.parallel_fetch import WantedFile, fetch_all
+from provision.artifacts.parallel_fetch import fetch_all
 from provision.artifacts.resumable_download import download
+from provision.artifacts.wheelhouse import WantedFile
 from provision.core import network
 from provision.core.errors import SpecError, ToolError
 from provision.core.hashing import sha256_bytes, sha256_file

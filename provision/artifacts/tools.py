@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision.artifacts.parallel_fetch import MissingFile, WantedFile
+from provision.artifacts.parallel_fetch import MissingFile
+from provision.artifacts.wheelhouse import WantedFile
 from provision.catalog.simple_index import list_files
 from provision.core import network
 from provision.core.errors import ToolError

@@ -5,9 +5,8 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.metadata import parse_email
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -23,12 +22,8 @@ if TYPE_CHECKING:
     from requests import Session
 
 
-@dataclass(frozen=True, slots=True)
-class CoreMetadata:
-    """The requirements in a wheel's metadata."""
-
-    requires_dist: tuple[str, ...]  # its Requires-Dist fields
-    requires_python: str | None  # its Requires-Python, if any
+# The requirements in a wheel's metadata, in the fields of provision.catalog.snapshot.Wheel.
+CoreMetadata = dict[str, Any]
 
 
 def list_wheels(session: Session, url: str, name: str) -> list[DistributionPackage]:
@@ -114,4 +109,5 @@ def embedded_metadata(path: Path) -> CoreMetadata:
 
 def _parse(text: str) -> CoreMetadata:
     raw, _ = parse_email(text)
-    return CoreMetadata(tuple(raw.get("requires_dist", ())), raw.get("requires_python"))
+    python = {"requires_python": raw["requires_python"]} if raw.get("requires_python") else {}
+    return {"requires_dist": tuple(raw.get("requires_dist", ()))} | python

@@ -185,25 +185,16 @@ def snapshot_names(folder: Path) -> list[str]:
     return sorted({path.stem for path in files if "." not in path.stem})
 
 
-def index_names(folder: Path) -> list[str]:
-    """Return the names of the snapshots of wheel indexes, sorted."""
-    return [n for n in snapshot_names(folder) if _has_schema(folder, n, "index.schema.json")]
+def names_of(folder: Path, model: type[Snapshot]) -> list[str]:
+    """Return the names of the snapshots of one kind, sorted."""
+    return [name for name in snapshot_names(folder) if is_kind(folder, name, model)]
 
 
-def is_channel(folder: Path, name: str) -> bool:
-    """Whether a snapshot is one of a conda channel."""
-    return _has_schema(folder, name, "channel.schema.json")
-
-
-def is_driver_set(folder: Path, name: str) -> bool:
-    """Whether a snapshot is one of a driver release."""
-    return _has_schema(folder, name, "driverset.schema.json")
-
-
-def _has_schema(folder: Path, name: str, schema: str) -> bool:
+def is_kind(folder: Path, name: str, model: type[Snapshot]) -> bool:
+    """Whether a snapshot is of one kind."""
     path = fact(folder, f"{name}.json")
     # The schema's name stands first, and a snapshot is up to megabytes long.
-    return path.is_file() and schema in read_text(path)[:200]
+    return path.is_file() and str(model.model_fields["schema_"].default) in read_text(path)[:200]
 
 
 def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
 from provision.lockfile.tags import best_wheel, markers
 from provision.spec.model import Target
+from provision.spec.requirement_files import requirement_name
 
 # Compiled for one release of torch, so a release has to be chosen together with it.
 _COMPANIONS = frozenset({"torchvision", "torchaudio", "xformers"})
@@ -44,7 +44,8 @@ class Fitter:
     left: list[str] = field(default_factory=list)  # what is left out, each with its place
 
     def __post_init__(self) -> None:
-        self._own = {_name(text): Requirement(text) for text in self.target.pip.requirements}
+        own = self.target.pip.requirements
+        self._own = {requirement_name(text): Requirement(text) for text in own}
         self._torch = str(self._own["torch"].specifier).removeprefix("==")
         self._index = self.target.pip.index_of("torch")
         self._open = ""  # what the repository says of torch, where the resolver chooses it
@@ -52,11 +53,11 @@ class Fitter:
     def fit(self, lines: Mapping[str, str], others: Mapping[str, str]) -> None:
         """Fit requirements."""
         every = {**lines, **others}
-        for text in sorted(every, key=lambda text: _name(text) != "torch"):
+        for text in sorted(every, key=lambda text: requirement_name(text) != "torch"):
             asked = Requirement(text)
             if self._applies(asked):
                 self._fit(asked, f"{every[text]}: {text}", in_file=text in lines)
-        said = {*map(_name, self.requirements), *self.drop}
+        said = {*map(requirement_name, self.requirements), *self.drop}
         changed = self._open or f"=={self._torch}" != str(self._own["torch"].specifier)
         # The target pins those for its own torch, also where the repository does not name them.
         for name in sorted(self._own.keys() & _COMPANIONS - said) if changed else ():
@@ -74,7 +75,7 @@ class Fitter:
             return True
 
     def _fit(self, asked: Requirement, place: str, *, in_file: bool) -> None:
-        name = _name(asked.name)
+        name = requirement_name(asked.name)
         if why := self._no_use(name):
             self._leave_out(name, f"{place}: {why}", in_file=in_file)
         elif name == "torch":
@@ -116,7 +117,7 @@ class Fitter:
 
     def _choose_companion(self, asked: Requirement, place: str, *, in_file: bool) -> None:
         """Choose the release of a package that was compiled for the chosen torch."""
-        name = _name(asked.name)
+        name = requirement_name(asked.name)
         if self._open:  # what the repository says of both goes together
             wanted = asked.specifier or (self._open if name == "torchaudio" else "")
             self.requirements.append(f"{name}{_LOCAL.sub('', str(wanted))}")
@@ -167,10 +168,6 @@ def _agree(asked: Requirement, own: Requirement) -> bool:
     both = asked.specifier & own.specifier
     ends = [specifier.version.removesuffix(".*") for specifier in both]
     return not own.specifier or not asked.specifier or any(map(both.contains, ends))
-
-
-def _name(text: str) -> str:
-    return str(canonicalize_name(Requirement(text).name))
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -22,8 +22,7 @@ from provision.catalog.snapshot import (
     DriverSet,
     Index,
     Wheel,
-    is_channel,
-    is_driver_set,
+    is_kind,
     load_snapshot,
     render_snapshot,
     snapshot_names,
@@ -94,9 +93,9 @@ class CatalogUpdater:
 
     def refresh(self, name: str) -> RefreshResult:
         """Refresh one snapshot, and write it if anything changed."""
-        if is_channel(self.folder, name):
+        if is_kind(self.folder, name, Channel):
             return self._refresh_channel(name)
-        if is_driver_set(self.folder, name):
+        if is_kind(self.folder, name, DriverSet):
             return self._refresh_drivers(name)
         return self._refresh_index(name)
 
@@ -177,7 +176,7 @@ class CatalogUpdater:
         if "requires_dist" not in facts and (
             metadata := simple_index.published_metadata(session, package)
         ):
-            facts |= _metadata_fields(metadata, "METADATA beside the wheel on its index")
+            facts |= metadata | {"basis": "METADATA beside the wheel on its index"}
         if "sha256" not in facts or "requires_dist" not in facts:
             facts |= self._read_wheel(session, package, offered)
         if "record" not in facts and facts.get("size"):
@@ -199,8 +198,7 @@ class CatalogUpdater:
                 what = f"{package.filename} does not have the hash that its index lists"
                 remedy = "try again; if it persists, report it to the vendor"
                 raise ToolError(what, evidence=f"sha256 {found}, listed {offered}", remedy=remedy)
-            metadata = simple_index.embedded_metadata(path)
-            fields = _metadata_fields(metadata, "the wheel's own METADATA")
+            fields = simple_index.embedded_metadata(path) | {"basis": "the wheel's own METADATA"}
             fields |= {"sha256": found, "size": path.stat().st_size, "confirmed": True}
             return fields | ({"record": record} if (record := wheel_record(path)) else {})
         finally:
@@ -232,11 +230,6 @@ def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
     """Return one target for each distinct request to a channel."""
     users = [t for t in targets if t.conda and channel in t.conda.channels]
     return list({(t.platform, t.conda): t for t in users}.values())
-
-
-def _metadata_fields(metadata: simple_index.CoreMetadata, basis: str) -> dict[str, object]:
-    python = {"requires_python": metadata.requires_python} if metadata.requires_python else {}
-    return {"requires_dist": metadata.requires_dist, "basis": basis, **python}
 
 
 def _sort_key(file: Wheel | ChannelPackage | DriverFile) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
-from provision.artifacts.wheelhouse import NamedArtifact, find_artifacts
+from provision.artifacts.wheelhouse import WantedFile, find_artifacts
 from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.commands.own_sources import with_built_wheels
 from provision.commands.smoke import expectation
@@ -29,7 +29,7 @@ from provision.installer import uv
 from provision.installer.install import ArtifactSources
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import Lock
+from provision.lockfile.pip import Artifact, Lock
 from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 from provision.spec.model import Target
@@ -191,7 +191,7 @@ def _tools(request: ImageRequest, run: Run) -> Path:
 def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     """Link the artifacts of the lock that are in a wheelhouse into the context."""
     archives = map(wanted_archive, conda_packages(request.lock))
-    items: list[NamedArtifact] = [*request.lock.artifacts, *archives]
+    items: list[Artifact | WantedFile] = [*request.lock.artifacts, *archives]
     found = find_artifacts(items, (*request.supply.wheelhouses, request.project.archives))
     missing = [item.filename for item in items if item not in found]
     if request.supply.offline and missing:

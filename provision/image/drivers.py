@@ -11,9 +11,10 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.artifacts.parallel_fetch import WantedFile, fetch_all
+from provision.artifacts.parallel_fetch import fetch_all
+from provision.artifacts.wheelhouse import WantedFile
 from provision.catalog.devices import Devices, read_devices
-from provision.catalog.snapshot import DriverSet, is_driver_set, load_snapshot, snapshot_names
+from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
 from provision.core.errors import UsageError, damage_in
 from provision.core.progress import Progress
 from provision.core.project import fact
@@ -70,11 +71,7 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
 
 
 def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]:
-    sets = {
-        name: load_snapshot(catalog, name, DriverSet).version
-        for name in snapshot_names(catalog)
-        if is_driver_set(catalog, name)
-    }
+    sets = {n: load_snapshot(catalog, n, DriverSet).version for n in names_of(catalog, DriverSet)}
     return [
         name
         for name, version in sets.items()

@@ -10,8 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from provision.artifacts.parallel_fetch import WantedFile, wanted_archive
-from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts, size_on_disk
+from provision.artifacts.parallel_fetch import wanted_archive
+from provision.artifacts.wheelhouse import (
+    WantedFile,
+    damaged_artifacts,
+    find_artifacts,
+    size_on_disk,
+)
 from provision.core.errors import ToolError
 from provision.core.process import Completed, Run
 from provision.core.progress import Progress

@@ -7,13 +7,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Lock
 from provision.lockfile.pylock import MARKERS
 from provision.spec.model import Target
+from provision.spec.requirement_files import requirement_name
 
 _CONDA = "the conda layer: interpreter and native libraries come from the machine"
 _INDEX = "which index each package comes from: the installer searches all of them"
@@ -63,5 +61,5 @@ def render(
     return templates.get_template(f"{kind}.j2").render(
         target=target, lock=lock, indexes=indexes, toolkit=toolkit, prefix=prefix,
         native=conda_packages(lock), marker=MARKERS[target.platform],
-        direct={canonicalize_name(Requirement(text).name) for text in target.pip.requirements},
+        direct=set(map(requirement_name, target.pip.requirements)),
     )  # fmt: skip

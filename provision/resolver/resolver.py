@@ -12,7 +12,7 @@ from provision.artifacts.pip_config import PipConfig
 from provision.artifacts.sources import SourceBuilder
 from provision.artifacts.wheel_records import local_records, remote_records
 from provision.catalog.digest import catalog_digest
-from provision.catalog.snapshot import Channel, Index, Wheel, index_names, load_snapshot
+from provision.catalog.snapshot import Channel, Index, Wheel, load_snapshot, names_of
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
@@ -158,7 +158,8 @@ class Resolver:
         if isinstance(found, dict):
             return found
         sources.refuse_source_only(target, found, engine)
-        catalog = {i: load_snapshot(self.folder, i, Index).files for i in index_names(self.folder)}
+        indexes = names_of(self.folder, Index)
+        catalog = {index: load_snapshot(self.folder, index, Index).files for index in indexes}
         raise explain_conflict(target, found, engine, catalog, self.progress)
 
     def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:

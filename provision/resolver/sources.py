@@ -42,14 +42,12 @@ class BuiltWheel:
 
     def served(self) -> Wheel:
         """Return it as an entry of an index; its URL is never asked for."""
-        metadata = embedded_metadata(self.path)
         return Wheel(
             filename=self.path.name,
             url=f"http://{WHEELHOUSE}.invalid/",
             sha256=sha256_file(self.path),
             size=self.path.stat().st_size,
-            requires_python=metadata.requires_python,
-            requires_dist=metadata.requires_dist,
+            **embedded_metadata(self.path),
         )
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from provision.core.findings import Diagnosis
 from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
-from provision.ui.smoke import show_report, verdict
 from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
 if TYPE_CHECKING:
@@ -246,6 +245,8 @@ def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:
 
 def show_build(result: BuildResult, console: Console) -> None:
     """Print the checks, the verdict, and what to do next."""
+    from provision.ui.smoke import show_report, verdict  # noqa: PLC0415 - loads the reports' model
+
     if result.report:
         show_report(result.report, console)
     if result.generation is None:
