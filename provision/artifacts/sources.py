@@ -28,6 +28,7 @@ from provision.core import network
 from provision.core.errors import SpecError, ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.process import Completed, Run, clean_environment
+from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import Project
 
@@ -110,13 +111,12 @@ class SourceBuilder:
         return next((p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None)
 
     def _uv_build(self, fetched: Path, scratch: Path, requires: Sequence[str]) -> Completed:
-        import uv  # noqa: PLC0415 - used only to find the program
 
         constraints, home = scratch / "build.txt", scratch / "home"
         constraints.write_text("\n".join(requires), encoding="utf-8")
         home.mkdir(exist_ok=True)
         # --no-sources: they may be folders of the author's own machine.
-        argv = [uv.find_uv_bin(), "build", "--no-config", "--wheel", "--no-sources", "--quiet",
+        argv = [uv_program(), "build", "--no-config", "--wheel", "--no-sources", "--quiet",
                 "--no-create-gitignore", "--python", self.python, "--require-hashes",
                 "--build-constraints", str(constraints), "--out-dir", str(scratch / "out"),
                 *(["--offline"] if self.offline else []), str(fetched)]  # fmt: skip

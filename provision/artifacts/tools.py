@@ -95,28 +95,24 @@ def choose_wheels(
     return wanted, [item for item in chosen if isinstance(item, MissingFile)]
 
 
-def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, tuple[str, str | None]]:
-    """Return file -> sha256 and URL of a tool's wheels in wheelhouses; these have no URL."""
+def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, WantedFile]:
+    """Return a tool's wheels in wheelhouses by name; these have no URL."""
     stem = f"{tool.name.replace('-', '_')}-{tool.version}-"
     paths = [path for wheelhouse in wheelhouses for path in sorted(wheelhouse.glob(f"{stem}*.whl"))]
-    hashed = {path.name: sha256_file(path) for path in paths}
-    return {name: (digest, None) for name, digest in hashed.items() if digest in tool.sha256s}
+    found = (WantedFile(path.name, sha256_file(path), None, None, None) for path in paths)
+    return {file.filename: file for file in found if file.sha256 in tool.sha256s}
 
 
-def _listed(session: Session, tool: Tool, index: str | None) -> dict[str, tuple[str, str | None]]:
-    """Return file -> sha256 and URL of a tool's wheels on an index."""
+def _listed(session: Session, tool: Tool, index: str | None) -> dict[str, WantedFile]:
+    """Return a tool's wheels on an index by name."""
     return {
-        package.filename: (digest, package.url)
+        package.filename: WantedFile(package.filename, digest, None, package.url, None)
         for package in list_files(session, index, tool.name)
         if (digest := (package.digests or {}).get("sha256", "")) in tool.sha256s
     }
 
 
-def _best(
-    files: dict[str, tuple[str, str | None]], platform: str, python: str
-) -> WantedFile | None:
+def _best(files: dict[str, WantedFile], platform: str, python: str) -> WantedFile | None:
     wheels = [name for name in files if name.endswith(".whl")]
-    if not (filename := best_wheel(wheels, platform, python)):
-        return None
-    sha256, url = files[filename]
-    return WantedFile(filename, sha256, None, url, None)
+    filename = best_wheel(wheels, platform, python)
+    return files[filename] if filename else None

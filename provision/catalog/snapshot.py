@@ -62,30 +62,26 @@ class Wheel(Table):
 
     filename: Annotated[str, AfterValidator(_wheel)]
     url: Url
-    sha256: Annotated[
-        Sha256 | None,
-        Field(description="Absent where the index publishes none and the file was not hashed yet."),
-    ] = None
+    sha256: Sha256 | None = Field(
+        None, description="Absent where the index publishes none and the file was not hashed yet."
+    )
     size: Annotated[int | None, Field(gt=0, description="Bytes.")] = None
-    record: Annotated[
-        Sha256 | None,
-        Field(description="Digest of its RECORD, as locks have it; absent where never read."),
-    ] = None
+    record: Sha256 | None = Field(
+        None, description="Digest of its RECORD, as locks have it; absent where never read."
+    )
     requires_python: Specifier | None = None
-    requires_dist: Annotated[
-        tuple[Annotated[str, AfterValidator(_requirement)], ...] | None,
-        Field(description="Requires-Dist of its metadata; absent where that was never read."),
-    ] = None
+    requires_dist: tuple[Annotated[str, AfterValidator(_requirement)], ...] | None = Field(
+        None, description="Requires-Dist of its metadata; absent where that was never read."
+    )
     basis: Annotated[str | None, Field(description="Where requires_dist was read from.")] = None
-    confirmed: Annotated[
-        bool,
-        Field(description="The index itself, or two independent public files, list this hash."),
-    ] = False
+    confirmed: bool = Field(
+        default=False,
+        description="The index itself, or two independent public files, list this hash.",
+    )
     sources: Annotated[tuple[str, ...], Field(description="Public files that list the hash.")] = ()
-    replaced: Annotated[
-        tuple[Sha256, ...],
-        Field(description="Hashes of other files that the vendor served under this name."),
-    ] = ()
+    replaced: tuple[Sha256, ...] = Field(
+        (), description="Hashes of other files that the vendor served under this name."
+    )
     note: str | None = None
 
     @property

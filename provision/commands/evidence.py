@@ -40,11 +40,10 @@ def emit(
     found = read_report(full[-1]) if full else None
     lock = read_lock(project.lock(target.name))
     if found is None or found.lock != lock.digest:
-        raise UsageError(
-            f"no report of the full suite is about the lock of {target.name}",
-            remedy=f"`provision build {target.name}` and `provision smoke {target.name} --full` "
-            "make one",
-        )
+        what = f"no report of the full suite is about the lock of {target.name}"
+        name = target.name
+        remedy = f"`provision build {name}` and `provision smoke {name} --full` make one"
+        raise UsageError(what, remedy=remedy)
     made = statement(found, suite_digest(project))
     write_atomic(file, sign(made, key, passphrase))
     return _evidence(file, made, key.stem)

@@ -21,7 +21,6 @@ from provision.core.project import CURRENT, Project
 from provision.installer.install import ArtifactSources
 from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
-from provision.lockfile.pylock import pylock
 from provision.spec.model import Target
 
 _LINUX = ("devcontainer", "module", "apptainer")
@@ -64,7 +63,7 @@ def export(
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
     toolkit = _toolkit()
     if kind == "pylock":
-        text = pylock(lock, _addresses(project, lock, supply), indexes)
+        text = formats.pylock(lock, _addresses(project, lock, supply), indexes)
     else:
         prefix = project.environments(target.name) / CURRENT
         text = formats.render(
@@ -102,13 +101,10 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
         a: listed[a.index, a.filename] for a in lock.artifacts if (a.index, a.filename) in listed
     }
     if missing := [a.filename for a in lock.artifacts if a not in found]:
-        raise ToolError(
-            f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels",
-            evidence="\n".join(missing),
-            cause="the index no longer lists them, or lists no sha256",
-            remedy=f"lock {lock.folder.name} again, or use `--format requirements`, "
-            "which needs no address",
-        )
+        what = f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels"
+        cause = "the index no longer lists them, or lists no sha256"
+        remedy = "lock again, or use `--format requirements`, which needs no address"
+        raise ToolError(what, evidence="\n".join(missing), cause=cause, remedy=remedy)
     return found
 
 

@@ -1,6 +1,7 @@
 """Fill the folder of a new generation: install, compare with the lock, check, record."""
 
 import datetime as dt
+import importlib.metadata
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def _record(folder: Path, request: BuildRequest, verification: Verification) -> 
         spec=request.target.digest(),
         python=python,
         interpreter=read_interpreter(folder, python),
-        tools={"provision": __version__, "uv": uv.uv_version()},
+        tools={"provision": __version__, "uv": importlib.metadata.version("uv")},
         distributions=tuple(sorted(dist_info_names(site))),
         tree=verification.tree or "",
         files=verification.files,

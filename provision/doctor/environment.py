@@ -8,13 +8,13 @@ from pathlib import Path
 
 from provision.core.errors import UsageError
 from provision.doctor.data import data
-from provision.doctor.sites import config_of, prefix_of, sites_of
+from provision.doctor.sites import prefix_of, sites_of
 from provision.environment.installed import (
     InstalledDistribution,
     distributions_by_name,
     distributions_in,
 )
-from provision.environment.reading import list_names, read_text
+from provision.environment.reading import list_names, read_text, venv_settings
 
 _ASSIGNED = re.compile(
     r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
@@ -90,7 +90,7 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
         remedy = "give the path of its interpreter, for instance .venv/bin/python"
         raise UsageError(f"there is no Python environment at {python}", cause=cause, remedy=remedy)
     site = next((folder for folder in sites if (folder / "torch").is_dir()), sites[0])
-    config = config_of(prefix)
+    config = venv_settings(prefix)
     version = config.get("version_info") or config.get("version") or _version_of(site)
     minor = ".".join(version.split(".")[:2])
     windows = site.parent.name == "Lib"

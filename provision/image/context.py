@@ -20,6 +20,7 @@ from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
 from provision.core.process import Run
+from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import PACKAGE, Project, fact, shipped
 from provision.core.temporary import scratch
@@ -172,7 +173,7 @@ def _tools(request: ImageRequest, run: Run) -> Path:
     request.context.parent.mkdir(parents=True, exist_ok=True)
     with scratch(folder.parent) as temporary:
         made = temporary / name
-        argv = [uv.uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
+        argv = [uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
                 "--require-hashes", "--no-build", "--target", str(made),
                 "--python-platform", _PLATFORM, "--python-version", request.target.python,
                 "--requirements", str(lock)]  # fmt: skip

@@ -113,12 +113,12 @@ def copy_drivers(
     supply = request.supply
     missing = fetch_all(wanted, cache, supply.wheelhouses, progress, offline=supply.offline)
     if missing:
-        raise UsageError(
-            f"{plural(len(missing), 'package')} of the driver {drivers.version} missing",
-            evidence="\n".join(map(str, missing)),
-            remedy="put them into a folder and name it with --wheelhouse; the driver set "
-            f"{docker.drivers if docker else ''} of the catalog has their addresses",
+        what = f"{plural(len(missing), 'package')} of the driver {drivers.version} missing"
+        remedy = (
+            "put them into a folder and name it with --wheelhouse; the driver set "
+            f"{docker.drivers if docker else ''} of the catalog has their addresses"
         )
+        raise UsageError(what, evidence="\n".join(map(str, missing)), remedy=remedy)
     folder.mkdir()
     for item in wanted:
         shutil.copyfile(cache / item.filename, folder / item.filename)

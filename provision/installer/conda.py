@@ -34,13 +34,10 @@ def make_prefix(
     """
     wanted = [wanted_archive(package) for package in packages]
     if missing := fetch_all(wanted, archives, wheelhouses, progress, offline=offline):
-        raise ToolError(
-            f"could not get {plural(len(missing), 'package')} of the conda layer",
-            evidence="\n".join(map(str, missing)),
-            cause="neither a wheelhouse nor the channel has them",
-            remedy="check the network, or put the files into a folder and name it with "
-            "--wheelhouse DIR",
-        )
+        what = f"could not get {plural(len(missing), 'package')} of the conda layer"
+        cause = "neither a wheelhouse nor the channel has them"
+        remedy = "check the network, or put them into a folder and name it with --wheelhouse DIR"
+        raise ToolError(what, evidence="\n".join(map(str, missing)), cause=cause, remedy=remedy)
     # Inside the prefix, so that the files of a killed build are removed with its generation.
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
         plan = json.dumps(_plan(prefix, packages, archives, name))

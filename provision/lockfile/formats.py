@@ -1,4 +1,4 @@
-"""A target in the formats of other installers, from ``templates``.
+"""A target in the formats of other installers: ``pylock.toml`` (PEP 751), others by templates.
 
 What a format cannot hold stands in :data:`LOST`, so that nobody takes the copy for the lock.
 """
@@ -7,12 +7,22 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import tomlkit
+from packaging.markers import Marker
+from packaging.pylock import Package, PackageWheel, Pylock
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
 from provision.lockfile.conda import conda_packages
-from provision.lockfile.pip import Lock
-from provision.lockfile.pylock import MARKERS
+from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
 from provision.spec.requirement_files import requirement_name
 
+MARKERS = {
+    "linux-64": "sys_platform == 'linux' and platform_machine == 'x86_64'",
+    "win-64": "sys_platform == 'win32' and platform_machine == 'AMD64'",
+}
 _CONDA = "the conda layer: interpreter and native libraries come from the machine"
 _INDEX = "which index each package comes from: the installer searches all of them"
 _HASHES = "the hashes of the wheels"
@@ -63,3 +73,35 @@ def render(
         native=conda_packages(lock), marker=MARKERS[target.platform],
         direct=set(map(requirement_name, target.pip.requirements)),
     )  # fmt: skip
+
+
+def pylock(lock: Lock, urls: Mapping[Artifact, str], indexes: Mapping[str, str]) -> str:
+    """Return the pip layer of a lock as a validated ``pylock.toml``.
+
+    The address of each wheel is without credentials, or its path in the project.
+    """
+    document = Pylock(
+        lock_version=Version("1.0"),
+        environments=[Marker(MARKERS[lock.header["platform"]])],
+        requires_python=SpecifierSet(f"=={lock.header['python']}.*"),
+        created_by="provision",
+        packages=[_package(artifact, urls[artifact], indexes) for artifact in lock.artifacts],
+    )
+    document.validate()
+    return tomlkit.dumps(document.to_dict())
+
+
+def _package(artifact: Artifact, url: str, indexes: Mapping[str, str]) -> Package:
+    wheel = PackageWheel(
+        name=artifact.filename,
+        url=url if "://" in url else None,
+        path=None if "://" in url else url,  # built from source
+        size=artifact.size,
+        hashes={"sha256": artifact.sha256},
+    )
+    return Package(
+        name=canonicalize_name(artifact.name),
+        version=Version(artifact.version),
+        index=indexes.get(artifact.index),
+        wheels=[wheel],
+    )

@@ -129,12 +129,8 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
             private = load(data, passphrase().encode())
         signer = CryptoSigner(private)  # it refuses other kinds itself
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise UsageError(
-            f"cannot sign with {key}",
-            evidence=str(error),
-            remedy="name a private key of ed25519 with --key; "
-            "`ssh-keygen -t ed25519 -f FILE` makes one",
-        ) from error
+        remedy = "name one of ed25519 with --key; `ssh-keygen -t ed25519 -f FILE` makes one"
+        raise UsageError(f"cannot sign with {key}", evidence=str(error), remedy=remedy) from error
     payload = content.model_dump_json(by_alias=True).encode()
     envelope = Envelope(payload, _PAYLOAD_TYPE, {})
     envelope.sign(signer)

@@ -16,6 +16,7 @@ from packaging.version import Version
 
 from provision.core.errors import ToolError
 from provision.core.process import Completed, Run, clean_environment
+from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.lockfile.pip import Artifact
 from provision.lockfile.tags import UV_NAMES, best_wheel
@@ -183,14 +184,13 @@ class UvResolver:
     def _compile(
         self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]
     ) -> Completed:
-        import uv  # noqa: PLC0415 - used only to find the program
 
         # Not on the command line, which is echoed: the URL of a mirror may contain a password.
         mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
         env = clean_environment(extra=mirror | loopback_environment(os.environ))
         with scratch() as folder:
             write_lines(folder, files)
-            argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *options]
+            argv = [*compile_argv(uv_program(), target, self.indexes), *options]
             return self.run(argv, env=env, cwd=folder)
 
 
