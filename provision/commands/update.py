@@ -13,20 +13,8 @@ from pydantic import ValidationError
 
 from provision.artifacts.resumable_download import download
 from provision.artifacts.wheel_records import remote_record, wheel_record
-from provision.catalog import simple_index
-from provision.catalog.snapshot import (
-    SNAPSHOT,
-    Channel,
-    ChannelPackage,
-    DriverFile,
-    DriverSet,
-    Index,
-    Wheel,
-    is_kind,
-    load_snapshot,
-    render_snapshot,
-    snapshot_names,
-)
+from provision.catalog import simple_index, snapshot
+from provision.catalog.snapshot import Channel, ChannelPackage, DriverFile, DriverSet, Index, Wheel
 from provision.catalog.snapshot_update import FileT, RefreshResult
 from provision.core import network
 from provision.core.errors import ProvisionError, ToolError, UsageError
@@ -62,23 +50,24 @@ def update(
 def _names(project: Project, targets: Sequence[Target]) -> list[str]:
     named = {index for target in targets for index in target.pip.index}
     named |= {channel for target in targets if target.conda for channel in target.conda.channels}
-    own = (name for name in snapshot_names(project.catalog)
+    own = (name for name in snapshot.snapshot_names(project.catalog)
            if (project.catalog / f"{name}.json").is_file())  # fmt: skip
     return sorted(named | set(own))
 
 
 def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
     """Write an empty snapshot of an index, for :func:`update` to fill."""
-    if len(names) != 1 or names[0] in snapshot_names(catalog) or not SNAPSHOT.fullmatch(names[0]):
+    known = snapshot.snapshot_names(catalog)
+    if len(names) != 1 or names[0] in known or not snapshot.SNAPSHOT.fullmatch(names[0]):
         what = f"--url goes with one new name, not with {', '.join(names) or 'none'}"
-        cause = f"there are {', '.join(snapshot_names(catalog))}"
+        cause = f"there are {', '.join(known)}"
         remedy = "`provision update NAME --url URL`; NAME is lower-case words joined by '-'"
         raise UsageError(what, cause=cause, remedy=remedy)
     try:
         index = Index(url=f"{url.rstrip('/')}/", files=())
     except ValidationError as error:
         raise UsageError(f"--url {url}", evidence="\n".join(faults_of(error, Index))) from error
-    write_atomic(catalog / f"{names[0]}.json", render_snapshot(index))
+    write_atomic(catalog / f"{names[0]}.json", snapshot.render_snapshot(index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +82,14 @@ class CatalogUpdater:
 
     def refresh(self, name: str) -> RefreshResult:
         """Refresh one snapshot, and write it if anything changed."""
-        if is_kind(self.folder, name, Channel):
+        if snapshot.is_kind(self.folder, name, Channel):
             return self._refresh_channel(name)
-        if is_kind(self.folder, name, DriverSet):
+        if snapshot.is_kind(self.folder, name, DriverSet):
             return self._refresh_drivers(name)
         return self._refresh_index(name)
 
     def _refresh_channel(self, name: str) -> RefreshResult:
-        old, result = load_snapshot(self.folder, name, Channel), RefreshResult(name)
+        old, result = snapshot.load_snapshot(self.folder, name, Channel), RefreshResult(name)
         files = {package.filename: package for package in old.packages}
         with self._kept(old, files, result):
             for target in _distinct(self.targets, name):
@@ -112,7 +101,7 @@ class CatalogUpdater:
 
     def _refresh_drivers(self, name: str) -> RefreshResult:
         """Hash the packages whose hash is not confirmed; a person chooses their versions."""
-        old, result = load_snapshot(self.folder, name, DriverSet), RefreshResult(name)
+        old, result = snapshot.load_snapshot(self.folder, name, DriverSet), RefreshResult(name)
         files = {file.filename: file for file in old.files}
         with self._kept(old, files, result), network.session() as session:
             for file in old.files:
@@ -129,7 +118,7 @@ class CatalogUpdater:
         return file.model_copy(update=facts)
 
     def _refresh_index(self, index: str) -> RefreshResult:
-        old, result = load_snapshot(self.folder, index, Index), RefreshResult(index)
+        old, result = snapshot.load_snapshot(self.folder, index, Index), RefreshResult(index)
         # The names in the snapshot too: an entry that no spec uses any more is kept and refreshed.
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
@@ -215,7 +204,7 @@ class CatalogUpdater:
             if result.added or result.completed:
                 key = "packages" if isinstance(old, Channel) else "files"
                 new = old.model_copy(update={key: tuple(sorted(files.values(), key=_sort_key))})
-                write_atomic(self.folder / f"{result.name}.json", render_snapshot(new))
+                write_atomic(self.folder / f"{result.name}.json", snapshot.render_snapshot(new))
 
 
 @contextlib.contextmanager

@@ -120,11 +120,8 @@ def _unpack(stored: IO[bytes], plain: IO[bytes]) -> None:
     """Copy a layer uncompressed: its digest in the configuration is that of the plain tar file."""
     compressed = stored.read(2) == b"\x1f\x8b"  # gzip
     stored.seek(0)
-    if compressed:
-        with gzip.open(stored) as unpacked:
-            shutil.copyfileobj(unpacked, plain, 1 << 20)
-    else:
-        shutil.copyfileobj(stored, plain, 1 << 20)
+    with gzip.open(stored) if compressed else stored as unpacked:
+        shutil.copyfileobj(unpacked, plain, 1 << 20)
 
 
 def _compact(document: object) -> bytes:
