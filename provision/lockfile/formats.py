@@ -1,6 +1,6 @@
 """A target in the formats of other installers: ``pylock.toml`` (PEP 751), others by templates.
 
-What a format cannot hold stands in :data:`LOST`, so that nobody takes the copy for the lock.
+What a format cannot hold stands in ``formats.toml``.
 """
 
 import json
@@ -14,6 +14,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from provision.core.findings import toml_table
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
@@ -23,31 +24,16 @@ MARKERS = {
     "linux-64": "sys_platform == 'linux' and platform_machine == 'x86_64'",
     "win-64": "sys_platform == 'win32' and platform_machine == 'AMD64'",
 }
-_CONDA = "the conda layer: interpreter and native libraries come from the machine"
-_INDEX = "which index each package comes from: the installer searches all of them"
-_HASHES = "the hashes of the wheels"
-_UV_HASHES = "the hashes: `uv lock` takes those that the indexes state"
-_VARIABLES = "the variables of [environment]"
-_BUILT = "what was built from source: name its folders in wheelhouse/ with --find-links"
-_OWN = "the own packages of the spec"
-LOST = {
-    "pylock": (_CONDA, _VARIABLES, _OWN),
-    "requirements": (_CONDA, _INDEX, _VARIABLES, _BUILT, _OWN),
-    "environment": (_HASHES, _INDEX, _BUILT, _OWN, "the hashes of the conda packages"),
-    "uv": (_CONDA, _UV_HASHES, _VARIABLES, _BUILT, _OWN),
-    "devcontainer": (),
-    "ci": (),
-    "module": (),
-    "apptainer": (),
-}
+_TABLES = toml_table(Path(__file__).with_suffix(".toml"))
+LOST = _TABLES["lost"]
 
 
 def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
     """Return what of a target its copy in a format does not hold."""
-    absent = {_CONDA: lock.conda is None, _VARIABLES: not target.environment,
-              _INDEX: not target.pip.index, _OWN: not lock.local,
-              _BUILT: not any(artifact.source for artifact in lock.artifacts)}  # fmt: skip
-    return tuple(words for words in LOST[kind] if not absent.get(words))
+    absent = {"conda": lock.conda is None, "variables": not target.environment,
+              "index": not target.pip.index, "own": not lock.local,
+              "built": not any(artifact.source for artifact in lock.artifacts)}  # fmt: skip
+    return tuple(_TABLES["words"][key] for key in LOST[kind] if not absent.get(key))
 
 
 def render(
