@@ -28,9 +28,7 @@ def catalog_digest(folder: Path, target: Target) -> str:
     this digest, also the one that finds nothing to do. SpecError: one is missing or is not JSON.
     """
     part = {
-        index: _part(
-            fact(folder, f"{index}.json"), "files", _is_of(set(names)), _PROVENANCE | {"url"}
-        )
+        index: _part(fact(folder, f"{index}.json"), "files", _is_of(names), _PROVENANCE | {"url"})
         for index, names in target.pip.index.items()
     }
     subdirs = {target.platform, "noarch"}
@@ -42,7 +40,7 @@ def catalog_digest(folder: Path, target: Target) -> str:
     return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
 
 
-def _is_of(names: set[str]) -> Callable[[Entry], bool]:
+def _is_of(names: Collection[str]) -> Callable[[Entry], bool]:
     # The name is all before the first dash of a wheel's file name; to parse it whole costs more.
     return lambda entry: canonicalize_name(entry["filename"].partition("-")[0]) in names
 

@@ -248,12 +248,8 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
         (top / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(request.project.root / file, top / file)
     (top / "docker").mkdir()
-    for script in (
-        "bytecode.py",
-        "environment.py",
-        "leave-out.txt",
-        *(() if request.dev else ("leave-out-headers.txt",)),
-    ):
+    scripts = ["bytecode.py", "environment.py", "leave-out.txt"]
+    for script in scripts if request.dev else [*scripts, "leave-out-headers.txt"]:
         shutil.copy2(shipped().root / "docker" / script, top / "docker")
 
 

@@ -90,9 +90,8 @@ def find_engine(run: Run) -> str:
         elif _builds(program, version.stdout, run):
             return program
         else:
-            errors.append(
-                f"{program}: client {version.stdout.split()[0]} without its plugin buildx"
-            )
+            client = version.stdout.split()[0]
+            errors.append(f"{program}: client {client} without its plugin buildx")
     what = "there is no Docker engine that can build"
     remedy = "install Docker with buildx, start its engine, and check your permission to use it"
     raise ToolError(what, evidence="\n".join(errors) or "no `docker` on PATH", remedy=remedy)

@@ -42,9 +42,8 @@ def show_detection(result: Detection, console: Console) -> None:
     around = f" in {', '.join(host.surroundings)}" if host.surroundings else ""
     console.line(f"{host.platform}, kernel {host.kernel}{around}", "bold")
     for gpu in host.gpus:
-        driver = (
-            f"driver {gpu.driver.name} {gpu.driver.version or ''}" if gpu.driver else "no driver"
-        )
+        found = gpu.driver
+        driver = f"driver {found.name} {found.version or ''}" if found else "no driver"
         console.line(f"  {gpu.name} at {gpu.address}, {driver}")
     if not host.gpus:
         console.line("  no GPU")
