@@ -86,9 +86,14 @@ def _number(check: Check, name: str) -> Measurement | None:
 def series(
     past: Sequence[tuple[Run, Check]], name: str, kind: Kind, unit: str, limit: float | None
 ) -> list[Sample]:
-    """Return the series of one number over results that passed, of which the last is judged.
+    """Return the series of one number over the results of one check, oldest first.
 
-    Another unit is another number, and times of another suite are left out.
+    Args:
+        past: Results that passed; the last one is to be judged.
+        name: Of the number.
+        kind: How it is judged; timed numbers of another suite are left out.
+        unit: Of the number now: another unit is another number.
+        limit: Of the error now.
     """
     suite = past[-1][0].report.suite
     least = _NEGLIGIBLE * limit if limit else 1e-9  # a logarithm needs more than 0

@@ -27,14 +27,23 @@ class _Part(BaseModel):
 
 
 class Measurement(_Part):
-    """One measured value with its unit, which ``spread``, ``limit`` and ``rounds`` share."""
+    """One measured value with its unit; ``spread``, ``limit`` and ``rounds`` are in the same unit.
 
-    value: float  # the median where it was measured repeatedly
-    unit: str  # ``1`` for ratios and relative errors
-    spread: float | None = None  # largest minus smallest of the rounds
-    limit: float | None = None  # the largest error that passes; only errors have one
-    rounds: tuple[float, ...] = ()  # every repetition, in order
-    every: float | None = None  # seconds between rounds, where they are the course of a load
+    Attributes:
+        value: The median where it was measured repeatedly.
+        unit: ``1`` for ratios and relative errors.
+        spread: Largest minus smallest of the rounds.
+        limit: The largest error that passes; only errors have one.
+        rounds: Every repetition, in order; reports of earlier suites have none.
+        every: Seconds from one round to the next, where they are the course of a load.
+    """
+
+    value: float
+    unit: str
+    spread: float | None = None
+    limit: float | None = None
+    rounds: tuple[float, ...] = ()
+    every: float | None = None
 
     @property
     def comparable(self) -> bool:
@@ -95,27 +104,39 @@ def _moment(text: str) -> str:
 
 
 class Report(_Part):
-    """One run of the suite in one environment."""
+    """One run of the suite in one environment.
 
-    schema_version: Literal[1]  # `schema` in the file
-    suite: Literal["quick", "full", "health"]  # `health` is of the hardware, and proves no lock
+    Attributes:
+        schema_version: 1; ``schema`` in the file.
+        suite: ``quick``, ``full``, or ``health``: those of the hardware, which prove no lock.
+        device: The (first) device as the environment's torch describes it.
+        devices: The same of every device that was checked. Results of a further device have its
+            number in their ids: ``device.matmul@1``.
+        started: ISO 8601, UTC.
+        seconds: Duration of the whole run.
+        stack: Layers of the host and their versions; see :func:`provision.host.model.host_layers`.
+        lock: Digest of the lock that the environment was built from; None for a foreign one.
+        not_run: The checks without a result; reports of earlier suites do not list them.
+        carried: The owed checks whose earlier result stands; see :mod:`provision.commands.carry`,
+            which reads ``basis`` and ``closures`` too. Only a build writes the three.
+    """
+
+    schema_version: Literal[1]
+    suite: Literal["quick", "full", "health"]
     target: str
     python: str
     torch: str | None
-    device: dict[str, Any]  # the (first) one, as the environment's torch describes it
-    started: Annotated[str, AfterValidator(_moment)]  # ISO 8601, UTC
+    device: dict[str, Any]
+    started: Annotated[str, AfterValidator(_moment)]
     seconds: FiniteFloat
     checks: tuple[Check, ...]
-    not_run: tuple[NotRun, ...] = ()  # the checks without a result
-    # Every device that was checked. Ids of results of a further one have its number: `op@1`.
+    not_run: tuple[NotRun, ...] = ()
     devices: tuple[dict[str, Any], ...] = ()
-    # The owed checks whose earlier result stands; see provision.commands.carry, which reads `basis`
-    # and `closures` too. Only a build writes the three.
     carried: tuple[Carried, ...] = ()
     basis: str = ""
     closures: dict[str, str] = {}
-    stack: dict[str, str] = {}  # see provision.host.model.host_layers()
-    lock: str | None = None  # digest of the lock; None for a foreign environment
+    stack: dict[str, str] = {}
+    lock: str | None = None
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -153,7 +174,11 @@ class Report(_Part):
 
 
 def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
-    """Return the text of the suite's report, with the host's layers and the lock added."""
+    """Return the text of a report that the suite wrote, with the host's layers and the lock added.
+
+    Raises:
+        ToolError: The suite's file is not a report.
+    """
     # Validated by the model but not written from it, which would drop keys that it does not know.
     read_report(path)
     document = read_parsed(path, json.loads)
@@ -161,7 +186,11 @@ def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
 
 
 def read_report(path: Path) -> Report:
-    """Read a report; ToolError if it is absent, cut short or of another schema."""
+    """Read a report.
+
+    Raises:
+        ToolError: It is absent, cut short or of another schema.
+    """
     try:
         data = read_parsed(path, json.loads)
         return Report.model_validate({"schema_version": data.pop("schema", None)} | data)

@@ -39,16 +39,24 @@ class LayerChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of a report with the earlier ones of its target and device."""
+    """The comparison of a report with the earlier ones of its target and device.
+
+    Attributes:
+        target: Name of the target.
+        since: When the report was measured that ``moves`` refers to, ISO 8601: the last one of
+            the same suite in which nothing failed that passes now, else the last one.
+        moves: What changed on the host since then.
+        findings: What broke, still fails, vanished, slowed, lost accuracy or healed; worst first.
+        compared: Ids of the checks that have an earlier result.
+        new: Ids of the checks that have none.
+    """
 
     target: str
-    # When the last report of the same suite was measured in which nothing failed that passes now,
-    # else the last one; ISO 8601.
     since: str
-    moves: tuple[LayerChange, ...]  # what changed on the host since then
-    findings: tuple[Finding, ...]  # what broke, still fails, slowed, healed …; worst first
-    compared: tuple[str, ...] = ()  # ids of the checks that have an earlier result
-    new: tuple[str, ...] = ()  # ids of the checks that have none
+    moves: tuple[LayerChange, ...]
+    findings: tuple[Finding, ...]
+    compared: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
 
     @property
     def bad(self) -> bool:
@@ -94,7 +102,12 @@ def changed_layers(
 
 
 def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
-    """Compare each check of a report with its results in earlier ones: oldest first, not none."""
+    """Compare each check of a report with its own earlier results.
+
+    Args:
+        earlier: Comparable reports, oldest first, at least one.
+        after: The report to be judged.
+    """
     same = [report for report in earlier if report.suite == after.suite]
     failing = {check.id for check in after.failed}
     no_worse = (old for old in reversed(same) if {check.id for check in old.failed} <= failing)

@@ -46,15 +46,25 @@ _DIFFERENCE = 1.627  # upper quartile of |difference| of two normal values, to t
 
 
 class Point(NamedTuple):
-    """One measurement of a series."""
+    """One measurement of a series.
 
-    score: float  # logarithm of the median; higher is better
-    upper: float  # the same of the upper quartile of the rounds
-    error: float  # standard error of `score` from the rounds; 0 where nothing was repeated
-    layers: object  # names the state of the host and the lock; equal where nothing changed
-    share: float | None = None  # CPU seconds per second that the process was given, if recorded
+    Attributes:
+        score: Logarithm of the median; higher is better.
+        upper: The same of the upper quartile of the rounds.
+        error: Standard error of ``score`` from the rounds; 0 where nothing was repeated.
+        layers: Names the state of the host and the lock; equal where nothing changed.
+        share: CPU seconds per second that the process was given; None where it is not recorded.
+        rounds: How many there were.
+        bursts: How many of them were far below the median.
+    """
+
+    score: float
+    upper: float
+    error: float
+    layers: object
+    share: float | None = None
     rounds: int = 1
-    bursts: int = 0  # how many of them were far below the median
+    bursts: int = 0
 
 
 class Fall(NamedTuple):
@@ -75,10 +85,14 @@ def point(
     share: float | None = None,
     spread: float | None = None,
 ) -> Point:
-    """Return the point of a run, from its measured values or the median alone.
+    """Return the point of a run.
 
-    ``better`` is 1 where more is better, -1 where less is; ``spread`` the range of five rounds,
-    relative to their median, where they are not known.
+    Args:
+        rounds: The measured values, or the median alone.
+        layers: State of the host.
+        better: 1 where more is better, -1 where less is.
+        share: CPU seconds per second.
+        spread: Range of five rounds, relative to their median, where they are not known.
     """
     scores = sorted(better * math.log(value) for value in rounds)
     middle = median(scores)
@@ -101,7 +115,9 @@ def upper_quartile(ordered: Sequence[float]) -> float:
 def judge(points: Sequence[Point], tolerance: float) -> Fall | None:
     """Return the fall of the last point; None where it is as good as the points before it.
 
-    The tolerance is the fall that is always accepted, as a logarithm.
+    Args:
+        points: Oldest first, at least one.
+        tolerance: The fall that is always accepted, as a logarithm.
     """
     shares = sorted(each.share for each in points if each.share is not None)
     usual = upper_quartile(shares) if shares else 0.0

@@ -24,7 +24,13 @@ def up_to_date_line(target: str, proof: str, built: str) -> str:
 
 
 def show_next_steps(target: str, folder: Path, console: Console) -> None:
-    """Print the commands that use an environment, whose current generation lies in a folder."""
+    """Print the commands that use an environment.
+
+    Args:
+        target: Its name.
+        folder: Its current generation.
+        console: Where to print.
+    """
     console.line("Next:")
     console.line(f"  {console.program} run {target} -- python your_script.py")
     console.line(f"  {console.program} smoke {target} --full")
