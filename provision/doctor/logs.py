@@ -74,7 +74,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     matched = _matched(Search(lines), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:
-        return not rule.anywhere and hit[0] < failure.start
+        return not (rule.anywhere or failure.wrapped) and hit[0] < failure.start
 
     # What no rule explains at the last failure or just above it is another failure than those that
     # matched earlier: the program survived them, and they become notes.

@@ -231,6 +231,7 @@ CODES = {
 }
 PREFIXES = [
     "> ", "> > ", "    ", "\t", "│ ", "      │ ", "[rank0]: ", "[default1]:", "worker-1  | ",
+    "#12 0.415 ",
     "(RayWorker pid=12, ip=10.0.0.1) ", "(EngineCore_0 pid=9) ERROR 10-10 10:10:10 [core.py:70] ",
     "ERROR 02-23 00:50:05 engine.py:387] ", "2026-01-01 12:00:00,123 - ERROR - ",
     "2026-01-01 12:00:00.123 | ERROR    | __main__:main:12 - ", "[2026-01-01 12:00:00] ",
