@@ -86,7 +86,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         not before(rule, hit) or hit[0] in failure.near for rule, hit in causes
     )
     unknown = failure.ended is not None and not explained
-    named = any(hit[0] >= (failure.ended or 0) for _, hit in matched)
+    named = any(hit[0] == failure.ended for _, hit in matched)
     # A weak match, such as a warning or an integrated GPU in a list, does not explain a failure
     # whose last line names no device, if no cause matches it or a line after it.
     doubtful = failure.ended is not None and not (
