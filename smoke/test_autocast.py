@@ -32,8 +32,6 @@ def _made_in(dtype: torch.dtype, product: torch.Tensor, loss: torch.Tensor) -> N
         fail(
             "autocast-has-no-effect",
             f"a product is {product.dtype}, a loss {loss.dtype} under autocast to {dtype}",
-            cause="autocast is not implemented for this device in the installed packages",
-            remedy="build the environment again from its lock; ask autocast for this device type",
             evidence=[f"product {product.dtype}", f"loss {loss.dtype}"],
         )
 

@@ -13,7 +13,6 @@ from smoke import capabilities, child_process
 from smoke import device as devices
 from smoke.checks import Numbers, check
 from smoke.finding import CheckFailed, fail
-from smoke.sensors import fail_of
 
 LARGE = 2**22  # numbers of four bytes: what a layer's gradients take
 
@@ -30,8 +29,6 @@ def test_sum(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
         fail(
             "backend-not-built",
             "this torch has no distributed package",
-            cause="torch was built without it",
-            remedy="build the environment again from its lock",
             evidence=[f"torch {torch.__version__}"],
         )
     # A second device of another model is none that works with the first.
@@ -91,4 +88,4 @@ def _judge(answer: child_process.Answer, size: int) -> None:
     if answer.value[:6] != right:
         few, many = f"{answer.value[0]}, not {right[0]}", f"{answer.value[5]} of {LARGE}"
         symptom = f"the sum over {size} processes is {few}; {many} others are wrong"
-        fail_of("wrong-numbers", symptom, [f"found {answer.value[:6]}", f"right {right}"])
+        fail("wrong-numbers", symptom, [f"found {answer.value[:6]}", f"right {right}"])

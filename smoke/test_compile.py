@@ -58,8 +58,6 @@ def test_mul_add(
         fail(
             "compile-falls-back",
             "torch.compile returned without compiling",
-            cause="compilation is switched off (TORCH_COMPILE_DISABLE, TORCHDYNAMO_DISABLE)",
-            remedy="unset what switches it off; `provision run` starts programs without it",
             evidence=[
                 f"{name}={os.environ[name]}" for name in sorted(os.environ) if "TORCH" in name
             ]

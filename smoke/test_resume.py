@@ -53,8 +53,6 @@ def _same(
         fail(
             "resume-differs",
             f"{name}: resumed losses differ by {off:.2g} from the uninterrupted run",
-            cause="weights or optimizer state were not restored as they were saved",
-            remedy="load weights, move the model to the device, then load the optimizer's state",
             evidence=[f"uninterrupted {unbroken}", f"resumed {resumed}"],
         )
 
@@ -69,8 +67,6 @@ def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
         fail(
             "mixed-devices-on-resume",
             f"the optimizer does not match its model: {lost[0]}",
-            cause="the optimizer's state was loaded before the model was on the device",
-            remedy="load weights, move the model to the device, then load the optimizer's state",
             evidence=lost,
         )
     losses = training.steps(whole.model, whole.update, 2, device)
@@ -90,8 +86,6 @@ def test_order(device: torch.device, tmp_path: Path) -> None:
         fail(
             "wrong-order-unnoticed",
             "optimizer state on the wrong device was not detected",
-            cause="this torch moves parameters in another way than the check knows",
-            remedy="report it: the check of resumed trainings needs an update for this version",
             evidence=[f"torch {torch.__version__}", f"device {device}"],
         )
 
@@ -122,8 +116,6 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
         fail(
             "optimizer-trains-nothing",
             f"{len(idle)} of {len(before)} weights did not change in a step: {idle[0]}",
-            cause="moving the model replaced its parameters; the optimizer holds the old ones",
-            remedy="build the optimizer after the model is on the device",
             evidence=idle,
         )
 

@@ -12,7 +12,6 @@ from smoke import device as devices
 from smoke.checks import Numbers, check
 from smoke.finding import fail
 from smoke.models import PlateReader, plates, seeded
-from smoke.sensors import fail_of
 
 if TYPE_CHECKING:
     from smoke.expect import Expect
@@ -42,7 +41,7 @@ def test_training(expect: Expect, device: torch.device, numbers: Numbers) -> Non
         # A warning: an integrated GPU, or a card beside a fast CPU, is not broken.
         symptom = f"{speed / on_cpu:.2f} times the CPU's speed, the target promises {floor} times"
         rates = [f"{speed:.0f} images/s on {device}", f"{on_cpu:.0f} images/s on the CPU"]
-        fail_of("slow", symptom, rates)
+        fail("slow", symptom, rates)
 
 
 class Step(NamedTuple):
