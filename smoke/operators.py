@@ -61,7 +61,7 @@ class Case(NamedTuple):
 
 
 def _attention(shape: tuple[int, int, int, int, int], mask: str = "none") -> Case:
-    """Return a call of attention; the mask is causal, of the last words, boolean, additive, none."""
+    """Return a call of attention; the mask: causal, last, boolean, additive, none."""
     heads, groups, length, keys, size = shape
 
     def run(query: torch.Tensor, *pair: torch.Tensor) -> torch.Tensor:

@@ -68,12 +68,14 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def prove_product(
-    device: torch.device, numbers: Numbers, dtype: torch.dtype, size: tuple[int, int, int, int]
-) -> None:
+    device: torch.device, numbers: Numbers, dtype: torch.dtype, size: tuple[int, ...],
+    *, positive: bool = False,
+) -> None:  # fmt: skip
     """Fail the check if products are wrong; size: how many, their rows, inner width, columns."""
     batch, rows, inner, columns = size
     left = noise(batch, rows, inner, dtype=dtype, seed=1).squeeze(0)
     right = noise(batch, inner, columns, dtype=dtype, seed=2).squeeze(0)
+    left, right = (left.abs(), right.abs()) if positive else (left, right)
     a, b = left.to(device), right.to(device)
     # Where products of float32 may be lowered to TF32 or bfloat16: nothing in the suite does it.
     lower = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"

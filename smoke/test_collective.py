@@ -67,6 +67,13 @@ def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
     )
     tensor = torch.full((5,), float(rank + 1), device=own)
     distributed.all_reduce(tensor)
+    parts, word = [torch.zeros_like(tensor) for _ in range(size)], torch.full_like(tensor, rank)
+    distributed.all_gather(parts, word)
+    wrong = sum(int((part != number).sum()) for number, part in enumerate(parts))
+    distributed.all_reduce(word, distributed.ReduceOp.MAX)
+    wrong += int((word != size - 1).sum())
+    distributed.broadcast(word.fill_(rank), size - 1)
+    wrong += int((word != size - 1).sum())
     ramp = torch.arange(LARGE, device=own).remainder(1021).float()  # whose sums are exact
     seconds = []
     for _ in range(5):
@@ -76,7 +83,7 @@ def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
         distributed.all_reduce(large)
         devices.synchronize(own)
         seconds.append(time.perf_counter() - began)
-    wrong = int((large != ramp * (size * (size + 1) / 2)).sum())
+    wrong += int((large != ramp * (size * (size + 1) / 2)).sum())
     distributed.destroy_process_group()
     return [*map(float, tensor.cpu()), wrong, *(large.nbytes / 1e9 / each for each in seconds)]
 

@@ -32,6 +32,11 @@ def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
     return a * b + 0.5 * c
 
 
+def sums(x: torch.Tensor) -> torch.Tensor:
+    """Compute what is reduced over a row, and over a column."""
+    return x.softmax(-1) + x.sum(0)
+
+
 @check(
     "compile.mul_add",
     stands_for="torch.compile fails: no C++ compiler, no Triton, or one of another version",
@@ -65,3 +70,9 @@ def test_mul_add(
         )
     right = mul_add(*(part.double() for part in given))
     numbers.within("error", reference.error(found, right), 1e-5)
+    numbers.step("compile and run sums in bfloat16")
+    x = given[0].bfloat16()
+    found = torch.compile(sums, fullgraph=True)(x.to(device))
+    if found.dtype != x.dtype:
+        fail("wrong-numbers", f"compiled sums of {x.dtype} are {found.dtype}", [f"{found.dtype}"])
+    numbers.within("sums", reference.error(found, sums(x.double())), 3e-2)

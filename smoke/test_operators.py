@@ -101,6 +101,8 @@ def test_product(device: torch.device, numbers: Numbers) -> None:
         large = LARGE if device.type != "cpu" or dtype == torch.float32 else ()
         for size in (*SIZES, *large):
             reference.prove_product(device, numbers, dtype, size)
+        # Sums of positive products grow, beyond what a half type could hold of them.
+        reference.prove_product(device, numbers, dtype, (1, 9, 16384, 130), positive=True)
 
 
 @check("random.draws", stands_for="training whose noise is not random", full=True, depends=())
@@ -126,6 +128,7 @@ def test_draws(device: torch.device, numbers: Numbers) -> None:
     often = torch.bincount(drawn, minlength=4).double() / COUNT
     shares["multinomial"] = float((often - weights).abs().max()) / (6 * 0.5 / math.sqrt(COUNT))
     wrong = int((torch.multinomial(rows.to(device), 1).cpu()[:, 0] != rows.argmax(1)).sum())
+    wrong += 1000 - torch.multinomial(rows[:1].to(device) + 1, 1000).cpu().unique().numel()
     wrong += 70_001 - torch.randperm(70_001, device=device).cpu().unique().numel()
     numbers.within("impossible draws", wrong + int((drawn == 1).sum()), 0)
     for name, share in shares.items():
@@ -175,8 +178,8 @@ def _compare(
                 tried = [Variant("", inputs, ("contiguous", "strided"), made=False)]
                 for each in variants.of(inputs, row + turn, case.spared) if made else tried:
                     title = f"{name} {reference.short(dtype)}{each.name}"
-                    each = each._replace(name=title, limit=limit)
-                    shares += _shares(device, numbers, case, each) if limit else []
+                    named = each._replace(name=title, limit=limit)
+                    shares += _shares(device, numbers, case, named) if limit else []
             numbers.within(f"{reference.short(dtype)}, share of the limit", max(shares), 1.0)
     finally:
         torch.set_num_threads(threads)

@@ -10,6 +10,7 @@ import torch
 from smoke import capabilities, child_process, reference, training
 from smoke.checks import Numbers, check, on_gpu
 from smoke.finding import CheckFailed, fail
+from smoke.test_throughput import placed
 
 if TYPE_CHECKING:
     from smoke.expect import Expect
@@ -110,6 +111,7 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
     before = training.to_cpu(dict(model.state_dict()))
     training.steps(model, update, 1, device)
     after = training.to_cpu(dict(model.state_dict()))
+    placed(device, *model.state_dict().values())
     idle = [name for name, weight in before.items() if torch.equal(weight, after[name])]
     numbers.record("trained", len(before) - len(idle), "tensors")
     if idle:
@@ -161,14 +163,15 @@ def has_scaler(expect: Expect) -> str:
 def test_scaler(device: torch.device, numbers: Numbers) -> None:
     """A gradient scaler skips a step with infinite gradients, and a resumed one keeps its scale."""
     scaler = torch.amp.GradScaler(device.type, init_scale=1024.0)
-    weight = torch.nn.Parameter(torch.ones(3, device=device))
-    update = torch.optim.SGD([weight], lr=0.1)
-    for factor in (1.0, float("inf")):
+    weights = [torch.nn.Parameter(torch.ones(3, device=device)) for _ in range(2)]
+    update = torch.optim.SGD(weights, lr=0.1)
+    for factor in (1.0, float("inf")):  # in the gradient of the second only
         update.zero_grad()
-        scaler.scale((weight * factor).sum()).backward()
+        scaler.scale((weights[0] + weights[1] * factor).sum()).backward()
         scaler.step(update)
         scaler.update()
     resumed = torch.amp.GradScaler(device.type)
     resumed.load_state_dict(scaler.state_dict())
-    numbers.within("weight", reference.error(weight, torch.full((3,), 0.9).double()), 1e-6)
+    found = torch.cat([weight.detach() for weight in weights])
+    numbers.within("weight", reference.error(found, torch.full((6,), 0.9).double()), 1e-6)
     _same("scale", [resumed.get_scale()], [512.0], numbers)

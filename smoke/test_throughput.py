@@ -68,7 +68,7 @@ def training_step(device: torch.device, numbers: Numbers) -> Callable[[], Step]:
     # A CPU's speed per image hardly depends on the batch; a GPU needs one that fills it.
     batch = 8 if device.type == "cpu" else 64
     images, text = (part.to(device) for part in plates(batch))
-    _placed(device, images, *model.parameters())
+    placed(device, images, *model.parameters())
     update = torch.optim.SGD(model.parameters(), lr=0.01)
 
     def step() -> Step:
@@ -85,7 +85,7 @@ def training_step(device: torch.device, numbers: Numbers) -> Callable[[], Step]:
     return step
 
 
-def _placed(device: torch.device, *tensors: torch.Tensor) -> None:
+def placed(device: torch.device, *tensors: torch.Tensor) -> None:
     """Fail the check unless every tensor is on the device that is measured."""
     away = [tensor for tensor in tensors if tensor.device.type != device.type]
     if away:

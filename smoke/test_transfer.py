@@ -32,7 +32,13 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
         layouts = {"": a, "strided": a.t(), "large": b, "large strided": b[:, ::2]}
         for layout, tensor in layouts.items():
             numbers.step(f"{dtype} {layout}")
-            if not torch.equal(tensor.to(device).cpu(), tensor):
+            host, kept = tensor.clone(), tensor.to(device, non_blocking=True)
+            there = host.to(device, non_blocking=True)
+            devices.synchronize(device)
+            host.zero_()  # which a copy that has ended does not see
+            back = [each.to("cpu", non_blocking=True) for each in (there, kept)]
+            devices.synchronize(device)
+            if not all(torch.equal(each, tensor) for each in (*back, kept.cpu())):
                 fail(
                     "transfer-corrupts",
                     f"a {layout} tensor of {dtype} returns changed",

@@ -84,7 +84,8 @@ def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Vari
         given = cut(number + turn)
         if layout == "expanded":  # whose equal rows have no order: so have no gradients
             given = [reference.laid_out(x, layout).contiguous() for x in given]
-        yield Variant("", given, (layout,), layout != "expanded")
+        gradient = layout != "expanded"
+        yield Variant("", given, (layout,), gradient, "all" if gradient else "values")
     for number, (name, (change, gradient, judged)) in enumerate(VALUES.items()):
         # What a type cannot add up shows in long sums.
         plain = [x[..., :3, :] for x in inputs] if alike and not number else cut(number + turn)
@@ -109,7 +110,7 @@ def deviation(
     if not right.is_floating_point():
         return 0.0 if judged != "all" or torch.equal(found.cpu(), right) else math.inf
     found, infinite = found.cpu().double(), right.isinf()
-    overflows = (right.abs() > torch.finfo(dtype).max / 2) & ~infinite
+    overflows = (right.abs() > torch.finfo(dtype).max / 8) & ~infinite
     plain = right.isfinite() & ~overflows
     wrong = (infinite & (found != right)) | (right.isnan() & ~found.isnan() & (judged != "finite"))
     if not right.numel() or wrong.any():
