@@ -92,9 +92,6 @@ def test_versions(expect: Expect, numbers: Numbers) -> None:
         for name, version in sorted(expect.packages.items())
         if found.get(name) != {version}
     ]
-    said = str(getattr(sys.modules.get("torch"), "__version__", "")).partition("+")[0]
-    locked = expect.packages.get("torch", said).partition("+")[0]
-    wrong += [f"torch: locked {locked}, it calls itself {said}"] * (said not in ("", locked))
     fail_if(wrong, "not-as-locked")
 
 

@@ -69,9 +69,9 @@ def test_variants(device: torch.device, numbers: Numbers) -> None:
     """Each operator is right for other layouts, sizes, signs and magnitudes, ties, NaN and none."""
     tf32 = 5e-3 if devices.kind(device) == "cuda" else 0.0
     attention = {name: case for name, case in operators.ATTENTION.items() if "long" not in name}
+    _compare(device, numbers, operators.IMAGES, tf32, made=True)
     _compare(device, numbers, operators.ARITHMETIC | operators.INDEXING, made=True)
     _compare(device, numbers, operators.LAYERS | attention, made=True)
-    _compare(device, numbers, operators.IMAGES, tf32, made=True)
 
 
 @check("fused.attention", stands_for="attention in half precision is wrong", depends=())

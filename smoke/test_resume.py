@@ -108,10 +108,10 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
     model = training.network(seed=0)
     update = training.optimizer("SGD", model.parameters())
     model.to(device)
+    placed(device, *model.state_dict().values())
     before = training.to_cpu(dict(model.state_dict()))
     training.steps(model, update, 1, device)
     after = training.to_cpu(dict(model.state_dict()))
-    placed(device, *model.state_dict().values())
     idle = [name for name, weight in before.items() if torch.equal(weight, after[name])]
     numbers.record("trained", len(before) - len(idle), "tensors")
     if idle:
