@@ -70,8 +70,8 @@ def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
     parts, word = [torch.zeros_like(tensor) for _ in range(size)], torch.full_like(tensor, rank)
     distributed.all_gather(parts, word)
     wrong = sum(int((part != number).sum()) for number, part in enumerate(parts))
-    distributed.all_reduce(word, distributed.ReduceOp.MAX)
-    wrong += int((word != size - 1).sum())
+    distributed.all_reduce(word.add_(1), distributed.ReduceOp.MAX)
+    wrong += int((word != size).sum())
     distributed.broadcast(word.fill_(rank), size - 1)
     wrong += int((word != size - 1).sum())
     ramp = torch.arange(LARGE, device=own).remainder(1021).float()  # whose sums are exact

@@ -75,4 +75,4 @@ def test_mul_add(
     found = torch.compile(sums, fullgraph=True)(x.to(device))
     if found.dtype != x.dtype:
         fail("wrong-numbers", f"compiled sums of {x.dtype} are {found.dtype}", [f"{found.dtype}"])
-    numbers.within("sums", reference.error(found, sums(x.double())), 3e-2)
+    numbers.within("sums", reference.error(found, sums(x.double())), 5e-3)  # two roundings

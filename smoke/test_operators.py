@@ -101,8 +101,8 @@ def test_product(device: torch.device, numbers: Numbers) -> None:
         large = LARGE if device.type != "cpu" or dtype == torch.float32 else ()
         for size in (*SIZES, *large):
             reference.prove_product(device, numbers, dtype, size)
-        # Sums of positive products grow, beyond what a half type could hold of them.
-        reference.prove_product(device, numbers, dtype, (1, 9, 16384, 130), positive=True)
+        if dtype != torch.float32:  # Sums of positive products grow beyond what it holds of them.
+            reference.prove_product(device, numbers, dtype, (1, 9, 65536, 64), positive=True)
 
 
 @check("random.draws", stands_for="training whose noise is not random", full=True, depends=())
@@ -172,8 +172,7 @@ def _compare(
             shares = [0.0]
             for row, (name, case) in enumerate(cases.items()):
                 limit = reference.LIMITS[dtype] * case.roundings / 8
-                if dtype == torch.float32:
-                    limit = max(float32, case.float32)
+                limit = max(float32, case.float32) if dtype == torch.float32 else limit
                 inputs = [x.to(dtype) if x.is_floating_point() else x for x in case.inputs()]
                 tried = [Variant("", inputs, ("contiguous", "strided"), made=False)]
                 for each in variants.of(inputs, row + turn, case.spared) if made else tried:
