@@ -101,7 +101,8 @@ def test_product(device: torch.device, numbers: Numbers) -> None:
         large = LARGE if device.type != "cpu" or dtype == torch.float32 else ()
         for size in (*SIZES, *large):
             reference.prove_product(device, numbers, dtype, size)
-        if dtype != torch.float32:  # Sums of positive products grow beyond what it holds of them.
+        # Sums of positive products grow beyond what half types could add up.
+        if device.type != "cpu" and dtype != torch.float32:
             reference.prove_product(device, numbers, dtype, (1, 9, 65536, 64), positive=True)
 
 

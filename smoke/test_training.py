@@ -44,7 +44,7 @@ def test_checkpointing(device: torch.device, numbers: Numbers) -> None:
         numbers.within(name, reference.error(gradients, right), 1e-5)
 
 
-class Drawing(TensorDataset):
+class Drawing(TensorDataset):  # type: ignore[misc]
     """Samples with a random number each, as augmentations draw them in a worker."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
