@@ -67,8 +67,8 @@ def test_layers(device: torch.device, numbers: Numbers) -> None:
 @check("operators.variants", stands_for=STANDS_FOR, full=True, depends=())
 def test_variants(device: torch.device, numbers: Numbers) -> None:
     """Each operator is right for other layouts, sizes, signs and magnitudes, ties, NaN and none."""
-    tf32 = 5e-3 if devices.kind(device) == "cuda" else 0.0
     attention = {name: case for name, case in operators.ATTENTION.items() if "long" not in name}
+    tf32 = 5e-3 if devices.kind(device) == "cuda" else 0.0  # as in device.gradient
     _compare(device, numbers, operators.IMAGES, tf32, made=True)
     _compare(device, numbers, operators.ARITHMETIC | operators.INDEXING, made=True)
     _compare(device, numbers, operators.LAYERS | attention, made=True)
@@ -157,13 +157,9 @@ def test_seed(device: torch.device, numbers: Numbers) -> None:
 
 
 def _compare(
-    device: torch.device,
-    numbers: Numbers,
-    cases: Mapping[str, Case],
-    float32: float = 0.0,
-    *,
-    made: bool = False,
-) -> None:
+    device: torch.device, numbers: Numbers, cases: Mapping[str, Case],
+    float32: float = 0.0, *, made: bool = False,
+) -> None:  # fmt: skip
     """Fail at the first error above its limit; record the worst of each dtype, as a share of it."""
     # On a busy host threads wait for each other, here for minutes: products and training use them.
     threads = torch.get_num_threads()

@@ -83,9 +83,8 @@ def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Vari
     # Every other one, and the rest in the next type.
     for number, layout in list(enumerate(layouts))[turn % 2 :: 2]:
         given = cut(number + turn)
-        if layout == "expanded":  # whose equal rows have no order: so have no gradients
-            given = [reference.laid_out(x, layout).contiguous() for x in given]
-        gradient = layout != "expanded"
+        gradient = layout != "expanded"  # whose equal rows have no order
+        given = given if gradient else [reference.laid_out(x, layout).clone() for x in given]
         yield Variant("", given, (layout,), gradient, "all" if gradient else "values")
     for number, (name, (change, gradient, judged)) in enumerate(VALUES.items()):
         # What a type cannot add up shows in long sums.
