@@ -128,16 +128,11 @@ def verbs() -> str:
             else f"[{_words(a)}]"
             for a in own
         )
-        page += f"\n## {name}\n\n{_sentence(verb.description or '')}\n\n"
+        page += f"\n## {name}\n\n{(verb.description or '').removesuffix('.')}.\n\n"
         page += f"```text\nprovision {name} {usage}".rstrip() + "\n```\n"
         page += f"\n{table}{''.join(map(_row, own))}" if own else ""
         page += f"\n{verb.epilog}\n" if verb.epilog else ""
     return page
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text[:1].upper() + text[1:].removesuffix(".") + "."
 
 
 def undocumented() -> list[str]:
@@ -252,8 +247,10 @@ def _results(verb: str) -> Iterator[type]:
                     yield one
 
 
-def _class(file: str, hint: str) -> type | None:
+def _class(file: str, hint: str | type) -> type | None:
     """Return the class that a module means by a name, which it may import for types only."""
+    if isinstance(hint, type):
+        return hint
     name = re.findall(r"\w+", hint)[-1]
     for node in ast.walk(ast.parse(Path(file).read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
@@ -275,9 +272,14 @@ def _described(each: type) -> str:
         else list(getattr(each, "model_fields", kinds))
     )
     rows = "".join(
-        f"| `{n}` | `{_cell(str(kinds.get(n, '')))}` | {_cell(said.get(n, ''))} |\n" for n in names
+        f"| `{n}` | `{_cell(_kind_of(kinds.get(n)))}` | {_cell(said.get(n, ''))} |\n" for n in names
     )
     return f"{' '.join(text.split())}\n\n| field | type | meaning |\n|---|---|---|\n{rows}"
+
+
+def _kind_of(hint: object) -> str:
+    text = hint if isinstance(hint, str) else inspect.formatannotation(hint)
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", text)  # without the modules
 
 
 def pages() -> dict[str, str]:

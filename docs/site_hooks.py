@@ -72,9 +72,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
-    """Remember the order of the pages."""
-    del config, files
-    _INDEX[:] = [page.file.src_uri for page in nav.pages]
+    """Remember the order of the pages: that of the navigation, then those that it leaves out."""
+    del config
+    every = [page.file.src_uri for page in nav.pages]
+    _INDEX[:] = dict.fromkeys(every + sorted(page.src_uri for page in files.documentation_pages()))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
