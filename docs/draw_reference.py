@@ -128,7 +128,8 @@ def verbs() -> str:
             else f"[{_words(a)}]"
             for a in own
         )
-        page += f"\n## {name}\n\n{(verb.description or '').removesuffix('.')}.\n\n"
+        text = (verb.description or "").removesuffix(".")
+        page += f"\n## {name}\n\n{text[:1].upper()}{text[1:]}.\n\n"
         page += f"```text\nprovision {name} {usage}".rstrip() + "\n```\n"
         page += f"\n{table}{''.join(map(_row, own))}" if own else ""
         page += f"\n{verb.epilog}\n" if verb.epilog else ""

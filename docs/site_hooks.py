@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 COPIES = "repository/"
 FRONT = {"README.md": "index.md"}
-LINK = re.compile(r"(?<=\]\()([^)#\s:]+)(#[^)]*)?(?=\))")
+LINK = re.compile(r"(!?\[[^\]]*\])\(([^)#\s:]+)(#[^)]*)?\)")
 _TEXTS: dict[str, str] = {}
 _INDEX: list[str] = []
 
@@ -47,15 +47,22 @@ def _target(uri: str, link: str) -> str:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files outside of ``docs/`` that the navigation or a page leads to."""
-    pages = set(re.findall(rf"{COPIES}[\w.]+", str(config.nav)))
     _TEXTS.clear()
-    texts = {page.src_uri: page.content_string for page in files.documentation_pages()}
-    texts |= {page: (ROOT / _place(page)).read_text(encoding="utf-8") for page in pages}
-    linked = {_target(uri, link) for uri, text in texts.items() for link, _ in LINK.findall(text)}
-    for uri in sorted(pages | {name for name in linked if name.startswith(COPIES)}):
-        if (ROOT / _place(uri)).is_file():
-            files.append(File.generated(config, uri, abs_src_path=str(ROOT / _place(uri))))
+    wanted = re.findall(rf"{COPIES}[\w.]+", str(config.nav))
+    for page in files.documentation_pages():
+        wanted += _outside(page.src_uri, page.content_string)
+    for uri in wanted:  # which grows by what the copies lead to
+        path = ROOT / _place(uri)
+        if path.is_file() and not files.get_file_from_path(uri):
+            files.append(File.generated(config, uri, abs_src_path=str(path)))
+            wanted += _outside(uri, path.read_text("utf-8")) if uri.endswith(".md") else []
     return files
+
+
+def _outside(uri: str, text: str) -> list[str]:
+    """Return the files outside of ``docs/`` that a page leads to, by their places in the site."""
+    found = (_target(uri, link) for _, link, _ in LINK.findall(text))
+    return [name for name in found if name.startswith(COPIES)]
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -65,7 +72,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     here = PurePosixPath(uri).parent
 
     def moved(link: re.Match[str]) -> str:
-        return posixpath.relpath(_target(uri, link[1]), here) + (link[2] or "")
+        target = _target(uri, link[2])
+        if target.startswith(COPIES) and (ROOT / _place(target)).is_dir():
+            return link[1][1:-1]  # a folder has no page
+        return f"{link[1]}({posixpath.relpath(target, here)}{link[3] or ''})"
 
     _TEXTS[uri] = LINK.sub(moved, markdown)
     return _TEXTS[uri]

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/tutorial.md"] + [
+PAGES = ["README.md"] + [
     path.relative_to(ROOT).as_posix()
-    for path in sorted((ROOT / "docs" / "how-to").glob("*.md"))
+    for folder in ("docs", "docs/how-to")
+    for path in sorted((ROOT / folder).glob("*.md"))
     if not path.name.endswith(".zh.md")  # which show the same: tests/test_docs.py
 ]
 BLOCK = re.compile(r"^(?:<!--(.*?)-->\n)?( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
