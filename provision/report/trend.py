@@ -81,9 +81,7 @@ def upper_quartile(ordered: Sequence[float]) -> float:
 def judge(points: Sequence[Point], tolerance: float) -> Fall | None:
     """Return the fall of the last point; None where it is as good as the points before it.
 
-    Args:
-        points: Oldest first, at least one.
-        tolerance: The fall that is always accepted, as a logarithm.
+    The points are oldest first; a fall of the tolerance, a logarithm, is always accepted.
     """
     shares = sorted(each.share for each in points if each.share is not None)
     usual = upper_quartile(shares) if shares else 0.0
