@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import math
 import re
 from collections import Counter, defaultdict
@@ -74,17 +75,25 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
     Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
     """
     latest, files = dt.datetime.now(dt.UTC) + _AHEAD, list[tuple[str, str]]()
+
+    def rank(verdict: Verdict) -> tuple[bool, dt.datetime]:
+        return _when(verdict) <= latest, _when(verdict)  # no wrong clock rules for years
+
     rounds: dict[tuple[str, str, str], dict[str, Verdict]] = defaultdict(dict)
+    newest: dict[tuple[str, str, str], Verdict] = {}
     for path, new in _read(folder, files):
-        if rounds[new.node, new.target, new.suite].setdefault(new.time, new) != new:
+        key, bare = (new.node, new.target, new.suite), new.model_copy(update={"numbers": {}})
+        if rounds[key].setdefault(new.time, bare) != bare:
             files.append((path, f"another verdict of {new.node} at {new.time}"))
+            continue
+        newest[key] = max(newest.get(key, new), new, key=rank)  # it alone keeps its numbers
+        gc.freeze()  # or the collector would visit all of them, again and again
     groups, deviations = defaultdict(list), defaultdict[int, list[str]](list)
     found = []
-    for some in rounds.values():
-        # No clock that is wrong has the last word for years.
-        now, *past = sorted(some.values(), key=lambda v: (_when(v) <= latest, _when(v)))[::-1]
+    for which, now in newest.items():
+        past = [v for v in rounds[which].values() if v.time != now.time and v.verdict != "none"]
         fresh = oldest <= _when(now) <= latest
-        found.append((now, next((v for v in past if v.verdict != "none"), None), fresh))
+        found.append((now, max(past, key=rank, default=None), fresh))
         if fresh and now.verdict != "none":
             groups[now.target, now.suite, now.device, now.lock].append(now)
     for members in groups.values():

@@ -97,3 +97,8 @@ def facts_of(report: Report) -> dict[str, Any]:
 
 def _fault(check: str, finding: Any) -> Fault:  # noqa: ANN401 - of the suite or the toolkit
     return Fault(check=check, code=finding.code, symptom=finding.symptom, remedy=finding.remedy)
+
+
+def verdict_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a stored verdict (draft 2020-12)."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | Verdict.model_json_schema()

@@ -1,6 +1,5 @@
 """the state of many nodes, from the verdicts that `--contract` wrote."""
 
-import datetime as dt
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser, findings_if, seconds
@@ -19,6 +18,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 def handle(call: Call) -> Outcome:
+    import datetime as dt
+
     from provision.core.filesystem import write_atomic
     from provision.report.fleet import report_fleet
     from provision.ui.html_report import render_fleet
