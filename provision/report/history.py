@@ -1,7 +1,5 @@
 """The stored reports of a target on this host, and those that a new one is compared with."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import os
