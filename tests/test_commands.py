@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         (root / "train.py").write_text("print('loss 0.1')\n", encoding="utf-8")
         for log in ("train.log", "chat.log"):
             (root / log).write_text("step 1000, loss 0.1\ndone\n", encoding="utf-8")
+        (root / "verdicts").symlink_to(".envs/verdicts")  # where `--contract` stores them
+        (root / "hosts.txt").write_text(f"{socket.gethostname()}\n", encoding="utf-8")
         (root / "requirements.txt").write_text("alpha\n", encoding="utf-8")
         (root / ".tools").symlink_to(sys.prefix)
         with local_index.serve(

@@ -1,15 +1,23 @@
-"""print the JSON Schema of a spec."""
+"""print the JSON Schema of a spec, or of the verdict on a node."""
 
 import json
 
+from provision.cli.call import Call, Parser
 from provision.core.errors import Exit
 
 ANYWHERE = True
 
 
-def handle(_: object) -> int:
-    from provision.spec.model import spec_schema
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("of", nargs="?", choices=("spec", "verdict"), default="spec", help="which")
+
+
+def handle(call: Call) -> int:
     from provision.ui.console import print_text
 
-    print_text(json.dumps(spec_schema(), indent=2) + "\n")
+    if call.arguments.of == "spec":
+        from provision.spec.model import spec_schema as made
+    else:
+        from provision.report.verdict import verdict_schema as made
+    print_text(json.dumps(made(), indent=2) + "\n")
     return Exit.OK
