@@ -242,7 +242,8 @@ def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
-    chosen = session.posargs or ["-m", "not docker and not wine and not faults and not profiles"]
+    others = ("docker", "wine", "faults", "profiles", "browser")  # sessions of their own
+    chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "coverage", "erase")
     # A file stays in one process, so that an expensive fixture of a module is set up once. Not
@@ -328,10 +329,25 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Make what docs/ has from the code: the picture of the packages, the table of the checks."""
+    """Make what docs/ has from the code, and the site in .cache/site; a warning is a failure."""
     ensure_tools(dev=True)
-    for script in ("docs/draw_rooms.py", "docs/draw_checks.py"):
-        session.run(str(BIN / f"python{EXE}"), script, external=True)
+    for script in sorted((HERE / "docs").glob("draw_*.py")):
+        session.run(str(BIN / f"python{EXE}"), str(script), external=True)
+    tool(session, "mkdocs", "build", "--strict", NO_MKDOCS_2_WARNING="1")
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Judge every page of the site with axe in a real Chromium, which has to be on PATH."""
+    ensure_tools(dev=True)
+    # The one wheel that has a current axe-core, without the browsers' driver that it requires.
+    axe = HERE / ".cache" / "axe"
+    session.run(str(BIN / f"uv{EXE}"), "pip", "install", "--quiet", "--no-config", "--no-deps",
+                "--require-hashes", "--target", str(axe), "-r", str(LOCKS / "axe.txt"),
+                external=True)  # fmt: skip
+    script = axe / "axe_playwright_python" / "axe.min.js"
+    tool(session, "pytest", "-n", "2", "-m", "browser", "tests/test_site.py", *session.posargs,
+         PROVISION_AXE=str(script))  # fmt: skip
 
 
 @nox.session
@@ -360,8 +376,9 @@ def update_tools(session: nox.Session) -> None:
                 "--quiet", "--upgrade", "--no-config", "--python-version", "3.11",
                 "--custom-compile-command", "nox -s update-tools"]  # fmt: skip
     groups = {"uv.txt": ["uv"], "requirements.txt": ["tools"], "dev.txt": ["tools", "dev"],
-              "bench.txt": ["bench"]}  # fmt: skip
+              "bench.txt": ["bench"], "axe.txt": ["axe"]}  # fmt: skip
     for name, parts in groups.items():
         chosen = [word for part in parts for word in ("--group", part)]
-        source = [] if name in {"uv.txt", "bench.txt"} else ["pyproject.toml"]
+        source = [] if name in {"uv.txt", "bench.txt", "axe.txt"} else ["pyproject.toml"]
+        source += ["--no-deps"] if name == "axe.txt" else []
         tool(session, *compile_, *source, *chosen, "--output-file", str(LOCKS / name))

@@ -1,4 +1,4 @@
-"""Write ``docs/checks.md``: each check, what it computes, and the faults that it must find.
+"""Write ``docs/reference/checks.md``: each check, and the faults it must find.
 
 ``nox -s docs`` runs it, and ``tests/test_docs.py`` fails where the committed page differs.
 """
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "checks.md"
+PAGE = ROOT / "docs" / "reference" / "checks.md"
 sys.path.append(str(ROOT))
 
 from smoke.check_files import check_files, declared  # noqa: E402

@@ -1,4 +1,4 @@
-"""Draw ``docs/rooms.svg``: the packages of ``provision/`` and what each imports, from the code.
+"""Draw ``docs/explanation/rooms.svg``: the packages of ``provision/`` and their imports.
 
 ``nox -s docs`` runs it, and ``tests/test_docs.py`` fails where the committed picture differs.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import grimp  # import-linter's own reader of imports
 
 ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "rooms.svg"
+PICTURE = ROOT / "docs" / "explanation" / "rooms.svg"
 # What is started as a program, which no import shows: from, to, and the line that starts it.
 PROGRAMS = (
     ("noxfile.py", "cli", "provision/sessions.py", r'"-m", "provision"'),

@@ -9,17 +9,19 @@ import io
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.cli.main import main
+from provision.cli.main import main, verb_names
 from provision.core.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -27,16 +29,18 @@ PAGES = {
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 }
 README, CONTRIBUTING = PAGES["README.md"], PAGES["CONTRIBUTING.md"]
-VERB_ROWS = re.search(r"^## Verbs\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
+OVERVIEW = PAGES["docs/reference/overview.md"]
 # A part in backticks that names a file of this repository, and perhaps something in it.
 NAMED = re.compile(r"`([\w./-]+\.(?:py|toml|md|sh|txt)|[\w./-]*Dockerfile)(?::(\w+(?:\.\w+)*))?`")
 # Files that a command makes, that are in an environment, or that are examples.
 NOT_OURS = {"conda-lock.yml", "requirements.txt", "train.py", "version.py", "torch/version.py",
-            "left-out.txt", "setvars.sh", "pylock.toml", "pixi.toml"}  # fmt: skip
+            "left-out.txt", "setvars.sh", "pylock.toml", "pixi.toml", "llms.txt", "tutorial.md",
+            "envs/TARGET.toml"}  # fmt: skip
 HOSTS = {"github.com", "developer.nvidia.com"}
 # Places of any Linux system; no other absolute path belongs in a document.
-SYSTEM = ("/dev/dxg", "/dev/full", "/dev/zero", "/dev/dri", "/dev/shm", "/usr/lib/wsl/lib")  # noqa: S108 - a word of a document
-# Words of README -> the test that fails when they are not so, by its file and a part of its name.
+SYSTEM = ("/opt/provision", "/etc/systemd", "/dev/dxg", "/dev/full", "/dev/zero", "/dev/dri",
+          "/dev/shm", "/usr/lib/wsl/lib")  # noqa: S108 - a word of a document  # fmt: skip
+# Words of a page -> the test that fails when they are not so, by its file and a part of its name.
 PROMISES = {
     "compares every file with its hash": ("commands/test_build.py", "in_the_installer_s_cache"),
     'A second run reports "up to date"': ("commands/test_build.py", "second_build"),
@@ -166,9 +170,8 @@ def test_a_verb_and_an_option_that_are_gone_are_noticed() -> None:
 
 
 def test_the_table_of_verbs_is_complete_and_its_options_exist() -> None:
-    assert VERB_ROWS is not None
     listed = []
-    for cell, rest in re.findall(r"^\| (`.+?) \| (.+) \|$", VERB_ROWS[1], re.MULTILINE):
+    for cell, rest in re.findall(r"^\| (`.+?) \| (.+) \|$", OVERVIEW, re.MULTILINE):
         verbs = re.findall(r"`([a-z]+)", cell)
         text = "".join(help_of(verb) or "" for verb in verbs)
         options = re.findall(r"`(--[\w-]+)", rest) + re.findall(r" (-\w+) ", cell)
@@ -179,8 +182,8 @@ def test_the_table_of_verbs_is_complete_and_its_options_exist() -> None:
     assert sorted(listed) == sorted(re.findall(r"^    ([a-z]+)  ", overview, re.MULTILINE))
 
 
-def test_readme_lists_every_exit_code() -> None:
-    line = re.search(r"^Exit codes: (.*)$", README, re.MULTILINE)
+def test_the_overview_lists_every_exit_code() -> None:
+    line = re.search(r"^Exit codes: (.*)$", OVERVIEW, re.MULTILINE)
     assert line is not None
     assert set(map(int, re.findall(r"\b\d+\b", line[1]))) == set(map(int, Exit))
 
@@ -191,8 +194,13 @@ def test_readme_lists_every_target() -> None:
     assert listed == {path.stem for path in (ROOT / "envs").glob("*.toml")}
 
 
-def test_every_promise_of_readme_has_a_test() -> None:
-    assert [words for words in PROMISES if words not in README] == []
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) < 150
+
+
+def test_every_promise_has_a_test() -> None:
+    whole = "\n".join(PAGES.values())
+    assert [words for words in PROMISES if words not in whole] == []
     without = []
     for file, part in PROMISES.values():
         text = (ROOT / "tests" / file).read_text(encoding="utf-8")
@@ -209,24 +217,78 @@ def test_contributing_answers_for_twelve_changes() -> None:
 
 
 def test_architecture_has_a_line_for_every_package() -> None:
-    rows = re.findall(r"^\| `([a-z]+)/` \|", PAGES["docs/architecture.md"], re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([a-z]+)/` \|", PAGES["docs/explanation/architecture.md"], re.MULTILINE
+    )
     packages = {path.parent.name for path in (ROOT / "provision").glob("*/__init__.py")}
     assert packages <= set(rows)
     assert all((ROOT / row).is_dir() or row in packages for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("script", "product"), [("draw_rooms", "rooms.svg"), ("draw_checks", "checks.md")]
-)
-def test_what_is_made_from_the_code_is_current(script: str, product: str) -> None:
-    spec = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
+def script(name: str) -> ModuleType:
+    """Return a program of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = made  # where NamedTuple looks up its annotations
     spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "product"),
+    [
+        ("draw_rooms", "explanation/rooms.svg"),
+        ("draw_checks", "reference/checks.md"),
+        ("draw_findings", "reference/own-findings.md"),
+    ],
+)
+def test_what_is_made_from_the_code_is_current(name: str, product: str) -> None:
     text = (ROOT / "docs" / product).read_text(encoding="utf-8")
-    assert text == made.draw(), "`nox -s docs` makes it again"
+    assert text == script(name).draw(), "`nox -s docs` makes it again"
+
+
+def test_the_reference_is_current_and_nothing_in_it_lacks_a_description() -> None:
+    made = script("draw_reference")
+    for name, text in made.pages().items():
+        assert PAGES[f"docs/reference/{name}"] == text, "`nox -s docs` makes it again"
+    assert made.undocumented() == []
+
+
+def test_every_verb_option_finding_and_check_is_documented() -> None:
+    from smoke.check_files import check_files, declared
+    from tests.smoke.faults import FAULTS
+
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGES["docs/reference/verbs.md"],
+                               re.MULTILINE | re.DOTALL))  # fmt: skip
+    head = PAGES["docs/reference/verbs.md"].partition("\n## ")[0]
+    assert sorted(sections) == verb_names()
+    for verb, text in sections.items():
+        options = set(re.findall(r"(?<!\S)--?[a-z][\w-]*", help_of(verb) or ""))
+        assert {o for o in options if f"{o}`" not in text + head and f"{o} " not in text + head
+                and f"{o}," not in text + head} == set(), verb  # fmt: skip
+    findings = PAGES["docs/reference/findings.md"] + PAGES["docs/reference/own-findings.md"]
+    codes = {fault.code for fault in FAULTS if fault.code}
+    tables = ("doctor/findings.toml", "doctor/cases.toml", "environment/findings.toml")
+    for table in tables:
+        texts = tomllib.loads((ROOT / "provision" / table).read_text(encoding="utf-8"))
+        codes |= {each.get("code", name) for name, each in texts.items()}
+    assert {code for code in codes if f"| `{code}` |" not in findings} == set()
+    checks = {each.id for each in declared(check_files())}
+    assert {
+        id_ for id_ in checks if f"| `{id_}` |" not in PAGES["docs/reference/checks.md"]
+    } == set()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".zh.md")])
+def test_a_translation_shows_the_same_commands(page: str) -> None:
+    """Each block, its comment and its place among the others are those of the English page."""
+    blocks = re.compile(r"(?:^<!--[^>]*-->\n)?^```.*?^```$", re.MULTILINE | re.DOTALL)
+    translated = blocks.findall(PAGES[page])
+    assert translated == blocks.findall(PAGES[page.replace(".zh.md", ".md")])
+    assert translated
+    assert re.search("[\u4e00-\u9fff]", PAGES[page])
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -236,7 +298,7 @@ def test_only_known_hosts_are_named(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", sorted(PAGES.keys() - {"docs/docker.md"})
+    "page", sorted(PAGES.keys() - {"docs/how-to/docker.md"})
 )  # which names an image's
 def test_no_path_of_a_machine_is_named(page: str) -> None:
     paths = re.findall(r"(?<![\w.>~\]}/:*)-])(/[a-z]\w+(?:/[\w.-]*)*)", PAGES[page])

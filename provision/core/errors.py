@@ -10,15 +10,15 @@ from provision.core.credentials import redact
 class Exit(IntEnum):
     """Exit codes of every verb; `run` ends with its program's, or as a shell where it has none."""
 
-    OK = 0
-    FINDINGS = 1
-    USAGE = 2
-    TOOL = 3
+    OK = 0  # nothing to report
+    FINDINGS = 1  # checks failed, files differ, or something was found
+    USAGE = 2  # the command line, a spec or a lock is at fault
+    TOOL = 3  # a tool, the disk or the network failed
     PROGRAM = 4  # `doctor --log`: the program's own fault
     UNDECIDED = 5  # `doctor --log`: not recognised
-    NOT_EXECUTABLE = 126
-    NOT_FOUND = 127
-    INTERRUPTED = 130
+    NOT_EXECUTABLE = 126  # `run`: the program cannot be started
+    NOT_FOUND = 127  # `run`: there is no such program
+    INTERRUPTED = 130  # Ctrl-C
 
 
 class ProvisionError(Exception):

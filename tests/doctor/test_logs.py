@@ -134,7 +134,7 @@ def test_evidence_that_no_rule_knows_has_no_cause() -> None:
 
 
 def test_the_documentation_has_the_words_of_every_code() -> None:
-    page = (HERE.parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
+    page = (HERE.parents[1] / "docs" / "reference" / "findings.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\S+)` \| (\w+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
     assert rows == [
         (code, text["level"], text["symptom"], text["cause"])

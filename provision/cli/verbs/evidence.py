@@ -7,7 +7,7 @@ from provision.core.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("action", choices=("emit", "verify"))
+    parser.add_argument("action", choices=("emit", "verify"), help="sign, or judge what is signed")
     parser.add_argument(
         "subjects", nargs="*", metavar="T|FILE",
         help="emit: the target; verify: files, by default all of docs/evidence",

@@ -10,7 +10,7 @@ ANYWHERE = True
 
 def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
-    add("action", choices=("report",))
+    add("action", choices=("report",), help="what is made")
     add("folder", type=Path, metavar="DIR", help="verdicts, at any depth")
     add("--hosts", type=Path, metavar="FILE", help="the nodes that are expected, one a line")
     add("--max-age", type=seconds, default="24h", metavar="TIME", help="of a verdict; default 24h")

@@ -9,7 +9,7 @@ ANYWHERE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("of", nargs="?", choices=("spec", "verdict"), default="spec")
+    parser.add_argument("of", nargs="?", choices=("spec", "verdict"), default="spec", help="which")
 
 
 def handle(call: Call) -> int:

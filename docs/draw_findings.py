@@ -1,0 +1,69 @@
+"""Write ``docs/reference/own-findings.md``: what the checks, ``verify`` and comparisons report.
+
+``nox -s docs`` runs it, and ``tests/test_docs.py`` fails where the committed page differs.
+"""
+# ruff: noqa: INP001 - a program, not a module of a package
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "own-findings.md"
+sys.path.append(str(ROOT))
+
+from smoke.finding import TABLE  # noqa: E402
+from tests.smoke.faults import FAULTS  # noqa: E402
+
+FINDINGS = """# What checks and verify find
+
+Made from the code by `docs/draw_findings.py`; `nox -s docs` makes it again.
+
+[What the findings mean](findings.md) has the codes of the doctor; a check whose error one of its
+rules recognises reports that code instead. Below are those of `verify` and `build`, in braces
+what is filled in.
+
+"""
+CHECKS = """## From the checks
+
+Each has its numbers as evidence. Some say why and what to do by what they measured.
+
+"""
+COMPARED = """## From a comparison with earlier reports
+
+The check that a finding is about, what changed on the host since the last good report, and the
+numbers are its evidence. The codes: """
+
+
+def draw() -> str:
+    """Return the page."""
+    table = tomllib.loads((ROOT / "provision" / "environment" / "findings.toml").read_text("utf-8"))
+    rows = {each.get("code", name): each for name, each in sorted(table.items())}
+    page = FINDINGS + "| code | level | what you see | why | remedy |\n|---|---|---|---|---|\n"
+    for code, each in rows.items():
+        words = (each.get("level", "error"), each["symptom"], each["cause"], each["remedy"])
+        page += f"| `{code}` | {' | '.join(map(_cell, words))} |\n"
+    page += f"\n{CHECKS}| code | level | why | remedy | checks with a fault that shows it |\n"
+    page += "|---|---|---|---|---|\n"
+    shown: dict[str, set[str]] = {}
+    for fault in FAULTS:
+        shown.setdefault(fault.code or "", set()).add(f"`{fault.check.partition('@')[0]}`")
+    for code in sorted(TABLE.keys() | shown.keys() - {""}):
+        texts = TABLE.get(code, {})
+        why, remedy = (texts.get(key) or "see the finding" for key in ("cause", "remedy"))
+        words = (texts.get("level", "error"), why, remedy, ", ".join(sorted(shown.get(code, ()))))
+        page += f"| `{code}` | {' | '.join(map(_cell, words))} |\n"
+    source = (ROOT / "provision" / "report" / "regressions.py").read_text("utf-8")
+    compared = sorted(set(re.findall(r'inding\(\s*"([a-z]+(?:-[a-z]+)+)"', source)))
+    return f"{page}\n{COMPARED}{', '.join(f'`{code}`' for code in compared)}.\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(draw(), encoding="utf-8")

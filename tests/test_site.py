@@ -1,0 +1,192 @@
+"""The site of docs/: built strictly, readable without a browser, and accessible in a real one."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import json
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+WIDTHS = (390, 1280)  # a phone, a desk
+# Loads each page in a frame of a width, asks axe there, and sends what it says.
+HARNESS = """<!doctype html><title>axe</title><iframe id=frame height=900></iframe><script>
+const frame = document.getElementById("frame")
+const load = url => new Promise(done => { frame.onload = done; frame.src = url })
+const send = data => fetch("/result", {method: "POST", body: JSON.stringify(data)})
+;(async () => {
+  const width = frame.width = %d
+  for (const page of %s) {
+    await load(page)
+    const there = frame.contentWindow, text = frame.contentDocument
+    await new Promise(done => {
+      const script = text.createElement("script")
+      script.src = "/axe.min.js"; script.onload = done; text.head.append(script)
+    })
+    const found = await there.axe.run(text, {resultTypes: ["violations"]})
+    const faults = found.violations.map(fault => `${fault.id}: ${fault.nodes.length} times, `
+      + fault.nodes[0].html.slice(0, 200) + " " + fault.nodes[0].failureSummary)
+    if (text.documentElement.scrollWidth > width) faults.push("wider than the screen")
+    await send({page, faults, passed: found.passes.length})
+  }
+  await send(null)
+})().catch(error => send({error: String(error)}))
+</script>"""
+
+
+def mkdocs(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site],
+        cwd=root, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "site"
+    done = mkdocs(ROOT, folder)
+    assert done.returncode == 0, done.stdout
+    return folder
+
+
+def pages(site: Path) -> list[str]:
+    return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+
+
+@pytest.mark.machine
+def test_each_page_has_its_markdown_and_a_line_of_llms_txt(site: Path) -> None:
+    listed = re.findall(
+        r"^- \[.+\]\((.+?)\): .+", (site / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    written = {path.relative_to(site).as_posix() for path in site.rglob("*.md")}
+    assert set(listed) == written
+    assert len(written) == len(pages(site)) - 1  # without 404.html
+    for name in listed:
+        text = (site / name).read_text(encoding="utf-8")
+        local = re.findall(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)", text)
+        assert [x for x in local if not (site / name).parent.joinpath(x).exists()] == [], name
+        html = (
+            (site / name.replace("README.md", "index.md")).with_suffix(".html").read_text("utf-8")
+        )
+        assert f'type="text/markdown" href="{Path(name).name}"' in html
+        assert f'<html lang="{"zh" if "zh" in name else "en"}"' in html
+
+
+@pytest.mark.machine
+def test_nothing_is_loaded_from_elsewhere_and_the_search_needs_no_server(site: Path) -> None:
+    for name in pages(site):
+        html = (site / name).read_text(encoding="utf-8")
+        loaded = re.findall(
+            r'<(?:script|img|link rel="(?:stylesheet|icon|preload)")[^>]*?(?:src|href)="([^"]+)',
+            html,
+        )
+        assert [address for address in loaded if "//" in address] == [], name
+    assert "rollback" in (site / "search" / "search_index.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    "line",
+    ["[gone](gone.md)", "[no such part](tutorial.md#nowhere)", "[gone](../provision/gone.py)"],
+)
+def test_a_dead_link_fails_the_build(line: str, tmp_path: Path) -> None:
+    for name in ("docs", "README.md", "README.zh.md", "CONTRIBUTING.md", "SECURITY.md",
+                 "CHANGELOG.md", "LICENSE", "mkdocs.yml", "deploy", "docker"):  # fmt: skip
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    with (tmp_path / "docs" / "index.md").open("a", encoding="utf-8") as page:
+        page.write(f"\n{line}\n")
+    done = mkdocs(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    assert "Aborted with 1 warnings" in done.stdout, done.stdout
+
+
+def missing(what: str) -> NoReturn:
+    pytest.fail(what) if os.environ.get("CI") else pytest.skip(what)
+
+
+@contextlib.contextmanager
+def serving(site: Path, axe: Path, width: int) -> Iterator[tuple[str, queue.Queue[Any]]]:
+    """Serve a site with axe and the harness; yield the address and what the harness sends."""
+    results: queue.Queue[Any] = queue.Queue()
+    text = HARNESS % (width, json.dumps([f"/{page}" for page in pages(site)]))
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+        def do_GET(self) -> None:
+            own = {"/harness.html": text.encode(), "/axe.min.js": axe.read_bytes()}
+            if self.path not in own:
+                super().do_GET()
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(own[self.path])))
+            self.end_headers()
+            self.wfile.write(own[self.path])
+
+        def do_POST(self) -> None:
+            results.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+    handler = functools.partial(Handler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/harness.html", results
+        server.shutdown()
+
+
+@pytest.fixture
+def chromium(tmp_path: Path) -> list[str | Path]:
+    program = shutil.which("chromium") or missing("there is no chromium on this machine")
+    return [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+            "--disable-dev-shm-usage", f"--user-data-dir={tmp_path}"]  # fmt: skip
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_is_accessible(site: Path, chromium: list[str | Path], width: int) -> None:
+    axe = Path(os.environ.get("PROVISION_AXE", "absent"))
+    if not axe.is_file():
+        missing("`nox -s browser` brings axe-core")
+    with (
+        serving(site, axe, width) as (address, results),
+        subprocess.Popen([*chromium, address], stderr=subprocess.DEVNULL) as browser,
+    ):
+        try:
+            found = list(iter(functools.partial(results.get, timeout=120), None))
+        finally:
+            browser.terminate()
+    assert [one for one in found if one.get("faults") or "error" in one] == []
+    assert sorted(one["page"] for one in found) == [f"/{page}" for page in pages(site)]
+    assert all(one["passed"] > 10 for one in found)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("word", ["rollback", "驱动"])
+def test_the_search_finds_a_word_where_pages_are_opened_as_files(
+    site: Path, chromium: list[str | Path], word: str
+) -> None:
+    address = f"{(site / 'index.html').as_uri()}?q={word}"
+    done = subprocess.run(
+        [*chromium, "--virtual-time-budget=20000", "--dump-dom", address],
+        check=True, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert re.search(r"\d+ matching document", done.stdout)
+    assert "md-search-result__link" in done.stdout
