@@ -44,8 +44,8 @@ mount --bind "$1/etc/osrelease" "$1/proc/sys/kernel/osrelease"
 mount -t tmpfs tmpfs "$1/run"; mkdir "$1/run/sshd" "$1/run/munge"
 cd "$1/dev"
 for node in null zero full random urandom tty; do touch $node; mount --bind /dev/$node $node; done
-mkdir pts shm; mount -t devpts -o newinstance,ptmxmode=666 devpts pts; ln -s pts/ptmx ptmx
-ln -s /proc/self/fd fd; ln -s fd/0 stdin; ln -s fd/1 stdout; ln -s fd/2 stderr
+mkdir -p pts shm; mount -t devpts -o newinstance,ptmxmode=666 devpts pts; ln -sf pts/ptmx ptmx
+ln -sf /proc/self/fd fd; ln -sf fd/0 stdin; ln -sf fd/1 stdout; ln -sf fd/2 stderr
 exec chroot "$1" /usr/sbin/sshd -D -e
 """
 _SSHD = """
@@ -120,17 +120,22 @@ class Machine:
     def read(self, path: str) -> str:
         return (self.root / path.lstrip("/")).read_text(encoding="utf-8")
 
-    def drive(self, kind: str, version: str) -> None:
-        """Give it the GPUs of a recorded machine, whose driver has a version."""
-        shutil.rmtree(self.root / "sys", ignore_errors=True)
-        for gpu in MACHINES[kind]["gpu"]:
-            for n in range(gpu.get("copies", 1)):
-                told = {k: v.format(n=n) if isinstance(v, str) else v for k, v in gpu.items()}
-                make_gpu(self.root, told | {"driver_version": version}, nodes=False)
-        for link in (p for p in (self.root / "sys").rglob("*") if p.is_symlink()):
-            target = os.path.relpath(link.readlink(), link.parent)
-            link.unlink()
-            link.symlink_to(target)
+    def drive(self, build: int) -> None:
+        """Give it two Arc cards, whose user-mode driver is of a build."""
+        if not (self.root / "sys/bus").is_dir():
+            (gpu,) = MACHINES["b580"]["gpu"]
+            for n in range(2):
+                bus = gpu["at"].replace("0000:03:00.0", f"0000:0{3 + n}:00.0")
+                make_gpu(self.root, gpu | {"at": bus, "render": f"renderD12{8 + n}"}, nodes=True)
+            for link in (p for p in (self.root / "sys").rglob("*") if p.is_symlink()):
+                target = os.path.relpath(link.readlink(), link.parent)
+                link.unlink()
+                link.symlink_to(target)
+        # One of the folders for libraries that a host reads, and the only one that is not in /usr.
+        libraries = self.root / ".singularity.d/libs"
+        shutil.rmtree(libraries, ignore_errors=True)
+        write(libraries / "libze_loader.so.1.20.2", "")
+        write(libraries / f"libze_intel_gpu.so.1.6.{build}", "")
 
 
 @dataclass
@@ -230,4 +235,6 @@ def open_lab(folder: Path) -> Iterator[Lab]:
         yield made
     finally:
         process.kill()
-        process.wait()
+        for each in (process, *(host.process for host in made.hosts.values())):
+            if each is not None:
+                each.wait()
