@@ -72,6 +72,7 @@ retry_files_enabled = false
 timeout = 5
 [ssh_connection]
 control_path_dir = {folder}/cp
+ssh_args = -o ControlMaster=auto -o ControlPersist=60s -o UserKnownHostsFile={folder}/known_hosts
 pipelining = true
 """
 
@@ -189,7 +190,6 @@ def _write_inventory(fleet: Fleet, arc: list[str], plain: list[str]) -> None:
     common = {
         "ansible_user": "root",
         "ansible_ssh_private_key_file": str(folder / "key"),
-        "ansible_ssh_common_args": f"-o UserKnownHostsFile={folder}/known_hosts",
         "ansible_python_interpreter": str(HOST_PYTHON),
         "provision_project": str(fleet.project),
         "provision_command": str(PROVISION),
