@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from provision.core.errors import Exit
+from provision.core.errors import Exit, UsageError
 from provision.core.project import Project
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Parser = ArgumentParser
+_LONGEST = 30 * 86400  # seconds
 
 
 class Call:
@@ -102,6 +103,14 @@ def each(show: Callable[[Result, Console], None]) -> Callable[[list[Result], Con
     return show_each
 
 
+def seconds(text: str) -> float:
+    """Return a time such as ``90s``, as the type of an option."""
+    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
+    if unit is None or not text[:-1].isdecimal() or not 1 <= int(text[:-1]) * unit <= _LONGEST:
+        raise ArgumentTypeError(f"{text!r} is no time from 1s to 30d, such as 90s, 10m or 2h")
+    return float(int(text[:-1]) * unit)
+
+
 def findings_if(bad: object) -> Exit:
     """Return the exit code of a verb that judges."""
     return Exit.FINDINGS if bad else Exit.OK
@@ -120,3 +129,27 @@ def add_build_options(parser: Parser) -> None:
     add_wheelhouse(parser)
     parser.add_argument("--offline", action="store_true", help="ask no index")
     parser.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
+
+
+def add_contract(parser: Parser) -> None:
+    """Add ``--contract`` and what belongs to it; :mod:`provision.cli.contract` keeps it."""
+    group = parser.add_argument_group("for schedulers", "see docs/fleet.md")
+    group.add_argument(
+        "--contract", choices=("slurm", "kubernetes", "prometheus"),
+        help="print a verdict for it, and exit with 0 keep, 1 remove, 2 no verdict",
+    )  # fmt: skip
+    group.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of stdout")
+    group.add_argument(
+        "--verdicts", type=Path, metavar="DIR", help="keeps the verdict; default .envs/verdicts"
+    )
+    group.add_argument("--node", metavar="NAME", help="default $SLURMD_NODENAME, or the host")
+    group.add_argument("--idle", action="store_true", help="no verdict while the device is in use")
+    group.add_argument("--time-limit", type=seconds, metavar="TIME", help="no verdict after it")
+
+
+def is_contract(arguments: Namespace) -> bool:
+    """Whether a command is to keep the contract; its other options mean nothing without it."""
+    for name in ("output", "verdicts", "node", "idle", "time_limit"):
+        if getattr(arguments, name, None) and not getattr(arguments, "contract", True):
+            raise UsageError(f"--{name.replace('_', '-')} has no meaning without --contract")
+    return bool(getattr(arguments, "contract", None))

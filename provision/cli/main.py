@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from provision import __version__
-from provision.cli.call import Call
+from provision.cli.call import Call, is_contract
 from provision.core.errors import Exit, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
@@ -40,9 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         text = "interrupted; what was complete stays, and the rest is as it was before"
         Console(program_name()).line(text)
-        return Exit.INTERRUPTED
+        code = int(Exit.INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the one place where all of them are caught
-        return _fail(arguments, error)
+        code = _fail(arguments, error)
+    # Of a scheduler's command, no other code than 0 and 1 says anything about the node.
+    return Exit.USAGE if getattr(arguments, "contract", None) else code
 
 
 def _interrupt(*_: object) -> NoReturn:
@@ -64,7 +66,15 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if not arguments.project:
         target = getattr(arguments, "target", None)
         require_own_project(project, target if isinstance(target, str) else None)
-    outcome = arguments.handle(Call(arguments, project, console))
+    call = Call(arguments, project, console)
+    if is_contract(arguments):
+        from provision.cli.contract import Contract  # noqa: PLC0415 - loads much
+
+        # A shell that starts a command in the background lets it ignore Ctrl-C.
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, _interrupt)
+        return Contract(call).keep()
+    outcome = arguments.handle(call)
     # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):
         return int(outcome)

@@ -160,6 +160,7 @@ def smoke(
             expected["peaks"] = read_peaks(project.catalog)
         expected |= {"soak": request.soak} if request.soak else {}
         variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
+        variables |= {"TMPDIR": str(folder)}  # what a killed suite leaves goes with the folder
         environment = clean_environment(prefix=subject.prefix, extra=variables)
         known = before = None
         if verified:

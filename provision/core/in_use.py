@@ -38,12 +38,8 @@ def hold(folder: Path) -> int | None:
 def remove_unused(folder: Path, link: Path | None = None) -> str:
     """Remove a tagged folder, unless a program uses it: then return which one."""
     with contextlib.ExitStack() as stack:
-        if sys.platform != "win32":
-            held = False
-            with contextlib.suppress(OSError):  # a folder that was killed while made has no tag
-                held = not try_lock(stack.enter_context((folder / TAG).open("r+b")).fileno())
-            if (users := _users(folder)) or held:
-                return users or "a program that Provision started"
+        if user := user_of(folder, stack):
+            return user
         if link:
             remove_link(link)
         try:
@@ -55,6 +51,16 @@ def remove_unused(folder: Path, link: Path | None = None) -> str:
                 swap_link(link, folder)
             return f"a program ({error.evidence})"
         return ""
+
+
+def user_of(folder: Path, stack: contextlib.ExitStack) -> str:
+    """Return which program uses a folder, or hold it alone on a stack; nothing of it on Windows."""
+    if sys.platform == "win32":
+        return ""
+    held = False
+    with contextlib.suppress(OSError):  # a folder that was killed while made has no tag
+        held = not try_lock(stack.enter_context((folder / TAG).open("r+b")).fileno())
+    return _users(folder) or ("a program that Provision started" if held else "")
 
 
 def _users(folder: Path) -> str:

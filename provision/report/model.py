@@ -21,12 +21,14 @@ from provision.core.text import json_text
 from provision.spec.tables import faults_of
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """The base of what is read of a report or a verdict."""
+
     # Written by the suite inside the environment, which may know more than this reader.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Measurement(_Part):
+class Measurement(Part):
     """One measured value with its unit; ``spread``, ``limit`` and ``rounds`` are in the same unit.
 
     Attributes:
@@ -54,7 +56,7 @@ class Measurement(_Part):
         )
 
 
-class ReportedFinding(_Part):
+class ReportedFinding(Part):
     """A finding as the suite writes it; see :class:`provision.core.findings.Finding`."""
 
     code: str
@@ -65,7 +67,7 @@ class ReportedFinding(_Part):
     evidence: tuple[str, ...]
 
 
-class Check(_Part):
+class Check(Part):
     """One check with its outcome."""
 
     id: str  # stable identifier
@@ -89,7 +91,7 @@ class Carried(Check):
     ran: str  # when that run was started, ISO 8601, UTC
 
 
-class NotRun(_Part):
+class NotRun(Part):
     """One check without a result."""
 
     id: str
@@ -98,12 +100,13 @@ class NotRun(_Part):
     reason: str  # why it was not run
 
 
-def _moment(text: str) -> str:
+def moment(text: str) -> str:
+    """Return a text that is a time in ISO 8601."""
     dt.datetime.fromisoformat(text).astimezone(dt.UTC)
     return text
 
 
-class Report(_Part):
+class Report(Part):
     """One run of the suite in one environment.
 
     Attributes:
@@ -127,7 +130,7 @@ class Report(_Part):
     python: str
     torch: str | None
     device: dict[str, Any]
-    started: Annotated[str, AfterValidator(_moment)]
+    started: Annotated[str, AfterValidator(moment)]
     seconds: FiniteFloat
     checks: tuple[Check, ...]
     not_run: tuple[NotRun, ...] = ()

@@ -1,15 +1,22 @@
-"""print the JSON Schema of a spec."""
+"""print the JSON Schema of a spec, or of the verdict on a node."""
 
 import json
 
+from provision.cli.call import Call, Parser
 from provision.core.errors import Exit
 
 ANYWHERE = True
 
 
-def handle(_: object) -> int:
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("of", nargs="?", choices=("spec", "verdict"), default="spec")
+
+
+def handle(call: Call) -> int:
+    from provision.report.verdict import verdict_schema
     from provision.spec.model import spec_schema
     from provision.ui.console import print_text
 
-    print_text(json.dumps(spec_schema(), indent=2) + "\n")
+    made = spec_schema() if call.arguments.of == "spec" else verdict_schema()
+    print_text(json.dumps(made, indent=2) + "\n")
     return Exit.OK

@@ -1,12 +1,9 @@
 """run the checks, compare with the last good report."""
 
-from argparse import ArgumentTypeError
 from pathlib import Path
 
-from provision.cli.call import Call, Outcome, Parser, findings_if
+from provision.cli.call import Call, Outcome, Parser, add_contract, findings_if, seconds
 from provision.core.errors import UsageError
-
-_LONGEST = 24 * 3600  # seconds
 
 
 def add_arguments(parser: Parser) -> None:
@@ -16,7 +13,7 @@ def add_arguments(parser: Parser) -> None:
     suites.add_argument("--full", action="store_true", help="all checks: minutes")
     suites.add_argument("--health", action="store_true", help="the hardware itself, under load")
     parser.add_argument(
-        "--soak", type=_seconds, metavar="TIME",
+        "--soak", type=seconds, metavar="TIME",
         help="with --full or --health: hold the load for 90s, 10m or 2h, and draw its course",
     )  # fmt: skip
     subjects = parser.add_mutually_exclusive_group()
@@ -32,13 +29,7 @@ def add_arguments(parser: Parser) -> None:
         help="the device of this number, as torch counts, or `all`; all is the default of --full",
     )  # fmt: skip
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
-
-
-def _seconds(text: str) -> float:
-    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
-    if unit is None or not text[:-1].isdecimal() or not 1 <= int(text[:-1]) * unit <= _LONGEST:
-        raise ArgumentTypeError(f"{text!r} is no time from 1s to 24h, such as 90s, 10m or 2h")
-    return float(int(text[:-1]) * unit)
+    add_contract(parser)
 
 
 def handle(call: Call) -> Outcome:

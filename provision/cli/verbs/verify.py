@@ -1,6 +1,6 @@
 """compare an environment with its lock."""
 
-from provision.cli.call import Call, Outcome, Parser, add_build_options, findings_if
+from provision.cli.call import Call, Outcome, Parser, add_build_options, add_contract, findings_if
 
 
 def add_arguments(parser: Parser) -> None:
@@ -10,6 +10,7 @@ def add_arguments(parser: Parser) -> None:
         "--repair", action="store_true", help="replace what drifted; implies --deep"
     )
     add_build_options(parser)
+    add_contract(parser)
 
 
 def handle(call: Call) -> Outcome:

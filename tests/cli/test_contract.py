@@ -1,0 +1,356 @@
+"""The readiness contract: what keeps a node, removes it, or says nothing about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from provision.cli import main
+from provision.core.process import clean_environment, environment_python
+from provision.host import occupants as occupants_
+from provision.report.verdict import Verdict, verdict_schema
+from provision.ui.contract import kubernetes_text, prometheus_text, slurm_text
+from tests.small import SUITE, TARGET
+
+if TYPE_CHECKING:
+    from tests.lab import Lab
+
+pytestmark = pytest.mark.machine
+SCHEMA = Path(__file__).parents[2] / "fleet" / "verdict.schema.json"
+KEEP, REMOVE, NONE = 0, 1, 2
+# A check that never ends, in a process of a process, as the suite's workers are.
+HANGS = (
+    "import subprocess, sys\n"
+    "subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', 'left-by-a-test'])\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Any:  # noqa: ANN401 - a generator
+    """The contract handles signals, which is not for the process of the tests."""
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for name, handler in before.items():
+        signal.signal(name, handler)
+
+
+def call(lab: Lab, *words: str, verb: str = "smoke", engine: str = "slurm") -> int:
+    common = ["--project", str(lab.project.root), "--node", "n1", "--contract", engine]
+    return main.main([verb, TARGET, *common, *words])
+
+
+def start(lab: Lab, *words: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "provision", "smoke", TARGET, "--project",
+            str(lab.project.root), "--node", "n1", "--contract", "slurm", *words]  # fmt: skip
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def stored(lab: Lab, suite: str = "quick") -> dict[str, Any]:
+    path = lab.project.root / ".envs" / "verdicts" / f"n1.{TARGET}.{suite}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return found
+
+
+def suite_of(lab: Lab, text: str) -> None:
+    (lab.project.smoke / "run.py").write_text(text, encoding="utf-8")
+
+
+def test_a_good_node_is_kept(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    built = lab.build().generation
+    assert built is not None
+    capsys.readouterr()
+    assert call(lab) == KEEP
+    assert capsys.readouterr().out == "provision: keep tiny quick: 1 of 1 checks passed\n"
+    found = stored(lab)
+    assert (found["verdict"], found["code"], found["lock"]) == ("keep", "", built.record.lock)
+    assert found["numbers"]["tiny.check"]["error"]["value"] == 1e-7
+
+
+def test_a_failed_check_removes_with_its_code(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.build()
+    suite_of(lab, SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None'))
+    capsys.readouterr()
+    assert call(lab) == REMOVE
+    assert capsys.readouterr().out == (
+        "provision: remove op-fails tiny quick: tiny.check: it fails\n"
+    )
+    assert stored(lab)["failed"] == [
+        {"check": "tiny.check", "code": "op-fails", "symptom": "it fails"}
+    ]
+
+
+def test_a_regression_removes_and_a_check_that_is_gone_does_not(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    rate = '"error": {"value": 1e-7, "unit": "1"}'
+    suite_of(lab, SUITE.replace(rate, '"rate": {"value": 100.0, "unit": "images/s"}'))
+    assert call(lab) == KEEP
+    suite_of(lab, SUITE.replace(rate, '"rate": {"value": 40.0, "unit": "images/s"}'))
+    capsys.readouterr()
+    assert call(lab) == REMOVE
+    assert capsys.readouterr().out.startswith("provision: remove slowed tiny quick: tiny.check: ")
+    assert [fault["code"] for fault in stored(lab)["regressions"]] == ["slowed"]
+    suite_of(lab, SUITE.replace("tiny.check", "tiny.other"))
+    assert call(lab) == KEEP
+    assert [fault["code"] for fault in stored(lab)["regressions"]] == ["check-vanished"]
+
+
+@pytest.mark.parametrize("engine", ["slurm", "kubernetes", "prometheus"])
+def test_a_failure_of_the_network_removes_nobody(
+    lab: Lab, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    lab.build()
+    broken = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
+    suite_of(lab, broken.replace('"op-fails"', '"network-failure"'))
+    capsys.readouterr()
+    assert call(lab, engine=engine) == NONE
+    assert "network-failure" in capsys.readouterr().out
+
+
+def test_a_suite_that_breaks_says_nothing_about_the_node(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    suite_of(lab, "raise SystemExit(3)")
+    capsys.readouterr()
+    assert call(lab) == NONE
+    assert capsys.readouterr().out.startswith("provision: none tool tiny quick: the smoke suite")
+
+
+def test_what_is_not_built_or_named_wrongly_is_no_verdict(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(lab) == NONE
+    assert capsys.readouterr().out.startswith("provision: none usage tiny quick: tiny is not built")
+    assert call(lab, "--soak", "9s") == NONE
+    assert call(lab, "--node", "../../n1") == NONE
+    assert call(lab, "--repair", verb="verify") == NONE
+    with pytest.raises(SystemExit) as ended:
+        call(lab, "--no-such-option")
+    assert ended.value.code == NONE
+    assert main.main(["smoke", TARGET, "--project", str(lab.project.root), "--idle"]) == NONE
+    assert "without --contract" in capsys.readouterr().err
+
+
+def test_verify_removes_a_node_whose_files_differ(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    assert call(lab, verb="verify") == KEEP
+    (changed,) = (lab.home / "current").resolve().rglob("alpha.py")
+    changed.write_text("version = 'another one'\n", encoding="utf-8")
+    capsys.readouterr()
+    assert call(lab, verb="verify") == REMOVE
+    found = stored(lab, "verify")
+    assert (found["code"], found["verdict"]) == ("changed-file", "remove")
+    assert capsys.readouterr().out.startswith("provision: remove changed-file tiny verify: ")
+
+
+def test_a_run_that_was_left_out_keeps_the_last_verdict(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    assert call(lab) == KEEP
+    suite_of(lab, "raise SystemExit(3)")  # it must not run
+    capsys.readouterr()
+    assert call(lab, "--if-driver-changed") == KEEP
+    assert "1 of 1 checks" in capsys.readouterr().out
+
+
+def test_the_last_real_verdict_stays_beside_one_that_says_nothing(lab: Lab) -> None:
+    lab.build()
+    assert call(lab) == KEEP
+    suite_of(lab, "raise SystemExit(3)")
+    assert call(lab) == NONE
+    assert call(lab) == NONE
+    assert stored(lab)["verdict"] == "none"
+    folder = lab.project.root / ".envs" / "verdicts"
+    last = json.loads((folder / f"n1.{TARGET}.quick.last.json").read_text(encoding="utf-8"))
+    assert last["verdict"] == "keep"
+
+
+def test_a_folder_that_cannot_be_written_changes_no_verdict(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    (tmp_path / "file").touch()
+    assert call(lab, "--verdicts", str(tmp_path / "file" / "below")) == KEEP
+    assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process without a signal")
+@pytest.mark.parametrize("how", ["time-limit", "interrupted"])
+def test_a_run_that_is_ended_leaves_nothing_behind(lab: Lab, tmp_path: Path, how: str) -> None:
+    lab.build()
+    suite_of(lab, HANGS)
+    before = set(Path(os.environ.get("TMPDIR", "/tmp")).glob(".provision-*"))  # noqa: S108
+    child = start(lab, *(["--time-limit", "2s"] if how == "time-limit" else []))
+    if how == "interrupted":
+        while "left-by-a-test" not in _processes():
+            time.sleep(0.1)
+        child.send_signal(signal.SIGTERM)
+    out, _ = child.communicate(timeout=60)
+    assert (child.returncode, out.split()[:3]) == (NONE, ["provision:", "none", how])
+    assert stored(lab)["code"] == how
+    assert "left-by-a-test" not in _processes()
+    assert set(Path(os.environ.get("TMPDIR", "/tmp")).glob(".provision-*")) <= before  # noqa: S108
+
+
+def test_a_driver_that_never_returns_ends_as_no_verdict(lab: Lab) -> None:
+    lab.build()
+    code = (
+        "import sys, threading, signal\n"
+        "from provision.cli import contract, main\n"
+        "contract._GRACE = 1.0\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])\n"
+        "contract.judge_report = lambda *_: threading.Event().wait()\n"
+        f"main.main({['smoke', TARGET, '--project', str(lab.project.root), '--contract', 'slurm']}"
+        " + ['--time-limit', '3s'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
+                          check=False)  # fmt: skip
+    assert done.returncode == NONE
+    assert done.stdout.startswith("provision: none time-limit tiny quick: ")
+
+
+def _processes() -> str:
+    found = [path / "cmdline" for path in Path("/proc").glob("[0-9]*")]
+    return "\n".join(_text(path) for path in found)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it does not tell who uses a folder")
+def test_a_busy_environment_is_no_verdict_until_its_user_leaves(
+    lab: Lab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.build()
+    python = environment_python(lab.home / "current")
+    user = subprocess.Popen([python, "-c", "input()"], stdin=subprocess.PIPE,
+                            env=clean_environment())  # fmt: skip
+    try:
+        monkeypatch.setattr("provision.cli.contract._PATIENCE", 0.5)
+        time.sleep(0.3)
+        assert call(lab, "--idle") == NONE
+        assert f"(process {user.pid})" in stored(lab)["reason"]
+        assert stored(lab)["code"] == "busy"
+    finally:
+        user.communicate(b"\n", timeout=30)
+    assert call(lab, "--idle") == KEEP
+
+
+def fdinfo(proc: Path, pid: int, program: str, text: str) -> None:
+    (proc / str(pid) / "fdinfo").mkdir(parents=True)
+    (proc / str(pid) / "comm").write_text(f"{program}\n")
+    (proc / str(pid) / "fdinfo" / "7").write_text(f"pos:\t0\nflags:\t02\n{text}")
+
+
+def test_who_computes_on_an_intel_gpu_is_told_by_the_kernel(tmp_path: Path) -> None:
+    fdinfo(tmp_path, 10, "python", "drm-driver:\txe\ndrm-cycles-ccs:\t28257900\n")
+    fdinfo(tmp_path, 11, "python3", "drm-driver: i915\ndrm-engine-compute:\t9288 ns\n")
+    fdinfo(tmp_path, 12, "Xorg", "drm-driver: i915\ndrm-engine-render: 9 ns\n"
+                                 "drm-engine-compute: 0 ns\n")  # fmt: skip
+    fdinfo(tmp_path, 13, "game", "drm-driver: amdgpu\ndrm-engine-compute: 9 ns\n")
+    fdinfo(tmp_path, 14, "old", "drm-driver: i915\n")
+    fdinfo(tmp_path, 15, "shell", "")
+    notes: set[str] = set()
+    found = occupants_.occupants("xpu", notes, tmp_path)
+    assert found == ["python (process 10)", "python3 (process 11)"]
+    assert [note for note in notes if "old (process 14)" in note]
+    assert len(notes) == 1
+
+
+def test_without_nvml_or_proc_idleness_is_not_measured(tmp_path: Path) -> None:
+    notes: set[str] = set()
+    assert occupants_.occupants("xpu", notes, tmp_path / "none") == []
+    assert len(notes) == 1
+    pynvml = pytest.importorskip("pynvml")
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        assert occupants_.occupants("cuda", notes, tmp_path) == []
+        assert len(notes) == 2
+
+
+def verdict(**parts: object) -> Verdict:
+    known = {"schema": 1, "node": "n1", "target": "cuda-linux", "suite": "quick",
+             "verdict": "remove", "code": "op-fails", "time": "2026-11-22T07:00:00Z",
+             "seconds": 8.0}  # fmt: skip
+    return Verdict.model_validate(known | parts)
+
+
+NASTY = verdict(
+    reason='it "fails"\n`rm -rf` $HOME \x1b[31m\u0440',
+    stack={f"GPU 0000:{number:02x}:00.0": "NVIDIA H100 80GB HBM3" for number in range(64)},
+    failed=[{"check": f"area.check{n}", "code": "op-fails", "symptom": 's"\n' * 90}
+            for n in range(64)],
+    counts={"owed": 3, "passed": 2},
+    numbers={"a.b": {"x, {y}": {"value": 1.5, "unit": "GB/s"}, "t": {"value": 2, "unit": "parts/s"},
+                     'quo"te\\': {"value": 1e-9, "unit": "1"}}},
+)  # fmt: skip
+
+
+def test_a_drain_reason_is_one_plain_line() -> None:
+    line = slurm_text(NASTY)
+    assert line.isascii()
+    assert len(line) <= 201
+    assert line.count("\n") == 1
+    assert not set("\"'`$\\\x1b") & set(line)
+    assert line.startswith("provision: remove op-fails cuda-linux quick: it fails rm -rf HOME")
+
+
+def test_a_termination_message_fits() -> None:
+    text = kubernetes_text(NASTY)
+    assert len(text.encode()) <= 4096
+    found = json.loads(text)
+    assert found["failed"]
+    assert (found["verdict"], found["code"]) == ("remove", "op-fails")
+    small = json.loads(kubernetes_text(verdict()))
+    jsonschema.validate(small, verdict_schema())
+
+
+@pytest.mark.parametrize("made", [NASTY, verdict()], ids=["full", "empty"])
+def test_promtool_accepts_the_text(made: Verdict) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        reason = "promtool is not installed (Debian: prometheus)"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+        return
+    done = subprocess.run([promtool, "check", "metrics"], input=prometheus_text(made), text=True,
+                          capture_output=True, check=False)  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_prometheus_text_has_base_units_and_every_state() -> None:
+    lines = prometheus_text(NASTY).splitlines()
+    ours = 'target="cuda-linux",suite="quick"'
+    assert f'provision_verdict{{{ours},verdict="remove"}} 1' in lines
+    assert f'provision_verdict{{{ours},verdict="keep"}} 0' in lines
+    assert f"provision_last_run_timestamp_seconds{{{ours}}} 1795330800" in lines
+    assert (
+        f'provision_check_bytes_per_second{{{ours},check="a.b",number="x, {{y}}"}} 1500000000'
+        in lines
+    )
+
+
+def test_the_published_schema_is_that_of_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["schema", "verdict"]) == 0
+    text = capsys.readouterr().out
+    assert text == SCHEMA.read_text(encoding="utf-8"), "`provision schema verdict` prints it"
