@@ -31,14 +31,15 @@ PROGRAMS = ("sshd", "rsync", "ip", "unshare", "nsenter", "munged", "slurmctld", 
 _ROOT = ("mnt", "proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/tmp", "opt", "etc/ssh")
 _FROM_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "alternatives", "passwd",
              "group", "localtime", "os-release", "debian_version")  # fmt: skip
-# The first process of a host. $1 root folder, $2 name, $3 prefix of Python; what it runs comes in
-# through ssh or `nsenter`.
+# The first process of a host. $1 root folder, $2 name, $3 prefix of Python, $4 a folder that all
+# hosts share; what it runs comes in through ssh or `nsenter`.
 _INIT = """
 set -eu
 hostname "$2"
 mount --bind /usr "$1/usr"; mount -o remount,bind,ro "$1/usr"
 case $3 in /usr*) ;; *) mkdir -p "$1$3"; mount --bind "$3" "$1$3"
     mount -o remount,bind,ro "$1$3";; esac
+mkdir -p "$1/shared"; mount --bind "$4" "$1/shared"
 mount -t proc proc "$1/proc"
 mount --bind "$1/etc/osrelease" "$1/proc/sys/kernel/osrelease"
 mount -t tmpfs tmpfs "$1/run"; mkdir "$1/run/sshd" "$1/run/munge"
@@ -86,7 +87,7 @@ class Machine:
         with (self.root / "var/log/sshd").open("ab") as log:
             self.process = subprocess.Popen(
                 [*self.lab.enter, "unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork",
-                 "--kill-child", "sh", "-c", _INIT, "sh", self.root, self.name, sys.base_prefix],
+                 "--kill-child", "sh", "-c", _INIT, "sh", self.root, self.name, sys.base_prefix, self.lab.shared],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         pid, wire = self.pid, self.wire
@@ -147,9 +148,15 @@ class Lab:
     hosts: dict[str, Machine] = field(default_factory=dict)
 
     @property
+    def shared(self) -> Path:
+        """The folder that is ``/shared`` on every host."""
+        return self.folder / "shared"
+
+    @property
     def enter(self) -> list[str]:
         """What a command is prefixed with to run beside the hosts, as the login node."""
-        return ["nsenter", "--target", str(_first(self.process, 1)), "--net", "--mount", "--pid", "--"]
+        return ["nsenter", "--target", str(_first(self.process, 1)), "--net", "--mount", "--uts",
+                "--pid", "--"]  # fmt: skip
 
     def call(self, *words: str | Path, env: dict[str, str] | None = None, check: bool = True,
              cwd: Path | None = None) -> subprocess.CompletedProcess[str]:  # fmt: skip
@@ -225,10 +232,12 @@ def open_lab(folder: Path) -> Iterator[Lab]:
     """Make a bridge, until the block ends."""
     require(*PROGRAMS)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True)
-    script = (f"mount -t proc proc /proc && ip link set lo up && ip link add fleet type bridge && "
+    script = (f"mount -t proc proc /proc && mount -t tmpfs tmpfs /run/munge && hostname login && ip link set lo up && ip link add fleet type bridge && "
               f"ip addr add {NETWORK}.1/24 dev fleet && ip link set fleet up && exec sleep inf")  # fmt: skip
+    (folder / "shared").mkdir()
+    Path("/run/munge").mkdir(exist_ok=True)  # below the lab's own
     process = subprocess.Popen(
-        ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script]
+        ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "sh", "-c", script]
     )
     made = Lab(folder, process)
     try:

@@ -1,0 +1,109 @@
+"""Slurm on the lab's hosts: slurmctld on the login node, slurmd on some hosts, munge on all."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.commands.detect.conftest import write
+from tests.fleet.machines import CLONE, NETWORK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tests.fleet.machines import Lab, Machine
+
+CONFIG = """
+ClusterName=lab
+SlurmctldHost=login({network}.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+StateSaveLocation={folder}/state
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmdPidFile=/run/slurmd.pid
+SlurmdLogFile=/var/log/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/linear
+SchedulerParameters=defer,sched_interval=1,bf_interval=1
+SlurmdTimeout=30
+ReturnToService=1
+MpiDefault=none
+Prolog=/shared/slurm/prolog
+PrologFlags=Alloc
+Epilog=/shared/slurm/epilog
+HealthCheckProgram=/shared/slurm/health
+HealthCheckInterval={interval}
+HealthCheckNodeState=IDLE
+"""
+
+
+@dataclass
+class Cluster:
+    """A running Slurm."""
+
+    lab: Lab
+    folder: Path
+    nodes: Sequence[Machine]
+
+    def call(self, *words: str | Path, check: bool = True) -> str:
+        """Run one of Slurm's programs on the login node; return what it prints."""
+        environ = {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": "/usr/sbin:/usr/bin"}
+        return self.lab.call(*words, env=environ, check=check).stdout.strip()
+
+    def node(self, name: str) -> tuple[str, str]:
+        """State and reason of a node."""
+        state, _, reason = self.call("sinfo", "-h", "-N", "-n", name, "-o", "%T|%E").partition("|")
+        return state, reason
+
+    def wait(self, name: str, good: Callable[[str, str], bool], seconds: float = 20) -> tuple[str, str]:  # fmt: skip
+        """Wait until a node's state and reason are as expected; return the last ones."""
+        until = time.monotonic() + seconds
+        while not good(*(now := self.node(name))) and time.monotonic() < until:
+            time.sleep(0.2)
+        return now
+
+
+def start(lab: Lab, nodes: Sequence[Machine], interval: int) -> Cluster:
+    """Start the daemons, and wait until every node is idle.
+
+    Args:
+        lab: The lab.
+        nodes: The hosts that become nodes; each is provisioned.
+        interval: Seconds between two health checks.
+    """
+    folder = lab.folder / "slurm"
+    (folder / "state").mkdir(parents=True)
+    shutil.copytree(CLONE / "fleet/slurm", lab.shared / "slurm")
+    lines = CONFIG.format(network=NETWORK, folder=folder, interval=interval).splitlines()
+    lines += [f"NodeName={n.name} NodeAddr={n.address} CPUs=1 State=UNKNOWN" for n in nodes]
+    names = ",".join(n.name for n in nodes)
+    lines += [f"PartitionName=gpu Nodes={names} Default=YES MaxTime=INFINITE State=UP", ""]
+    write(folder / "slurm.conf", "\n".join(lines))
+    write(folder / "munge.key", "k" * 128, mode=0o400)
+    munged = ["munged", "--force", "--num-threads=2"]
+    lab.call(*munged, f"--key-file={folder}/munge.key", f"--log-file={folder}/munged.log",
+             "--pid-file=/run/munge/pid", "--seed-file=/run/munge/seed")  # fmt: skip
+    made = Cluster(lab, folder, nodes)
+    made.call("slurmctld")
+    for node in nodes:
+        write(node.root / "etc/slurm/slurm.conf", "\n".join(lines))
+        # slurmd 22.05 loads a cgroup plugin whether anything uses it or not; this one needs no mount.
+        write(node.root / "etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v1\nCgroupAutomount=yes\n")
+        write(node.root / "etc/munge/munge.key", "k" * 128, mode=0o400)
+        write(node.root / "etc/default/provision", "PROVISION_TARGET=poolxpu\n")
+        for path in ("var/lib/munge", "var/log/munge", "var/spool/slurmd"):
+            (node.root / path).mkdir(parents=True, exist_ok=True)
+        node.run(*munged)
+        node.run("slurmd", "-N", node.name)
+    for node in nodes:
+        found = made.wait(node.name, lambda state, _: state == "idle")
+        assert found[0] == "idle", (found, node.read("/var/log/slurmd.log")[-2000:])
+    return made
