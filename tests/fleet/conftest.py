@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fleet.fleets import open_fleet
+from tests.fleet.fleets import OLD_DRIVER, open_fleet
 from tests.fleet.machines import CLONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.fleet.fleets import Fleet
+    from tests.fleet.fleets import Fleet, Played
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,15 @@ def tools() -> Path:
 
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory: pytest.TempPathFactory, tools: Path) -> Iterator[Fleet]:
-    """Six hosts on which nothing is provisioned."""
-    arc, plain = ("good", "driver", "second", "dead"), ("broken", "spare")
+    """Six hosts on which nothing is provisioned; one has another driver, one is dead."""
+    arc, plain = ("good", "driver", "second", "late"), ("broken", "dead")
     with open_fleet(tmp_path_factory.mktemp("fleet"), tools, arc, plain) as made:
+        made.lab.hosts["driver"].drive(OLD_DRIVER)
+        made.lab.hosts["dead"].stop()
         yield made
+
+
+@pytest.fixture(scope="session")
+def first(fleet: Fleet) -> Played:
+    """The first round: `site` on all of them."""
+    return fleet.play("site", fleet_patience=3)

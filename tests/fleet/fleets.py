@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PROVISION = Path(sys.executable).with_name("provision")
 # What the hosts run, too.
 HOST_PYTHON = Path(sys.base_prefix, "bin", f"python{PYTHON}")
+# Builds of the user-mode driver: of all but one host, of that one, and of a roll-out.
+DRIVER, OLD_DRIVER, NEW_DRIVER = 33578, 33276, 33944
 XPU = '[hardware]\nfamilies = ["bmg"]\ndriver = ">=24.52"\n'
 # The suite of the miniature project. It has no torch; its device is what sysfs of its host shows,
 # and a card whose folder there has a file `sick` computes wrong numbers.
@@ -95,6 +97,12 @@ class Fleet:
         installed = self.lab.folder / "collections/ansible_collections/provision/fleet"
         return installed / "playbooks" / f"{name}.yml"
 
+    def verdicts(self) -> dict[str, dict[str, Any]]:
+        """The verdicts that the last round has brought to the controller, by host."""
+        folder = max((self.lab.folder / "reports").iterdir())
+        found = [json.loads(p.read_text()) for p in folder.glob("*.json") if ".last." not in p.name]
+        return {verdict["node"]: verdict for verdict in found}
+
     def play(self, name: str, limit: str = "", **variables: object) -> Played:
         """Run a playbook of the collection."""
         words = ["-e", json.dumps(variables), *(["--limit", f"localhost,{limit}"] if limit else [])]
@@ -113,11 +121,11 @@ class Played:
     def stats(self, host: str) -> dict[str, int]:
         return self.document["stats"][host]
 
-    def ran(self, task: str) -> dict[str, dict[str, Any]]:
-        """The results of a task by host; of the last one of that name."""
-        found = [t["hosts"] for p in self.document["plays"] for t in p["tasks"]
-                 if t["task"]["name"].endswith(task) and t["hosts"]]  # fmt: skip
-        return found[-1] if found else {}
+    def failed(self) -> dict[str, str]:
+        """The message of each task that failed, by its name."""
+        return {t["task"]["name"]: str(result.get("msg"))
+                for p in self.document["plays"] for t in p["tasks"]
+                for result in t["hosts"].values() if result.get("failed")}  # fmt: skip
 
 
 def make_project(root: Path) -> Project:
@@ -161,7 +169,7 @@ def open_fleet(folder: Path, tools: Path, arc: Iterable[str], plain: Iterable[st
     """
     with open_lab(folder) as lab:
         for name in arc:
-            lab.add(name).drive(33578)
+            lab.add(name).drive(DRIVER)
         for name in plain:
             lab.add(name)
         made = Fleet(lab, make_project(folder / "project").root, tools, _environment(folder, tools))

@@ -121,6 +121,10 @@ class Machine:
     def read(self, path: str) -> str:
         return (self.root / path.lstrip("/")).read_text(encoding="utf-8")
 
+    def card(self, number: int) -> Path:
+        """The folder of a card in sysfs. A file `sick` in it makes the card compute nonsense."""
+        return next(p for p in (self.root / "sys/devices").rglob(f"0000:0{3 + number}:00.0"))
+
     def drive(self, build: int) -> None:
         """Give it two Arc cards, whose user-mode driver is of a build."""
         if not (self.root / "sys/bus").is_dir():

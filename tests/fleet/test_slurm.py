@@ -1,0 +1,94 @@
+"""Slurm by the contract: only a verdict drains a node, and only a drain of ours is taken back."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fleet import slurm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.fleet.fleets import Fleet, Played
+    from tests.fleet.slurm import Cluster
+
+pytestmark = pytest.mark.fleet
+REASON = "provision: remove wrong-numbers poolxpu quick: device.matmul@1: card 1 computes wrong numbers"
+
+
+@pytest.fixture(scope="module")
+def cluster(fleet: Fleet, first: Played) -> Iterator[Cluster]:
+    """A controller and three nodes, which run no health check by themselves yet."""
+    nodes = [fleet.lab.hosts[name] for name in ("good", "driver", "late")]
+    return slurm.start(fleet.lab, nodes)
+
+
+def test_a_prolog_refuses_a_job_where_a_new_driver_broke_the_node(cluster: Cluster) -> None:
+    good = cluster.lab.hosts["good"]
+    assert cluster.call("srun", "--nodelist=good", "hostname") == "good"
+    good.drive(34303)
+    (good.card(1) / "sick").touch()
+    assert "Prolog failure" in cluster.fails("srun", "--immediate=20", "--nodelist=good", "hostname")
+    cluster.call("scancel", "--user=root")
+    assert cluster.wait("good", "drained") == ("drained", REASON)
+    (good.card(1) / "sick").unlink()
+
+
+def test_a_node_is_drained_with_the_code_and_resumed_when_it_is_fit(cluster: Cluster) -> None:
+    cluster.every(2)
+    late = cluster.lab.hosts["late"]
+    (late.card(1) / "sick").touch()
+    assert cluster.wait("late", "drained") == ("drained", REASON)
+    (late.card(1) / "sick").unlink()
+    assert cluster.wait("late", "idle")[0] == "idle"
+    assert cluster.wait("good", "idle")[0] == "idle"  # which the prolog has drained
+
+
+def test_an_epilog_drains_a_node_that_a_job_has_left_unfit(cluster: Cluster) -> None:
+    cluster.every(0)
+    late = cluster.lab.hosts["late"]
+    bad = f"/{late.card(1).relative_to(late.root)}/sick"
+    cluster.call("srun", "--nodelist=late", "touch", bad)
+    assert cluster.wait("late", "drained") == ("drained", REASON)
+    (late.card(1) / "sick").unlink()
+
+
+def test_what_an_administrator_has_drained_stays_so(cluster: Cluster) -> None:
+    cluster.call("scontrol", "update", "NodeName=late", "State=DRAIN", "Reason=a fan")
+    cluster.every(1)
+    before = cluster.checked("late")
+    cluster.until(lambda: cluster.checked("late") > before + 1)
+    assert cluster.node("late") == ("drained", "a fan")
+    cluster.call("scontrol", "update", "NodeName=late", "State=RESUME")
+
+
+@pytest.mark.parametrize("trouble", ["network", "hang", "no environment"])
+def test_no_verdict_drains_nobody(cluster: Cluster, trouble: str) -> None:
+    node = cluster.lab.hosts["driver"]
+    environments = node.root / "opt/provision/toolkit/.envs"
+    before = cluster.checked("driver")
+    cluster.every(1)
+    if trouble == "network":
+        node.link("down")
+        cluster.health(node)  # slurmctld cannot ask for it
+        node.link("up")
+    elif trouble == "hang":
+        (node.root / "etc/hang").touch()
+        assert "none time-limit" in cluster.health(node, PROVISION_TIME_LIMIT="2s")
+        (node.root / "etc/hang").unlink()
+    else:
+        environments.rename(environments.with_name("moved"))
+        assert "none usage" in cluster.health(node)
+        environments.with_name("moved").rename(environments)
+    assert cluster.wait("driver", "idle") == ("idle", "none")
+
+
+def test_a_partition_is_proven_node_by_node(cluster: Cluster) -> None:
+    folder = cluster.lab.shared / "round"
+    cluster.call("sh", cluster.lab.shared / "slurm/prove", "gpu", folder)
+    names = [f"{node.name}.poolxpu.full.json" for node in cluster.nodes]
+    cluster.until(lambda: all((folder / name).exists() for name in names))
+    assert all('"verdict":"keep"' in re.sub(r"\s", "", (folder / n).read_text()) for n in names)
