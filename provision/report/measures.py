@@ -96,19 +96,23 @@ def series(
         limit: Of the error now.
     """
     suite = past[-1][0].report.suite
-    least = _NEGLIGIBLE * limit if limit else 1e-9  # a logarithm needs more than 0
     found = []
     for index, (run, check) in enumerate(past):
         number = _number(check, name)
         if number is None or number.unit != unit or (kind.timed and run.report.suite != suite):
             continue
-        made = point(
-            [max(value, least) for value in number.rounds or (number.value,)],
-            # A device that comes and goes is a defect: no dip of an exact number passes.
-            index if kind.exact else run.layers,
-            better=kind.better,
-            share=run.share if kind.timed else None,
-            spread=None if number.rounds else (number.spread or 0.0) / max(number.value, least),
-        )
+        # A device that comes and goes is a defect: no dip of an exact number passes.
+        layers = index if kind.exact else run.layers
+        made = scored(number, kind, limit, layers, run.share if kind.timed else None)
         found.append(Sample(run.report, number, made))
     return found
+
+
+def scored(
+    number: Measurement, kind: Kind, limit: float | None, layers: object, share: float | None
+) -> Point:
+    """Return the point of a number; its errors count from a hundredth of the limit on."""
+    least = _NEGLIGIBLE * limit if limit else 1e-9  # a logarithm needs more than 0
+    rounds = [max(value, least) for value in number.rounds or (number.value,)]
+    spread = None if number.rounds else (number.spread or 0.0) / max(number.value, least)
+    return point(rounds, layers, better=kind.better, share=share, spread=spread)

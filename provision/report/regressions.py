@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from provision.report.measures import Kind, Run, Sample
     from provision.report.model import Check, Report
     from provision.report.trend import Fall
+    from provision.report.verdict import Verdict
 
 _REMEDIES = {
     Level.ERROR: "go back to the layer that changed, or `provision doctor` for what is wrong "
@@ -87,7 +88,7 @@ class _Result(NamedTuple):
 
 
 def changed_layers(
-    before: Report, stack: dict[str, str], lock: str | None
+    before: Report | Verdict, stack: dict[str, str], lock: str | None
 ) -> tuple[LayerChange, ...]:
     """Return which layers differ between a report and a machine as it is now."""
     # 16 digits tell two locks apart, and a person has to read them.
@@ -222,11 +223,7 @@ class _Comparer:
     ) -> Finding:
         now, first = course[-1].number, course[fall.since].report
         standard, unit = _standard(fall, kind), now.unit.removeprefix("1")
-        ratio, reach = (
-            (f"{math.exp(-fall.depth):.0%}", f"down to {math.exp(-fall.reach):.0%}")
-            if kind.better > 0
-            else (f"{math.exp(fall.depth):.1f} times", f"up to {math.exp(fall.reach):.1f} times")
-        )
+        reach = f"{'down' if kind.better > 0 else 'up'} to {ratio(fall.reach, kind)}"
         evidence = (
             f"{standard:.4g} {unit}".rstrip()
             + f" (best quarter of {len(course) - 1} runs) -> {now.value:.4g} {unit}".rstrip()
@@ -234,7 +231,7 @@ class _Comparer:
         )
         if now.limit is not None:
             evidence += f"; the limit is {now.limit:.3g}"
-        symptom = f"{check.id}: {name} {kind.verb} to {ratio}"
+        symptom = f"{check.id}: {name} {kind.verb} to {ratio(fall.depth, kind)}"
         if first is not self._after:
             symptom += f", since {first.started}"
         if fall.doubtful:
@@ -256,6 +253,11 @@ class _Comparer:
                 changes = "; ".join(map(str, moved))
                 return f"{nothing}; the last change, {new.started}: {changes}"
         return nothing
+
+
+def ratio(depth: float, kind: Kind) -> str:
+    """Return how a number relates to what is usual: ``70%``, or ``3.2 times``."""
+    return f"{math.exp(-depth):.0%}" if kind.better > 0 else f"{math.exp(depth):.1f} times"
 
 
 def _standard(fall: Fall, kind: Kind) -> float:

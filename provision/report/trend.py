@@ -26,7 +26,7 @@ A run that fell is not accepted, so that it never becomes the standard of the ne
 
 import math
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
@@ -129,6 +129,23 @@ def judge(points: Sequence[Point], tolerance: float) -> Fall | None:
         if not busy or (index == last and history.scores):
             fall = history.take(index, each)
     return fall._replace(doubtful=True, since=last) if fall and busy else fall
+
+
+def outliers(points: Sequence[Point], tolerance: float) -> Iterator[tuple[int, Fall]]:
+    """Yield the points of like devices that lie below the level of all, each with its place.
+
+    ``noise`` is the spread from device to device here; a busy host is not judged.
+    """
+    scores, uppers = sorted(each.score for each in points), sorted(each.upper for each in points)
+    shares = sorted(each.share for each in points if each.share is not None)
+    middle, usual = median(scores), upper_quartile(shares) if shares else 0.0
+    apart = _MAD * median(abs(score - middle) for score in scores)
+    for place, each in enumerate(points):
+        reach = max(tolerance, _SIGMAS * math.hypot(apart, each.error))
+        depth = min(upper_quartile(scores) - each.score, upper_quartile(uppers) - each.upper)
+        busy = each.share is not None and each.share < _UNDISTURBED * usual
+        if depth > reach and not busy:
+            yield place, Fall(upper_quartile(scores), depth, reach, doubtful=False, since=place)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from provision.core.text import harmless
+from provision.report.fleet import Fleet
 from provision.report.model import Report, comparable
 from provision.report.regressions import compare_reports
 from provision.ui.courses import (
@@ -76,3 +77,8 @@ def render_page(reports: Sequence[Report]) -> str:
         groups=groups,
         facts=facts,
     )
+
+
+def render_fleet(fleet: Fleet) -> str:
+    """Return the page of a fleet, with every node."""
+    return _PAGES.get_template("fleet.html.j2").render(fleet=fleet)

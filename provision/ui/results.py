@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from provision.environment.verify import Verification
     from provision.image.docker import BuiltImage
     from provision.lockfile.diff import ArtifactChange
+    from provision.report.fleet import Fleet
+
+_LINES = 40  # of each part of a fleet
 
 
 def show_overview(result: ProjectStatus, console: Console) -> None:
@@ -268,3 +271,16 @@ def show_build(result: BuildResult, console: Console) -> None:
         check = f"{console.program} smoke {result.target}"
         console.note(f"not proven: the checks were left out; `{check}`")
     show_next_steps(result.target, result.generation.folder, console)
+
+
+def show_fleet(result: Fleet, console: Console) -> None:
+    """Print the nodes worst first, what changed, and the files that were left out."""
+    console.table(("state", "nodes", "what"), result.lines[:_LINES])
+    changed = [f"since the last round, {names}: {text}" for _, names, text in result.changed]
+    files = [f"left out {path}: {fault}" for path, fault in result.files]
+    for text in (*changed[:_LINES], *files[:_LINES]):
+        console.note(text)
+    if more := sum(max(0, len(each) - _LINES) for each in (result.lines, changed, files)):
+        console.note(f"{more} more lines: --json and --html have all")
+    counts = ", ".join(f"{count} {state}" for state, count in result.counts.items())
+    console.line(counts or "no verdict was found", "bold red" if result.bad else "green")
