@@ -4,14 +4,16 @@
 : "${PROVISION_PROJECT:=/opt/provision/toolkit}"              # whose environments are checked
 : "${PROVISION_TARGET:=max-linux}"
 : "${PROVISION_STATE:=/var/lib/provision}" # verdicts, and which drain was ours
+: "${PROVISION_TIME_LIMIT:=50s}" # slurmd kills a health check after 60 s
 node=${SLURMD_NODENAME:-$(hostname -s)}
 
 # check WORDS...: run checks; sets `line` and `code`. The network, a time-out or a broken Python are
 # no verdict, and end with another code or without the line.
 check() {
     line=$("$PROVISION" smoke "$PROVISION_TARGET" --project "$PROVISION_PROJECT" --node "$node" \
-        --verdicts "$PROVISION_STATE/verdicts" --contract slurm "$@")
+        --verdicts "$PROVISION_STATE/verdicts" --time-limit "$PROVISION_TIME_LIMIT" --contract slurm "$@")
     code=$?
+    echo "$line"
 }
 
 removed() {

@@ -49,6 +49,8 @@ for n, card in enumerate(cards):
     sick = os.path.exists(os.path.join(os.path.dirname(card), "sick"))
     checks.append(check("device.matmul" + (f"@{n}" if n else ""), sick, "wrong-numbers",
                         f"card {n} computes wrong numbers"))
+checks.append(check("requirements.hub", os.path.exists("/etc/offline"), "network-failure",
+                    "the hub does not answer"))
 devices = [{"name": "card", "number": n} for n, _ in enumerate(cards)]
 json.dump({"schema": 1, "suite": "full" if "--full" in sys.argv else "quick",
            "target": expect["target"], "python": "3", "torch": None, "device": devices[0],

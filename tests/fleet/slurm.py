@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ Prolog=/shared/slurm/prolog
 PrologFlags=Alloc
 Epilog=/shared/slurm/epilog
 HealthCheckProgram=/shared/slurm/health
-HealthCheckInterval={interval}
+HealthCheckInterval=0
 HealthCheckNodeState=IDLE
 """
 
@@ -53,36 +54,57 @@ class Cluster:
     folder: Path
     nodes: Sequence[Machine]
 
-    def call(self, *words: str | Path, check: bool = True) -> str:
+    def call(self, *words: str | Path) -> str:
         """Run one of Slurm's programs on the login node; return what it prints."""
-        environ = {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": "/usr/sbin:/usr/bin"}
-        return self.lab.call(*words, env=environ, check=check).stdout.strip()
+        return self.lab.call(*words, env=self._environ).stdout.strip()
+
+    def fails(self, *words: str | Path) -> str:
+        """Run one that must fail; return its errors."""
+        done = self.lab.call(*words, env=self._environ, check=False)
+        assert done.returncode, done.stdout
+        return done.stderr
+
+    @property
+    def _environ(self) -> dict[str, str]:
+        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": "/usr/sbin:/usr/bin"}
 
     def node(self, name: str) -> tuple[str, str]:
         """State and reason of a node."""
         state, _, reason = self.call("sinfo", "-h", "-N", "-n", name, "-o", "%T|%E").partition("|")
         return state, reason
 
-    def wait(self, name: str, good: Callable[[str, str], bool], seconds: float = 20) -> tuple[str, str]:  # fmt: skip
-        """Wait until a node's state and reason are as expected; return the last ones."""
-        until = time.monotonic() + seconds
-        while not good(*(now := self.node(name))) and time.monotonic() < until:
+    def wait(self, name: str, state: str) -> tuple[str, str]:
+        """Wait for the state of a node; return the last one and its reason."""
+        self.until(lambda: self.node(name)[0] == state, fatal=False)
+        return self.node(name)
+
+    def until(self, done: Callable[[], bool], *, fatal: bool = True) -> None:
+        end = time.monotonic() + 30
+        while not (good := done()) and time.monotonic() < end:
             time.sleep(0.2)
-        return now
+        assert good or not fatal, self.call("sinfo", "--list-reasons")
+
+    def every(self, seconds: int) -> None:
+        """Let slurmctld ask for a health check so often; 0: never."""
+        path = self.folder / "slurm.conf"
+        setting = re.compile(r"(?<=HealthCheckInterval=)\d+")
+        path.write_text(setting.sub(str(seconds), path.read_text()), encoding="utf-8")
+        self.call("scontrol", "reconfigure")
+
+    def check_twice(self, node: Machine) -> None:
+        """Wait for two health checks, so that one has begun and ended after this call."""
+        verdict = node.root / f"var/lib/provision/verdicts/{node.name}.poolxpu.quick.json"
+        for _ in range(2):
+            before = verdict.stat().st_mtime_ns
+            self.until(lambda: verdict.stat().st_mtime_ns != before)  # noqa: B023 - called at once
 
 
-def start(lab: Lab, nodes: Sequence[Machine], interval: int) -> Cluster:
-    """Start the daemons, and wait until every node is idle.
-
-    Args:
-        lab: The lab.
-        nodes: The hosts that become nodes; each is provisioned.
-        interval: Seconds between two health checks.
-    """
+def start(lab: Lab, nodes: Sequence[Machine]) -> Cluster:
+    """Start the daemons on provisioned hosts, and wait until every node is idle."""
     folder = lab.folder / "slurm"
     (folder / "state").mkdir(parents=True)
     shutil.copytree(CLONE / "fleet/slurm", lab.shared / "slurm")
-    lines = CONFIG.format(network=NETWORK, folder=folder, interval=interval).splitlines()
+    lines = CONFIG.format(network=NETWORK, folder=folder).splitlines()
     lines += [f"NodeName={n.name} NodeAddr={n.address} CPUs=1 State=UNKNOWN" for n in nodes]
     names = ",".join(n.name for n in nodes)
     lines += [f"PartitionName=gpu Nodes={names} Default=YES MaxTime=INFINITE State=UP", ""]
@@ -104,6 +126,6 @@ def start(lab: Lab, nodes: Sequence[Machine], interval: int) -> Cluster:
         node.run(*munged)
         node.run("slurmd", "-N", node.name)
     for node in nodes:
-        found = made.wait(node.name, lambda state, _: state == "idle")
+        found = made.wait(node.name, "idle")
         assert found[0] == "idle", (found, node.read("/var/log/slurmd.log")[-2000:])
     return made

@@ -55,7 +55,7 @@ def test_a_dead_host_is_a_finding_and_stops_no_other(fleet: Fleet, first: Played
 
 def test_a_second_round_changes_nothing_and_finds_what_broke(fleet: Fleet, first: Played) -> None:
     broken, second = fleet.lab.hosts["broken"], fleet.lab.hosts["second"]
-    (site,) = (broken.root / "opt/provision/toolkit/.envs/poolcpu").glob("*/lib/*/site-packages")
+    (site,) = (broken.root / "opt/provision/toolkit/.envs/poolcpu").glob("current/lib/*/site-packages")
     (site / "broken.py").touch()
     (second.card(1) / "sick").touch()
     again = fleet.play("site", fleet_patience=3)
