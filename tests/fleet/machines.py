@@ -39,7 +39,7 @@ hostname "$2"
 mount --bind /usr "$1/usr"; mount -o remount,bind,ro "$1/usr"
 case $3 in /usr*) ;; *) mkdir -p "$1$3"; mount --bind "$3" "$1$3"
     mount -o remount,bind,ro "$1$3";; esac
-mkdir -p "$1/shared"; mount --bind "$4" "$1/shared"
+mount --bind "$4" "$1/mnt"
 mount -t proc proc "$1/proc"
 mount --bind "$1/etc/osrelease" "$1/proc/sys/kernel/osrelease"
 mount -t tmpfs tmpfs "$1/run"; mkdir "$1/run/sshd" "$1/run/munge"
@@ -153,7 +153,7 @@ class Lab:
 
     @property
     def shared(self) -> Path:
-        """The folder that is ``/shared`` on every host."""
+        """The folder that is ``/mnt`` on every host and on the login node."""
         return self.folder / "shared"
 
     @property
@@ -236,7 +236,7 @@ def open_lab(folder: Path) -> Iterator[Lab]:
     """Make a bridge, until the block ends."""
     require(*PROGRAMS)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True)
-    script = (f"mount -t proc proc /proc && mount -t tmpfs tmpfs /run/munge && hostname login && ip link set lo up && ip link add fleet type bridge && "
+    script = (f"mount -t proc proc /proc && mount -t tmpfs tmpfs /run/munge && hostname login && mount --bind {folder}/shared /mnt && ip link set lo up && ip link add fleet type bridge && "
               f"ip addr add {NETWORK}.1/24 dev fleet && ip link set fleet up && exec sleep inf")  # fmt: skip
     (folder / "shared").mkdir()
     Path("/run/munge").mkdir(exist_ok=True)  # below the lab's own

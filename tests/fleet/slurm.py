@@ -37,11 +37,11 @@ SchedulerParameters=defer,sched_interval=1,bf_interval=1
 SlurmdTimeout=30
 ReturnToService=1
 MpiDefault=none
-Prolog=/shared/slurm/prolog
+Prolog=/mnt/slurm/prolog
 PrologFlags=Alloc
-Epilog=/shared/slurm/epilog
-HealthCheckProgram=/shared/slurm/health
-HealthCheckInterval=0
+Epilog=/mnt/slurm/epilog
+HealthCheckProgram=/mnt/slurm/health
+HealthCheckInterval=3600
 HealthCheckNodeState=IDLE
 """
 
@@ -56,11 +56,11 @@ class Cluster:
 
     def call(self, *words: str | Path) -> str:
         """Run one of Slurm's programs on the login node; return what it prints."""
-        return self.lab.call(*words, env=self._environ).stdout.strip()
+        return self.lab.call("timeout", "30", *words, env=self._environ).stdout.strip()
 
     def fails(self, *words: str | Path) -> str:
         """Run one that must fail; return its errors."""
-        done = self.lab.call(*words, env=self._environ, check=False)
+        done = self.lab.call("timeout", "30", *words, env=self._environ, check=False)
         assert done.returncode, done.stdout
         return done.stderr
 

@@ -29,9 +29,10 @@ def cluster(fleet: Fleet, first: Played) -> Iterator[Cluster]:
 def test_a_prolog_refuses_a_job_where_a_new_driver_broke_the_node(cluster: Cluster) -> None:
     good = cluster.lab.hosts["good"]
     assert cluster.call("srun", "--nodelist=good", "hostname") == "good"
+    assert cluster.wait("good", "idle")[0] == "idle"  # the epilog has ended
     good.drive(34303)  # what nobody has checked yet
     (good.card(1) / "sick").touch()
-    assert "Prolog failure" in cluster.fails("srun", "--immediate=20", "--nodelist=good", "hostname")
+    assert "Prolog failure" in cluster.fails("srun", "--nodelist=good", "hostname")
     cluster.call("scancel", "--user=root")
     assert cluster.wait("good", "drained") == ("drained", REASON)
     (good.card(1) / "sick").unlink()
@@ -48,7 +49,7 @@ def test_a_node_is_drained_with_the_code_and_resumed_when_it_is_fit(cluster: Clu
 
 
 def test_an_epilog_drains_a_node_that_a_job_has_left_unfit(cluster: Cluster) -> None:
-    cluster.every(0)
+    cluster.every(3600)
     late = cluster.lab.hosts["late"]
     bad = f"/{late.card(1).relative_to(late.root)}/sick"
     cluster.call("srun", "--nodelist=late", "touch", bad)
@@ -69,7 +70,7 @@ def test_what_an_administrator_has_drained_stays_so(cluster: Cluster) -> None:
     [("offline", "network-failure"), ("hang", "time-limit"), ("moved", "usage")],
 )
 def test_no_verdict_drains_nobody(cluster: Cluster, trouble: str, code: str) -> None:
-    cluster.every(0)
+    cluster.every(3600)
     node = cluster.lab.hosts["driver"]
     environments = node.root / "opt/provision/toolkit/.envs"
     if trouble == "moved":
@@ -78,7 +79,7 @@ def test_no_verdict_drains_nobody(cluster: Cluster, trouble: str, code: str) -> 
         (node.root / "etc" / trouble).touch()
     cable = node.lab.hosts["good"]
     cable.link("down")  # slurmctld asks in vain, meanwhile
-    told = node.run("env", "PROVISION_TIME_LIMIT=3s", "SLURMD_NODENAME=driver", "/shared/slurm/health")
+    told = node.run("env", "PROVISION_TIME_LIMIT=3s", "SLURMD_NODENAME=driver", "/mnt/slurm/health")
     cluster.every(1)
     cluster.check_twice(node)
     cable.link("up")
@@ -93,7 +94,7 @@ def test_no_verdict_drains_nobody(cluster: Cluster, trouble: str, code: str) -> 
 
 def test_a_partition_is_proven_node_by_node(cluster: Cluster) -> None:
     folder = cluster.lab.shared / "round"
-    cluster.call("sh", cluster.lab.shared / "slurm/prove", "gpu", folder)
+    cluster.call("/mnt/slurm/prove", "gpu", "/mnt/round")
     names = [f"{node.name}.poolxpu.full.json" for node in cluster.nodes]
     cluster.until(lambda: all((folder / name).exists() for name in names))
     assert {json.loads((folder / name).read_text())["verdict"] for name in names} == {"keep"}
