@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from provision.core.text import size
-from provision.installer.uv import uv_version
 
 # With SHA-NI a core hashes 1.5 to 2 GB/s, without it 0.4: hashing is the largest part of a build.
 _FLAGS = ("sha_ni", "avx2", "avx512f")
@@ -22,7 +22,7 @@ def describe_machine() -> dict[str, str]:
         "CPU flags": " ".join(_cpu_flags()) or "none of " + " ".join(_FLAGS),
         "system": f"{sys.platform} {platform.machine()}",
         "Python": platform.python_version(),
-        "uv": uv_version(),
+        "uv": version("uv"),
     }
 
 

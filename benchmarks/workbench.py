@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import fetch_all, wanted_wheel
 from provision.artifacts.pip_config import read_pip_config
-from provision.installer import uv
+from provision.core.program import uv_program
 from provision.lockfile.pip import read_lock
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 TARGET = "cpu-linux"
 PYTHON = "3.11"
 PROVISION = [sys.executable, "-I", "-m", "provision"]
-UV = uv.uv_program()
+UV = uv_program()
 
 
 class Quiet:

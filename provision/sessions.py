@@ -4,6 +4,7 @@ Python, nox and the standard library are enough to list them, in whichever envir
 """
 
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,24 +13,7 @@ import nox
 from provision.core.errors import ProvisionError
 from provision.spec.extends import resolved, spec_chain
 
-VERBS = {
-    "build": "Build, verify and prove",
-    "lock": "Resolve and lock",
-    "verify": "Verify",
-    "smoke": "Check on the device",
-    "rollback": "Go back to the previous generation of",
-    "bundle": "Collect (-- -o DIR) all that an offline build takes of",
-    "run": "Run a command (after --) in",
-}
-OTHERS = {
-    "targets": ("List every target: lock, environment, last verdict.", "targets"),
-    "detect": ("This machine: devices, drivers, and which target fits.", "detect"),
-    "build-auto": ("Build the target that fits this machine.", "build", "auto"),
-    "lock": ("Lock every target.", "lock"),
-    "doctor": ("This machine, or after --: --python PATH, --log FILE, --target T.", "doctor"),
-    "update": ("Refresh the catalogs from the network; only this verb changes them.", "update"),
-    "clean": ("Remove the generations that are not in use.", "clean"),
-}
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def _this_python(_: str) -> str:
@@ -37,11 +21,9 @@ def _this_python(_: str) -> str:
 
 
 def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> None:
-    """Add the sessions of the project in which a noxfile lies.
+    """Add the sessions of the project in which a noxfile, given by its ``__file__``, lies.
 
-    Args:
-        noxfile: Its ``__file__``.
-        python: Returns the Python that has the toolkit and what a verb needs.
+    ``python`` returns the Python that has the toolkit and what a verb needs.
     """
     root = Path(noxfile).resolve().parent
     nox.needs_version = ">=2025.2.9"
@@ -66,8 +48,8 @@ def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> N
         summary = summary or said.get("summary", "")
         if "docker" in said:
             add(f"docker-{target}", f"Build the image of {target}: {summary}", "docker", target)
-        for verb, does in VERBS.items():
+        for verb, does in _TABLES["target"].items():
             add(f"{verb}-{target}", f"{does} {target}: {summary}", verb, target,
                 *(["--"] if verb == "run" else []))  # fmt: skip
-    for name, (doc, *words) in OTHERS.items():
+    for name, (doc, *words) in _TABLES["project"].items():
         add(name, doc, *words)

@@ -14,7 +14,7 @@ import pytest
 
 from hatch_build import SHIPPED
 from provision.artifacts.pip_config import read_pip_config
-from provision.installer.uv import uv_program
+from provision.core.program import uv_program
 
 CLONE = Path(__file__).parents[1]
 # Those of this machine that the toolkit supports; one more than that of the tests has to be there.

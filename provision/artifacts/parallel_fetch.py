@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.resumable_download import download
-from provision.artifacts.wheelhouse import find_artifacts
+from provision.artifacts.wheelhouse import WantedFile, find_artifacts
 from provision.catalog.simple_index import list_files
 from provision.core import network
-from provision.core.errors import ToolError
+from provision.core.errors import ToolError, os_errors
 from provision.core.hashing import sha256_file
 from provision.core.locking import folder_lock, waiting
-from provision.core.process import check_interrupted
 from provision.core.progress import Progress
 from provision.core.text import size
 
@@ -34,26 +33,6 @@ if TYPE_CHECKING:
 
 _BARE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+!~-]*")
 PARTIAL = ".partial"  # the folder of files that are incomplete or not yet verified
-
-
-@dataclass(frozen=True, slots=True)
-class WantedFile:
-    """One file that is needed.
-
-    Attributes:
-        filename: Its name in the folder.
-        sha256: Hexadecimal.
-        size: Bytes; None where the lock has none.
-        source: Its own URL, or that of the simple index (PEP 503, 691) that has it; None for uv's
-            and pip's default index.
-        project: The distribution's name on that index; None where ``source`` is the file's URL.
-    """
-
-    filename: str
-    sha256: str
-    size: int | None
-    source: str | None
-    project: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +73,7 @@ def fetch_all(
 ) -> list[MissingFile]:
     """Collect files in a folder; return those that could not be obtained, in the given order.
 
-    Args:
-        wanted: The files.
-        folder: The destination; a file that it already holds with the right hash is kept.
-        wheelhouses: Folders to copy from before any download.
-        progress: Receives a line per download, and per file whose hash is wrong.
-        offline: Download nothing.
+    A file that the folder holds with the right hash is kept; wheelhouses come before any download.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(wanted)
@@ -148,7 +122,8 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
     """
     path = folder / item.filename
     part = folder / PARTIAL / item.filename
-    try:
+    remedy = "check the folder and the free space"
+    with os_errors(f"cannot copy {source} to {path.parent}", remedy=remedy):
         if source == path:
             return sha256_file(path) == item.sha256
         part.parent.mkdir(exist_ok=True)
@@ -157,10 +132,6 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
             part.unlink()
             return False
         part.replace(path)
-    except OSError as error:
-        what = f"cannot copy {source} to {path.parent}"
-        remedy = "check the folder and the free space"
-        raise ToolError(what, evidence=str(error), remedy=remedy) from error
     return True
 
 
@@ -168,7 +139,7 @@ def _download(session: Session, item: WantedFile, folder: Path, progress: Progre
     """Download and verify a file; return why that failed, or ""."""
     try:
         url = str(item.source) if item.project is None else _file_url(session, item)
-        part = download(session, url, folder / PARTIAL, item.filename, _ignore, most=item.size)
+        part = download(session, url, folder / PARTIAL, item.filename, progress, most=item.size)
     except ToolError as error:
         return _reason(error)
     # Hashed as a whole after the transfer, because a resumed file was not seen from its start.
@@ -178,11 +149,6 @@ def _download(session: Session, item: WantedFile, folder: Path, progress: Progre
     part.replace(folder / item.filename)
     progress.step(f"  {item.filename}, {size((folder / item.filename).stat().st_size)}")
     return ""
-
-
-def _ignore(filename: str, done: int, total: int | None) -> None:  # noqa: ARG001
-    """Report nothing per chunk: with several files in transfer only whole files are reported."""
-    check_interrupted()  # Ctrl-C would wait for all files that are queued
 
 
 def _file_url(session: Session, item: WantedFile) -> str:

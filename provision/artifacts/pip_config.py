@@ -17,14 +17,10 @@ _SECTIONS = ("global", "download", "install")
 
 
 class PipConfig(NamedTuple):
-    """Package sources from pip's configuration.
+    """Package sources from pip's configuration."""
 
-    Attributes:
-        index_url: The mirror of the default index; None for the tool's own default.
-            May hold credentials: never write it into a lock, a record or a log.
-        wheelhouses: Folders of artifacts.
-    """
-
+    # The mirror of the default index; None for the tool's own default. May hold credentials: never
+    # write it into a lock, a record or a log.
     index_url: str | None = None
     wheelhouses: tuple[Path, ...] = ()
 
@@ -33,9 +29,6 @@ def read_pip_config(env: Mapping[str, str] | None = None) -> PipConfig:
     """Read pip's configuration files and variables, as pip 25 orders them: variables win.
 
     Links of ``find-links`` that are no folders of this machine are left out.
-
-    Raises:
-        UsageError: A configuration file cannot be parsed.
     """
     settings = pip_settings(os.environ if env is None else env)
     links = (_folder(link) for link in settings.get("find-links", "").split())
@@ -46,11 +39,7 @@ def read_pip_config(env: Mapping[str, str] | None = None) -> PipConfig:
 
 
 def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
-    """Return pip's settings for installations by name, such as ``index-url``; variables win.
-
-    Raises:
-        UsageError: A configuration file cannot be parsed.
-    """
+    """Return pip's settings for installations by name; UsageError if a file cannot be parsed."""
     found: dict[str, str] = {}
     for path in config_files(env):
         found |= _settings(path)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from provision.core import limits
 from provision.core.errors import ToolError
 from provision.core.network import TIMEOUT, stated_length
+from provision.core.process import check_interrupted
+from provision.core.progress import Progress
+from provision.core.text import size
 
 if TYPE_CHECKING:
     from requests import Response, Session
@@ -16,13 +20,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16  # bytes; a broken connection loses at most one chunk
 # The session retries requests; these are for connections that break in the middle of the body.
 _ATTEMPTS = 3
-
-
-class OnBytes(Protocol):
-    """Called after each chunk, with the bytes so far and the total where it is known."""
-
-    def __call__(self, filename: str, done: int, total: int | None) -> None:  # noqa: D102
-        ...
+_EVERY = 5.0  # seconds between two lines about one file
 
 
 def download(
@@ -30,7 +28,7 @@ def download(
     url: str,
     folder: Path,
     filename: str,
-    on_bytes: OnBytes,
+    progress: Progress,
     *,
     most: int | None = None,
 ) -> Path:
@@ -38,15 +36,8 @@ def download(
 
     An earlier part is resumed only if the server confirms by its ETag that the file is unchanged
     (``If-Range``); joining the halves of two different files would only show at the end, when
-    their hash is wrong. Otherwise the download starts over.
-
-    Args:
-        session: From :func:`provision.core.network.session`.
-        url: Address of the file.
-        folder: The destination; an incomplete part stays there when the network fails.
-        filename: The file's name in the folder.
-        on_bytes: Called after each chunk.
-        most: Bytes after which the file cannot be the right one.
+    their hash is wrong. Otherwise the download starts over. An incomplete part stays in the folder
+    when the network fails. A file of more than ``most`` bytes cannot be the right one.
 
     Raises:
         ToolError: The server refused, sent too much, or the connection broke at each attempt.
@@ -59,7 +50,7 @@ def download(
         try:
             with session.get(url, headers=_range(part, tag), stream=True, timeout=TIMEOUT) as reply:
                 reply.raise_for_status()
-                _save(reply, part, tag, filename, on_bytes, most=most or limits.DOWNLOAD)
+                _save(reply, part, tag, filename, progress, most=most or limits.DOWNLOAD)
             break
         except requests.HTTPError as error:
             # 416: the part is already whole, because an earlier process died before its rename.
@@ -87,7 +78,7 @@ def _range(part: Path, tag: Path) -> dict[str, str]:
 
 
 def _save(
-    reply: Response, part: Path, tag: Path, filename: str, on_bytes: OnBytes, *, most: int
+    reply: Response, part: Path, tag: Path, filename: str, progress: Progress, *, most: int
 ) -> None:
     resumed = reply.status_code == 206
     if not resumed:
@@ -98,13 +89,17 @@ def _save(
             tag.write_text(etag, encoding="utf-8")
     done = part.stat().st_size if resumed else 0
     length = stated_length(reply)
-    total = None if length is None else done + length
+    total = size(done + length) if length else "unknown"
+    told = time.monotonic()
     with part.open("ab") as stream:
         # Counted here, since what a server states need not be what it sends.
         for chunk in limits.bounded(reply.iter_content(_CHUNK), most - done, filename):
             stream.write(chunk)
             done += len(chunk)
-            on_bytes(filename, done, total)
+            check_interrupted()  # Ctrl-C would wait for all files that are queued
+            if time.monotonic() - told > _EVERY:
+                told = time.monotonic()
+                progress.step(f"  {filename}: {size(done)} of {total}")
 
 
 def _failed(filename: str, error: Exception, part: Path) -> ToolError:

@@ -10,8 +10,6 @@ Equal inputs give equal bytes: sources and requirements of the build have hashes
 the variables and the home folder of the caller, and the wheel is packed again, uncompressed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -23,12 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from provision.artifacts.parallel_fetch import WantedFile, fetch_all
+from provision.artifacts.parallel_fetch import fetch_all
 from provision.artifacts.resumable_download import download
+from provision.artifacts.wheelhouse import WantedFile
 from provision.core import network
 from provision.core.errors import SpecError, ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
 from provision.core.process import Completed, Run, clean_environment
+from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import Project
 
@@ -63,7 +63,7 @@ class SourceBuilder:
             return f"{address} sha256:{digest[0].lower()}"
         with network.session() as session:
             folder = self._cache(sha256_bytes(address.encode()))
-            copy = download(session, address, folder, _filename(address), lambda *_: None)
+            copy = download(session, address, folder, _filename(address), self.progress)
         found = sha256_file(copy)
         kept = self._cache(found) / _filename(address)  # so that it is not downloaded twice
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -111,13 +111,12 @@ class SourceBuilder:
         return next((p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None)
 
     def _uv_build(self, fetched: Path, scratch: Path, requires: Sequence[str]) -> Completed:
-        import uv  # noqa: PLC0415 - used only to find the program
 
         constraints, home = scratch / "build.txt", scratch / "home"
         constraints.write_text("\n".join(requires), encoding="utf-8")
         home.mkdir(exist_ok=True)
         # --no-sources: they may be folders of the author's own machine.
-        argv = [uv.find_uv_bin(), "build", "--no-config", "--wheel", "--no-sources", "--quiet",
+        argv = [uv_program(), "build", "--no-config", "--wheel", "--no-sources", "--quiet",
                 "--no-create-gitignore", "--python", self.python, "--require-hashes",
                 "--build-constraints", str(constraints), "--out-dir", str(scratch / "out"),
                 *(["--offline"] if self.offline else []), str(fetched)]  # fmt: skip

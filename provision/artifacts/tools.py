@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from provision.artifacts.parallel_fetch import MissingFile, WantedFile
+from provision.artifacts.parallel_fetch import MissingFile
+from provision.artifacts.wheelhouse import WantedFile
 from provision.catalog.simple_index import list_files
 from provision.core import network
 from provision.core.errors import ToolError
@@ -37,13 +38,8 @@ class Tool:
 def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """Return the distributions that the locks in a folder require on a platform.
 
-    The patch version of that machine's Python is unknown, so requirements of only some patch
-    versions are included.
-
-    Args:
-        folder: The folder of the tools' locks, as ``uv pip compile --universal`` writes them.
-        platform: conda's name of it.
-        python: Minor version.
+    They are as ``uv pip compile --universal`` writes them. The patch version of that machine's
+    Python is unknown, so requirements of only some patch versions are included.
     """
     found: dict[tuple[str, str], Tool] = {}
     for name in LOCKS:
@@ -76,12 +72,7 @@ def choose_wheels(
 ) -> tuple[list[WantedFile], list[MissingFile]]:
     """Choose the wheel of each tool; return the wheels, and the tools that have none.
 
-    Args:
-        tools: From :func:`read_tools`.
-        wheelhouses: Folders to look into before the index is asked.
-        index: The default index, or a mirror of it; None for the public one.
-        platform: conda's name of it.
-        python: Minor version.
+    Wheelhouses are searched first, then the index; None is the default one.
     """
 
     def one(session: Session, tool: Tool) -> WantedFile | MissingFile:
@@ -104,28 +95,24 @@ def choose_wheels(
     return wanted, [item for item in chosen if isinstance(item, MissingFile)]
 
 
-def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, tuple[str, str | None]]:
-    """Return file -> sha256 and URL of a tool's wheels in wheelhouses; these have no URL."""
+def _local(tool: Tool, wheelhouses: Sequence[Path]) -> dict[str, WantedFile]:
+    """Return a tool's wheels in wheelhouses by name; these have no URL."""
     stem = f"{tool.name.replace('-', '_')}-{tool.version}-"
     paths = [path for wheelhouse in wheelhouses for path in sorted(wheelhouse.glob(f"{stem}*.whl"))]
-    hashed = {path.name: sha256_file(path) for path in paths}
-    return {name: (digest, None) for name, digest in hashed.items() if digest in tool.sha256s}
+    found = (WantedFile(path.name, sha256_file(path), None, None, None) for path in paths)
+    return {file.filename: file for file in found if file.sha256 in tool.sha256s}
 
 
-def _listed(session: Session, tool: Tool, index: str | None) -> dict[str, tuple[str, str | None]]:
-    """Return file -> sha256 and URL of a tool's wheels on an index."""
+def _listed(session: Session, tool: Tool, index: str | None) -> dict[str, WantedFile]:
+    """Return a tool's wheels on an index by name."""
     return {
-        package.filename: (digest, package.url)
+        package.filename: WantedFile(package.filename, digest, None, package.url, None)
         for package in list_files(session, index, tool.name)
         if (digest := (package.digests or {}).get("sha256", "")) in tool.sha256s
     }
 
 
-def _best(
-    files: dict[str, tuple[str, str | None]], platform: str, python: str
-) -> WantedFile | None:
+def _best(files: dict[str, WantedFile], platform: str, python: str) -> WantedFile | None:
     wheels = [name for name in files if name.endswith(".whl")]
-    if not (filename := best_wheel(wheels, platform, python)):
-        return None
-    sha256, url = files[filename]
-    return WantedFile(filename, sha256, None, url, None)
+    filename = best_wheel(wheels, platform, python)
+    return files[filename] if filename else None

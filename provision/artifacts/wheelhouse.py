@@ -3,32 +3,29 @@
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from provision.core.hashing import sha256_file
+from provision.lockfile.pip import Artifact
 
 # Installed bytes per byte of an artifact that is not at hand; measured on the wheels of cpu-linux.
 _UNPACKED = 3.3
 
 
-class NamedArtifact(Protocol):
-    """A wheel, a conda package, or another file that a lock names."""
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """One file that is needed."""
 
-    @property
-    def filename(self) -> str:
-        """Name of the file."""
-
-    @property
-    def sha256(self) -> str:
-        """Hexadecimal."""
-
-    @property
-    def size(self) -> int | None:
-        """Bytes; None where the lock has no size."""
+    filename: str
+    sha256: str  # hexadecimal
+    size: int | None  # bytes; None where the lock has none
+    source: str | None  # its own URL, or that of its simple index; None for the default index
+    project: str | None  # the name on that index; None where ``source`` is the file's own URL
 
 
-ItemT = TypeVar("ItemT", bound=NamedArtifact)
+ItemT = TypeVar("ItemT", bound=Artifact | WantedFile)
 
 
 def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from provision.core.errors import SpecError
+from provision.core.errors import damage_in
 from provision.core.limits import read_parsed
 from provision.core.project import fact
 
@@ -80,12 +80,9 @@ class Devices:
 
 
 def read_devices(catalog: Path) -> Devices:
-    """Read the device catalog from its folder.
-
-    Raises:
-        SpecError: A file is missing or not valid.
-    """
-    try:
+    """Read the device catalog from its folder; SpecError if a file is missing or not valid."""
+    remedy = "restore devices.toml and drivers.toml from version control"
+    with damage_in(f"the device catalog in {catalog}", remedy):
         devices = read_parsed(fact(catalog, "devices.toml"), tomllib.loads)
         drivers = read_parsed(fact(catalog, "drivers.toml"), tomllib.loads)
         return Devices(
@@ -97,25 +94,14 @@ def read_devices(catalog: Path) -> Devices:
             intel_names={k: _names(v) for k, v in devices["intel"]["family"].items()},
             elsewhere=devices.get("elsewhere", {}),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"cannot read the device catalog in {catalog}"
-        remedy = "restore devices.toml and drivers.toml from version control"
-        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error
 
 
 def read_peaks(catalog: Path) -> dict[str, dict[str, float]]:
-    """Return what data sheets promise, by device: GB/s of ``memory``, TFLOP/s of each type.
-
-    Raises:
-        SpecError: The file is missing or not valid.
-    """
-    try:
+    """Return what data sheets promise, by device: GB/s of ``memory``, TFLOP/s of each type."""
+    with damage_in(f"peaks.toml in {catalog}", "restore it from version control"):
         rows = read_parsed(fact(catalog, "peaks.toml"), tomllib.loads)["peak"]
         return {name: {kind: float(row[kind]) for kind in _KINDS & row.keys()}
                 for row in rows for name in row["names"]}  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what, remedy = f"cannot read peaks.toml in {catalog}", "restore it from version control"
-        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error
 
 
 def _intel(table: dict[str, Any]) -> dict[str, Device]:

@@ -1,21 +1,17 @@
 """The digest of the part of the catalog that decides a lock: it shows whether a lock is stale."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from provision.core.errors import SpecError
+from provision.core.errors import damage_in
 from provision.core.limits import read_parsed
 from provision.core.project import fact
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 Entry = dict[str, Any]
 # Keys that cannot change a lock, and so do not make one stale: where a fact comes from. The URL of
@@ -29,15 +25,10 @@ def catalog_digest(folder: Path, target: Target) -> str:
 
     Only the wheels of assigned names and the conda packages of the platform count, so refreshing
     one index does not make every lock stale. The files are not validated: every build computes
-    this digest, also the one that finds nothing to do.
-
-    Raises:
-        SpecError: A snapshot is missing or is not JSON.
+    this digest, also the one that finds nothing to do. SpecError: one is missing or is not JSON.
     """
     part = {
-        index: _part(
-            fact(folder, f"{index}.json"), "files", _is_of(set(names)), _PROVENANCE | {"url"}
-        )
+        index: _part(fact(folder, f"{index}.json"), "files", _is_of(names), _PROVENANCE | {"url"})
         for index, names in target.pip.index.items()
     }
     subdirs = {target.platform, "noarch"}
@@ -49,7 +40,7 @@ def catalog_digest(folder: Path, target: Target) -> str:
     return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
 
 
-def _is_of(names: set[str]) -> Callable[[Entry], bool]:
+def _is_of(names: Collection[str]) -> Callable[[Entry], bool]:
     # The name is all before the first dash of a wheel's file name; to parse it whole costs more.
     return lambda entry: canonicalize_name(entry["filename"].partition("-")[0]) in names
 
@@ -57,12 +48,9 @@ def _is_of(names: set[str]) -> Callable[[Entry], bool]:
 def _part(
     path: Path, key: str, wanted: Callable[[Entry], bool], without: Collection[str]
 ) -> list[Entry]:
-    try:
+    remedy = "restore it from the last commit, or name a snapshot that exists"
+    with damage_in(f"the catalog file {path}", remedy):
         entries = [entry for entry in read_parsed(path, json.loads)[key] if wanted(entry)]
         bare = [{k: v for k, v in entry.items() if k not in without} for entry in entries]
         # Sorted, because a refresh may list the same files in another order.
         return sorted(bare, key=lambda entry: json.dumps(entry, sort_keys=True))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"cannot read the catalog file {path}"
-        remedy = "restore it from the last commit, or name a snapshot that exists"
-        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error

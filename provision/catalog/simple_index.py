@@ -5,9 +5,8 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.metadata import parse_email
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -23,20 +22,12 @@ if TYPE_CHECKING:
     from requests import Session
 
 
-@dataclass(frozen=True, slots=True)
-class CoreMetadata:
-    """The requirements in a wheel's metadata."""
-
-    requires_dist: tuple[str, ...]  # its Requires-Dist fields
-    requires_python: str | None  # its Requires-Python, if any
+# The requirements in a wheel's metadata, in the fields of provision.catalog.snapshot.Wheel.
+CoreMetadata = dict[str, Any]
 
 
 def list_wheels(session: Session, url: str, name: str) -> list[DistributionPackage]:
-    """Return the wheels that an index lists for a distribution, except yanked ones.
-
-    Raises:
-        ToolError: The index lacks the distribution, refuses the request, or does not answer.
-    """
+    """Return the wheels that an index lists for a distribution, except yanked ones."""
     # Only wheels: an sdist is never locked, and a yanked file was withdrawn by its vendor.
     listed = list_files(session, url, name)
     return [p for p in listed if p.package_type == "wheel" and not p.is_yanked]
@@ -45,9 +36,7 @@ def list_wheels(session: Session, url: str, name: str) -> list[DistributionPacka
 def list_files(session: Session, url: str | None, name: str) -> list[DistributionPackage]:
     """Return the files of a distribution on a simple index; None is the default index.
 
-    Raises:
-        ToolError: The index lacks the distribution, refuses the request, or does not answer with
-            a page of an index.
+    ToolError: the index lacks the distribution, or does not answer with a page of an index.
     """
     import pypi_simple  # noqa: PLC0415 - slow to import, and needed for downloads only
 
@@ -65,13 +54,9 @@ def list_files(session: Session, url: str | None, name: str) -> list[Distributio
 
 
 def is_wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None) -> bool:
-    """Whether some target can install a wheel, and it is not older than the oldest in the catalog.
+    """Whether a platform and Python can install a wheel that is not older than the oldest known.
 
-    Args:
-        filename: File name of the wheel.
-        platforms: Platform and Python of each target.
-        oldest: The oldest version in the catalog. Older wheels are not added: a vendor's index
-            lists hundreds of them.
+    Older wheels are not added to a catalog: a vendor's index lists hundreds of them.
     """
     try:
         version = parse_wheel_filename(filename)[1]
@@ -85,9 +70,7 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
     """Return the metadata that an index publishes beside a wheel (PEP 658).
 
     None where it publishes none or does not serve it: then the wheel itself has to be read.
-
-    Raises:
-        ToolError: The metadata does not have the hash that the index lists.
+    ToolError: it does not have the hash that the index lists.
     """
     import pypi_simple  # noqa: PLC0415
 
@@ -110,11 +93,7 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
 
 
 def embedded_metadata(path: Path) -> CoreMetadata:
-    """Return the metadata inside a wheel.
-
-    Raises:
-        ToolError: The file is not a wheel.
-    """
+    """Return the metadata inside a wheel; ToolError if the file is none."""
     try:
         with zipfile.ZipFile(path) as archive:
             # Exactly one, or unpacking fails: of two, an installer might take the other.
@@ -130,4 +109,5 @@ def embedded_metadata(path: Path) -> CoreMetadata:
 
 def _parse(text: str) -> CoreMetadata:
     raw, _ = parse_email(text)
-    return CoreMetadata(tuple(raw.get("requires_dist", ())), raw.get("requires_python"))
+    python = {"requires_python": raw["requires_python"]} if raw.get("requires_python") else {}
+    return {"requires_dist": tuple(raw.get("requires_dist", ()))} | python

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from pydantic import AfterValidator, Field, ValidationError
 
-from provision.core.credentials import has_login, holds_secret
+from provision.core.credentials import holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.core.project import fact, shipped
@@ -47,7 +47,7 @@ def _open_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"https", "http"} or not parts.hostname:
         raise ValueError(f"{parts.scheme or 'this'} is not a web address")
-    if has_login(parts) or holds_secret(url):
+    if parts.username or parts.password or holds_secret(url):
         raise ValueError("contains a user name, password or token, which must not be committed")
     return url
 
@@ -62,30 +62,26 @@ class Wheel(Table):
 
     filename: Annotated[str, AfterValidator(_wheel)]
     url: Url
-    sha256: Annotated[
-        Sha256 | None,
-        Field(description="Absent where the index publishes none and the file was not hashed yet."),
-    ] = None
+    sha256: Sha256 | None = Field(
+        None, description="Absent where the index publishes none and the file was not hashed yet."
+    )
     size: Annotated[int | None, Field(gt=0, description="Bytes.")] = None
-    record: Annotated[
-        Sha256 | None,
-        Field(description="Digest of its RECORD, as locks have it; absent where never read."),
-    ] = None
+    record: Sha256 | None = Field(
+        None, description="Digest of its RECORD, as locks have it; absent where never read."
+    )
     requires_python: Specifier | None = None
-    requires_dist: Annotated[
-        tuple[Annotated[str, AfterValidator(_requirement)], ...] | None,
-        Field(description="Requires-Dist of its metadata; absent where that was never read."),
-    ] = None
+    requires_dist: tuple[Annotated[str, AfterValidator(_requirement)], ...] | None = Field(
+        None, description="Requires-Dist of its metadata; absent where that was never read."
+    )
     basis: Annotated[str | None, Field(description="Where requires_dist was read from.")] = None
-    confirmed: Annotated[
-        bool,
-        Field(description="The index itself, or two independent public files, list this hash."),
-    ] = False
+    confirmed: bool = Field(
+        default=False,
+        description="The index itself, or two independent public files, list this hash.",
+    )
     sources: Annotated[tuple[str, ...], Field(description="Public files that list the hash.")] = ()
-    replaced: Annotated[
-        tuple[Sha256, ...],
-        Field(description="Hashes of other files that the vendor served under this name."),
-    ] = ()
+    replaced: tuple[Sha256, ...] = Field(
+        (), description="Hashes of other files that the vendor served under this name."
+    )
     note: str | None = None
 
     @property
@@ -185,33 +181,20 @@ def snapshot_names(folder: Path) -> list[str]:
     return sorted({path.stem for path in files if "." not in path.stem})
 
 
-def index_names(folder: Path) -> list[str]:
-    """Return the names of the snapshots of wheel indexes, sorted."""
-    return [n for n in snapshot_names(folder) if _has_schema(folder, n, "index.schema.json")]
+def names_of(folder: Path, model: type[Snapshot]) -> list[str]:
+    """Return the names of the snapshots of one kind, sorted."""
+    return [name for name in snapshot_names(folder) if is_kind(folder, name, model)]
 
 
-def is_channel(folder: Path, name: str) -> bool:
-    """Whether a snapshot is one of a conda channel."""
-    return _has_schema(folder, name, "channel.schema.json")
-
-
-def is_driver_set(folder: Path, name: str) -> bool:
-    """Whether a snapshot is one of a driver release."""
-    return _has_schema(folder, name, "driverset.schema.json")
-
-
-def _has_schema(folder: Path, name: str, schema: str) -> bool:
+def is_kind(folder: Path, name: str, model: type[Snapshot]) -> bool:
+    """Whether a snapshot is of one kind."""
     path = fact(folder, f"{name}.json")
     # The schema's name stands first, and a snapshot is up to megabytes long.
-    return path.is_file() and schema in read_text(path)[:200]
+    return path.is_file() and str(model.model_fields["schema_"].default) in read_text(path)[:200]
 
 
 def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
-    """Read the snapshot of a wheel index, a conda channel or a driver release.
-
-    Raises:
-        SpecError: It is missing or not valid; all faults are listed.
-    """
+    """Read a snapshot; SpecError, with all its faults, if it is missing or not valid."""
     path = fact(folder, f"{name}.json")
     # The bytes go to pydantic as they are: its own JSON parser is faster than json.loads.
     try:

@@ -1,14 +1,10 @@
 """The result of refreshing a snapshot, file by file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from provision.catalog.snapshot import ChannelPackage, DriverFile, Wheel
 from provision.core.errors import ProvisionError
-
-if TYPE_CHECKING:
-    from provision.catalog.snapshot import ChannelPackage, DriverFile, Wheel
 
 FileT = TypeVar("FileT", "Wheel", "ChannelPackage", "DriverFile")
 

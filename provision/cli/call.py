@@ -133,23 +133,20 @@ def add_build_options(parser: Parser) -> None:
 
 def add_contract(parser: Parser) -> None:
     """Add ``--contract`` and what belongs to it; :mod:`provision.cli.contract` keeps it."""
-    group = parser.add_argument_group("for schedulers", "see docs/fleet.md")
-    group.add_argument(
-        "--contract", choices=("slurm", "kubernetes", "prometheus"),
-        help="print a verdict for it, and exit with 0 keep, 1 remove, 2 no verdict",
-    )  # fmt: skip
-    group.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of stdout")
-    group.add_argument(
-        "--verdicts", type=Path, metavar="DIR", help="keeps the verdict; default .envs/verdicts"
-    )
-    group.add_argument("--node", metavar="NAME", help="default $SLURMD_NODENAME, or the host")
-    group.add_argument("--idle", action="store_true", help="no verdict while the device is in use")
-    group.add_argument("--time-limit", type=seconds, metavar="TIME", help="no verdict after it")
+    add = parser.add_argument_group("for schedulers, see docs/fleet.md").add_argument
+    engines = ("slurm", "kubernetes", "prometheus")
+    add("--contract", choices=engines, help="exit with 0 keep, 1 remove, 2 no verdict")
+    add("-o", "--output", type=Path, metavar="FILE", help="its text, else on stdout")
+    add("--verdicts", type=Path, metavar="DIR", help="keeps its JSON; default .envs/verdicts")
+    add("--node", metavar="NAME", help="default $SLURMD_NODENAME, or the name of the host")
+    add("--idle", action="store_true", help="no verdict while another process uses the device")
+    add("--time-limit", type=seconds, metavar="TIME", help="no verdict after it")
 
 
 def is_contract(arguments: Namespace) -> bool:
     """Whether a command is to keep the contract; its other options mean nothing without it."""
+    wanted = getattr(arguments, "contract", "")  # None where the verb has it
     for name in ("output", "verdicts", "node", "idle", "time_limit"):
-        if getattr(arguments, name, None) and not getattr(arguments, "contract", True):
+        if wanted is None and getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} has no meaning without --contract")
-    return bool(getattr(arguments, "contract", None))
+    return bool(wanted)

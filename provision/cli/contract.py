@@ -22,32 +22,31 @@ from provision.core.in_use import user_of
 from provision.core.process import interrupt
 from provision.host.occupants import occupants
 from provision.report.history import last_report
-from provision.report.verdict import CODES, Verdict, judge_findings, judge_report
-from provision.ui import contract
+from provision.report.verdict import Verdict, facts_of, judge
+from provision.ui import verdict as forms
 from provision.ui.console import print_text
 
 if TYPE_CHECKING:
     from provision.cli.call import Call
 
+_CODES = {"keep": Exit.OK, "remove": Exit.FINDINGS, "none": Exit.USAGE}
 _PATIENCE = 10.0  # seconds in which what an ended job left may go
 _GRACE = 5.0  # seconds to end in: a driver that hangs may hold the main thread for ever
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_UNFIT = re.compile(r"^[^A-Za-z0-9]|[^A-Za-z0-9_.-]")  # in a part of a file's name
 
 
 class Contract:
     """One verdict: reached, stored and printed, whatever happens meanwhile."""
 
     def __init__(self, call: Call) -> None:
-        self._call, self._wanted = call, call.arguments
+        self._call, self._wanted, self._why = call, call.arguments, "interrupted"
+        self._started, self._ended = time.monotonic(), threading.Event()
+        given = self._wanted.node or os.environ.get("SLURMD_NODENAME")
+        self._node = given or _UNFIT.sub("-", platform.node()).lstrip("-")
         if getattr(self._wanted, "repair", False):
             raise UsageError("--repair changes the environment, --contract only judges it")
-        host = re.sub(r"[^A-Za-z0-9_.-]", "-", platform.node())
-        self._node = self._wanted.node or os.environ.get("SLURMD_NODENAME") or host
-        for name in (self._node, self._wanted.target):  # they are parts of a file's name
-            if not _NAME.fullmatch(name):
-                raise UsageError(f"{name!r} is no name of a node or target")
-        self._started, self._done = time.monotonic(), threading.Event()
-        self._why = "interrupted"
+        if wrong := next(filter(_UNFIT.search, (self._node, self._wanted.target)), None):
+            raise UsageError(f"{wrong!r} is no name of a node or target")
         if self._wanted.time_limit:
             threading.Thread(target=self._watch, daemon=True).start()
 
@@ -58,13 +57,13 @@ class Contract:
         except KeyboardInterrupt:
             return self._give(self._none(self._why, f"the run was ended: {self._why}"))
         finally:
-            self._done.set()
+            self._ended.set()
 
     def _judge(self) -> Verdict:
         try:
             if self._wanted.idle and (users := self._occupants()):
                 return self._none("busy", f"the device is used by {', '.join(users)}")
-            return self._verdict(self._parts(self._wanted.handle(self._call).result))
+            return self._verdict(**self._parts(self._wanted.handle(self._call).result))
         except Exception as error:  # noqa: BLE001 - none of them says anything about the node
             known = as_error(error)
             self._call.console.error(known)
@@ -76,23 +75,24 @@ class Contract:
         if self._wanted.verb == "verify":
             record = require_current(project, target).record
             facts = {"stack": read_layers(project), "lock": record.lock, "python": record.python}
-            return judge_findings(result.findings) | facts
+            return facts | judge(("", finding) for finding in result.findings)
         # Of a run that was left out, because nothing changed since, the last report stands.
         report = getattr(result, "report", None) or last_report(project, target)
         assert report is not None  # noqa: S101 - see above
-        return judge_report(report, getattr(result, "comparison", None))
+        compared = getattr(result, "comparison", None)
+        failed = [(check.id, check.finding) for check in report.failed if check.finding]
+        return facts_of(report) | judge(failed, compared.findings if compared else ())
 
     def _none(self, code: str, reason: str, remedy: str = "") -> Verdict:
-        parts = {"verdict": "none", "code": code, "reason": reason, "remedy": remedy}
-        return self._verdict(parts)
+        return self._verdict(verdict="none", code=code, reason=reason, remedy=remedy)
 
-    def _verdict(self, parts: dict[str, Any]) -> Verdict:
+    def _verdict(self, **parts: Any) -> Verdict:  # noqa: ANN401 - validated
         chosen = (name for name in ("full", "health") if getattr(self._wanted, name, False))
         suite = "verify" if self._wanted.verb == "verify" else next(chosen, "quick")
-        known = {"schema": 1, "node": self._node, "target": self._wanted.target, "suite": suite}
-        now = f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
-        spent = round(time.monotonic() - self._started, 2)
-        return Verdict.model_validate(known | {"time": now, "seconds": spent} | parts)
+        known = {"schema": 1, "node": self._node, "target": self._wanted.target, "suite": suite,
+                 "time": f"{dt.datetime.now(dt.UTC):%Y-%m-%dT%H:%M:%SZ}",
+                 "seconds": round(time.monotonic() - self._started, 2)}  # fmt: skip
+        return Verdict.model_validate(known | parts)
 
     def _give(self, verdict: Verdict) -> int:
         """Store and print a verdict; return its exit code."""
@@ -100,39 +100,38 @@ class Contract:
             verdict.store(self._wanted.verdicts or self._call.project.root / ".envs" / "verdicts")
         except ToolError as error:  # a disk that is full, or lost with the network, is no verdict
             self._call.console.note(f"{error.what}: {error.evidence}")
-        text = contract.TEXTS[self._wanted.contract](verdict)
+        text = getattr(forms, self._wanted.contract)(verdict)
         if self._wanted.output:
             write_atomic(self._wanted.output, text)
         else:
             print_text(text)
-        return CODES[verdict.verdict]
+        return _CODES[verdict.verdict]
 
     def _occupants(self) -> list[str]:
         """Return who uses the device, once what is about to end has had its time."""
         target, notes = self._call.target, set[str]()
         until = time.monotonic() + _PATIENCE
-        while True:
-            if target.accelerator != "cpu":
-                found = occupants(target.accelerator, notes)
-            else:  # a CPU is shared: only programs of this environment count
-                with contextlib.ExitStack() as held:
-                    user = user_of(current_folder(self._call.project, target.name), held)
-                found = [user] if user else []
-            if not found or time.monotonic() > until:
-                break
+        while (found := self._users(target.accelerator, notes)) and time.monotonic() < until:
             time.sleep(0.5)
         for note in sorted(notes):
             self._call.console.note(note)
         return found
 
+    def _users(self, accelerator: str, notes: set[str]) -> list[str]:
+        if accelerator != "cpu":
+            return occupants(accelerator, notes)
+        with contextlib.ExitStack() as held:  # a CPU is shared: programs of the environment count
+            folder = current_folder(self._call.project, self._wanted.target)
+            return [user] if (user := user_of(folder, held)) else []
+
     def _watch(self) -> None:
         """End the run at its time limit, with everything that it has started."""
-        if self._done.wait(self._wanted.time_limit):
+        if self._ended.wait(self._wanted.time_limit):
             return
         self._why = "time-limit"
         _thread.interrupt_main(signal.SIGTERM)  # handled as soon as the main thread runs Python
         interrupt()
-        if not self._done.wait(_GRACE):
+        if not self._ended.wait(_GRACE):
             verdict = self._none(self._why, "the run could not be ended: a driver may hang")
-            print_text(contract.TEXTS[self._wanted.contract](verdict))
+            print_text(getattr(forms, self._wanted.contract)(verdict))
             os._exit(Exit.USAGE)

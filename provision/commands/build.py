@@ -19,13 +19,7 @@ from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import CURRENT, Project
 from provision.core.variables import refuse_separator
-from provision.environment.manifest import (
-    Generation,
-    current_generation,
-    mark_verified,
-    read_generation,
-    sweep,
-)
+from provision.environment import manifest
 
 if TYPE_CHECKING:
     from provision.environment.verify import Verification
@@ -58,7 +52,7 @@ class BuildResult:
     """How a build ended."""
 
     target: str
-    generation: Generation | None  # None if the checks failed and nothing was changed
+    generation: manifest.Generation | None  # None if the checks failed and nothing was changed
     plan: InstallPlan | None = None  # what was installed; None if an existing generation was used
     verification: Verification | None = None  # None for an existing generation too
     report: Report | None = None  # of the quick checks, if they ran
@@ -67,9 +61,8 @@ class BuildResult:
 def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """Make a generation of the lock current, or leave everything as it was.
 
-    Raises:
-        ToolError: An artifact cannot be obtained, the disk is full, a tool failed, the installed
-            files differ from the lock, or their paths are too long for Windows.
+    ToolError: an artifact cannot be obtained, the disk is full, a tool failed, the installed files
+    differ from the lock, or their paths are too long for Windows.
     """
     home = request.project.environments(request.target.name)
     if ready := _ready(home, request):
@@ -83,9 +76,9 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
             return BuildResult(request.target.name, ready)
         from provision.environment.seal import drop_seals
 
-        sweep(home, progress.note)
+        manifest.sweep(home, progress.note)
         drop_seals(home)
-        if (now := current_generation(home)) and (why := now.misplaced()):
+        if (now := manifest.current_generation(home)) and (why := now.misplaced()):
             progress.note(f"{request.target.name} {why}; building it again here")
         found = None if request.fresh else _of_same_lock(home, request)
         return (
@@ -95,26 +88,26 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         )
 
 
-def _ready(home: Path, request: BuildRequest) -> Generation | None:
+def _ready(home: Path, request: BuildRequest) -> manifest.Generation | None:
     """Return the current generation if there is nothing to do."""
-    now = None if request.fresh else current_generation(home)
+    now = None if request.fresh else manifest.current_generation(home)
     if now is None or now.record.lock != request.lock.digest or _drifted(now):
         return None
     owes_proof = request.smoke and not request.absent and now.record.proof != "proven"
     return None if owes_proof else now
 
 
-def _drifted(found: Generation) -> bool:
+def _drifted(found: manifest.Generation) -> bool:
     return drifted(found.folder, found.record.path, found.record.distributions)
 
 
-def _of_same_lock(home: Path, request: BuildRequest) -> Generation | None:
+def _of_same_lock(home: Path, request: BuildRequest) -> manifest.Generation | None:
     """Return a finished generation of the lock of which no file has changed."""
     from provision.environment.verify import verify
 
     lock, forbid = request.lock, request.target.pip.forbid
     for folder in filter(is_tagged, sorted(home.glob(f"{lock.digest[:16]}*"))):
-        found = read_generation(folder)
+        found = manifest.read_generation(folder)
         if not found or found.record.lock != lock.digest or _drifted(found):
             continue
         # An edit of the installer's cache reaches every generation that shares the file.
@@ -124,13 +117,13 @@ def _of_same_lock(home: Path, request: BuildRequest) -> Generation | None:
 
 
 def _use_again(
-    home: Path, found: Generation, request: BuildRequest, run: Run, progress: Progress
+    home: Path, found: manifest.Generation, request: BuildRequest, run: Run, progress: Progress
 ) -> BuildResult:
     report = run_checks(found.folder, request, run, progress)
     if report and not report.proves:
         return BuildResult(request.target.name, None, report=report)
     if report:
-        found = mark_verified(found)
+        found = manifest.mark_verified(found)
     swap_link(home / CURRENT, found.folder)
     return BuildResult(request.target.name, found, report=report)
 

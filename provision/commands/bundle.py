@@ -4,24 +4,21 @@
 ``toolkit/`` itself with the target. Run again, it resumes where it stopped.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision import __version__
 from provision.artifacts.parallel_fetch import (
     PARTIAL,
     MissingFile,
-    WantedFile,
     fetch_all,
     wanted_archive,
     wanted_wheel,
 )
 from provision.artifacts.tools import choose_wheels, read_tools
+from provision.artifacts.wheelhouse import WantedFile
 from provision.commands.own_sources import with_built_wheels
 from provision.core import process
 from provision.core.errors import ToolError, UsageError
@@ -35,12 +32,10 @@ from provision.core.text import json_text, plural
 from provision.installer import uv
 from provision.installer.install import ArtifactSources, check_space, plan_install
 from provision.lockfile.conda import conda_packages
+from provision.lockfile.pip import Lock
 from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Lock
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -72,12 +67,7 @@ def bundle(
     folder: Path,
     progress: Progress,
 ) -> Bundle:
-    """Collect everything that builds a target in a folder.
-
-    Raises:
-        UsageError: The folder holds other files.
-        ToolError: It cannot be written.
-    """
+    """Collect everything that builds a target in a folder; UsageError if that holds other files."""
     _refuse_foreign(folder, locked=False)  # before anything is written into it
     with folder_lock(folder, lambda: progress.note(waiting(folder)), name=_LOCK):
         _refuse_foreign(folder, locked=True)
@@ -89,9 +79,9 @@ def bundle(
         progress.step("copying the toolkit")
         _copy_toolkit(project, target, folder / TOOLKIT)
         command = _write_command(target, folder)
-        listed = _write_manifest(target, lock, folder, missing)
-    size = sum(int(str(entry["size"])) for entry in listed)
-    return Bundle(target.name, folder, len(listed), size, tuple(missing), command)
+        sizes = _write_manifest(target, lock, folder, missing)
+    total = sum(sizes.values())
+    return Bundle(target.name, folder, len(sizes), total, tuple(missing), command)
 
 
 def _refuse_foreign(folder: Path, *, locked: bool) -> None:
@@ -192,13 +182,10 @@ def _write_command(target: Target, folder: Path) -> str:
 
 def _write_manifest(
     target: Target, lock: Lock, folder: Path, missing: list[MissingFile]
-) -> list[dict[str, object]]:
+) -> dict[str, int]:
+    """Write what the bundle holds, and return the size of each file."""
     sizes = {p.relative_to(folder).as_posix(): p.stat().st_size for p in _bundled_files(folder)}
     digests = sha256_below(folder, sizes)
-    listed: list[dict[str, object]] = [
-        {"path": path, "sha256": digests[path], "size": size}
-        for path, size in sorted(sizes.items())
-    ]
     document = {
         "schema": SCHEMA,
         "target": target.name,
@@ -206,11 +193,11 @@ def _write_manifest(
         "python": target.python,
         "lock": lock.digest,
         "toolkit": __version__,
-        "files": listed,
+        "files": [{"path": p, "sha256": digests[p], "size": sizes[p]} for p in sorted(sizes)],
         "missing": [asdict(item) for item in missing],
     }
     write_atomic(folder / MANIFEST, json_text(document))
-    return listed
+    return sizes
 
 
 def _bundled_files(folder: Path) -> Iterator[Path]:

@@ -8,15 +8,13 @@ Only a build's, made on this host from verified files, and only while nothing di
   version and SHA-256 of the lock. Extras count: programs look for those when they run.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_bytes, sha256_file
@@ -25,11 +23,9 @@ from provision.core.process import environment_python
 from provision.core.project import Project
 from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
 from provision.environment.reading import read_text
+from provision.lockfile.pip import Lock
 from provision.report.history import history, suite_digest
 from provision.report.model import Report, read_report
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Lock
 
 CARRIED = "carried"  # the suite's reason, and the key of a report
 # Of the terminal and the session, and the search path of programs: no check that can be carried

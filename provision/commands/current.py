@@ -25,11 +25,7 @@ def require_current(project: Project, target: str) -> Generation:
 
 
 def hold_current(project: Project, target: str) -> tuple[Generation, int | None]:
-    """Return the current generation, and the descriptor that keeps it from being removed.
-
-    Raises:
-        UsageError: There is none, or it cannot run because its interpreter is gone.
-    """
+    """Return the current generation, and the descriptor that keeps it from being removed."""
     from provision.core.in_use import hold  # noqa: PLC0415 - for verbs that run something only
     from provision.core.prefix import environment_python  # noqa: PLC0415
 

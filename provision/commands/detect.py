@@ -1,19 +1,14 @@
 """The verb ``detect``: which targets fit this machine, and why the others do not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from provision.host.compatibility import VENDOR_NAMES, incompatibility, obstacles, old_libraries
 from provision.host.drivers import DriverVerdict, driver_version, judge_driver
+from provision.host.model import Gpu, Host
 from provision.host.visibility import hidden, in_level_zero_order
-
-if TYPE_CHECKING:
-    from provision.host.model import Gpu, Host
-    from provision.spec.parts import TargetHardware
+from provision.spec.parts import TargetHardware
 
 _VENDORS = {"cuda": "nvidia", "xpu": "intel"}
 _PLATFORM_NAMES = {"linux-64": "Linux on x86-64", "win-64": "Windows on x86-64"}

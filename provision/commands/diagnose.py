@@ -30,11 +30,7 @@ def diagnose_log_file(name: str) -> Diagnosis:
 
 
 def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:
-    """Return the findings about a folder's lock and requirement files; None if it has only specs.
-
-    Raises:
-        UsageError: It has neither.
-    """
+    """Return the findings about a folder's lock files; None if it has only specs."""
     from provision.catalog.devices import read_devices
     from provision.doctor.repository import FORMATS, read_repository
     from provision.doctor.rules.locks import judge

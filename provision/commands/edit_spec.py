@@ -1,28 +1,23 @@
 """Edit the requirements of specs and lock them; a spec that cannot be locked stays as it was."""
 
-from __future__ import annotations
-
 import contextlib
+import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+from provision.commands.build import BuildResult
 from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.project import Project
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
+from provision.resolver.resolver import Resolver
+from provision.spec.model import Target
 from provision.spec.reader import load_spec, target_names
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from provision.commands.build import BuildResult
-    from provision.resolver.resolver import Resolver
-    from provision.spec.model import Target
 
 
 class Edited(NamedTuple):
@@ -48,11 +43,7 @@ def pip_table(path: Path) -> Iterator[Any]:
 
 
 def add_to(path: Path, requirements: Sequence[str], index: str | None = None) -> Target:
-    """Add requirements to a spec file, or replace those of the same distributions.
-
-    Raises:
-        SpecError: One of them is not valid, or the spec cannot be read.
-    """
+    """Add requirements to a spec file, or replace those of the same distributions."""
     load_spec(path)
     with pip_table(path) as pip:
         listed = pip.setdefault("requirements", [])
@@ -73,11 +64,9 @@ def add_to(path: Path, requirements: Sequence[str], index: str | None = None) ->
 
 
 def remove_from(path: Path, names: Sequence[str]) -> Target:
-    """Remove requirements from a spec file; what it inherits it drops.
+    """Remove requirements from a spec file, which drops what it inherits.
 
-    Raises:
-        UsageError: The spec requires no such distribution.
-        SpecError: The spec cannot be read, or is none without them.
+    UsageError: it requires no such distribution; SpecError: it is no spec without them.
     """
     wanted, required = [*map(_name, names)], _required(path)
     if absent := [name for name in wanted if name not in required]:
@@ -94,11 +83,7 @@ def remove_from(path: Path, names: Sequence[str]) -> Target:
 
 
 def move_cutoff(path: Path, project: Project, package: str | None, day: dt.date) -> Target:
-    """Move the cut-off in a spec file.
-
-    Raises:
-        UsageError: The lock has no such distribution, or it comes from an index of the catalog.
-    """
+    """Move the cut-off in a spec file, of one distribution of the default index or of all."""
     target, name = load_spec(path), str(canonicalize_name(package)) if package else None
     if package in target_names(project.specs):
         what = f"--upgrade took {package} for a package, and it is a target"
@@ -149,11 +134,7 @@ def _text(path: Path) -> str:
 def edit_and_lock(
     names: Sequence[str], edit: Callable[[Path], Target], project: Project, resolver: Resolver
 ) -> list[LockResult]:
-    """Edit the specs of some targets and lock them; if one fails, all stay as they were.
-
-    Raises:
-        ProvisionError: From an edit, or the first that could not be locked.
-    """
+    """Edit the specs of some targets and lock them; if one fails, all stay as they were."""
     specs = [project.specs / f"{name}.toml" for name in names]
     locks = [project.lock(name) / layer for name in names for layer in (PIP_LAYER, CONDA_LAYER)]
     with _restored([*specs, *locks]):

@@ -1,11 +1,8 @@
 """The verb ``evidence``: sign what was proven here, and judge what others have signed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -14,9 +11,7 @@ from provision.lockfile.pip import read_lock
 from provision.report.evidence import Statement, sign, statement, trusted_keys, verified
 from provision.report.history import history, suite_digest
 from provision.report.model import read_report
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +34,23 @@ def emit(
 ) -> Evidence:
     """Write the signed evidence of the last full report of a target.
 
-    Raises:
-        UsageError: No full report proves the locked environment, or the key cannot be used.
-        ToolError: The file cannot be written.
+    UsageError: no full report proves the locked environment, or the key cannot be used.
     """
     full = [path for path in history(project, target.name) if path.stem.endswith("-full")]
     found = read_report(full[-1]) if full else None
     lock = read_lock(project.lock(target.name))
     if found is None or found.lock != lock.digest:
-        raise UsageError(
-            f"no report of the full suite is about the lock of {target.name}",
-            remedy=f"`provision build {target.name}` and `provision smoke {target.name} --full` "
-            "make one",
-        )
+        what = f"no report of the full suite is about the lock of {target.name}"
+        name = target.name
+        remedy = f"`provision build {name}` and `provision smoke {name} --full` make one"
+        raise UsageError(what, remedy=remedy)
     made = statement(found, suite_digest(project))
     write_atomic(file, sign(made, key, passphrase))
     return _evidence(file, made, key.stem)
 
 
 def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]:
-    """Return the state of each file of evidence.
-
-    Raises:
-        SpecError: A file among the keys is no public key.
-        UsageError: There is nothing to judge.
-    """
+    """Return the state of each file of evidence."""
     if not files:
         what = "there is no evidence to verify"
         raise UsageError(what, remedy="name the files, or put them into docs/evidence")

@@ -1,13 +1,10 @@
 """The verb ``export``: a target in the format of another installer."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from packaging.pylock import is_valid_pylock_path
@@ -21,14 +18,10 @@ from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
 from provision.core.project import CURRENT, Project
+from provision.installer.install import ArtifactSources
 from provision.lockfile import formats
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
-from provision.lockfile.pylock import pylock
-
-if TYPE_CHECKING:
-    from provision.installer.install import ArtifactSources
-    from provision.spec.model import Target
-
+from provision.spec.model import Target
 
 _LINUX = ("devcontainer", "module", "apptainer")
 
@@ -56,10 +49,7 @@ def export(
 ) -> Export:
     """Return a target in another format, and write it to a file if one is named.
 
-    Raises:
-        UsageError: pip and uv would not take the file's name for a ``pylock.toml``, or the format
-            is of Linux and the target is not.
-        ToolError: An index does not answer, or no longer lists a locked wheel.
+    ToolError: an index does not answer, or no longer lists a locked wheel.
     """
     if kind == "pylock" and file and not is_valid_pylock_path(file):
         what = f"{file.name} is not a name for this format"
@@ -73,7 +63,7 @@ def export(
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
     toolkit = _toolkit()
     if kind == "pylock":
-        text = pylock(lock, _addresses(project, lock, supply), indexes)
+        text = formats.pylock(lock, _addresses(project, lock, supply), indexes)
     else:
         prefix = project.environments(target.name) / CURRENT
         text = formats.render(
@@ -111,13 +101,10 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
         a: listed[a.index, a.filename] for a in lock.artifacts if (a.index, a.filename) in listed
     }
     if missing := [a.filename for a in lock.artifacts if a not in found]:
-        raise ToolError(
-            f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels",
-            evidence="\n".join(missing),
-            cause="the index no longer lists them, or lists no sha256",
-            remedy=f"lock {lock.folder.name} again, or use `--format requirements`, "
-            "which needs no address",
-        )
+        what = f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels"
+        cause = "the index no longer lists them, or lists no sha256"
+        remedy = "lock again, or use `--format requirements`, which needs no address"
+        raise ToolError(what, evidence="\n".join(missing), cause=cause, remedy=remedy)
     return found
 
 

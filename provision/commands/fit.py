@@ -1,38 +1,23 @@
 """Fit what a repository asks for to a target: what depends on torch or on the accelerator."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
+from provision.core.findings import toml_table
 from provision.lockfile.tags import best_wheel, markers
+from provision.spec.model import Target
+from provision.spec.requirement_files import requirement_name
 
-if TYPE_CHECKING:
-    from provision.spec.model import Target
-
-# Compiled for one release of torch, so a release has to be chosen together with it.
-_COMPANIONS = frozenset({"torchvision", "torchaudio", "xformers"})
-# Distributions that are of use on one accelerator only.
-_ONLY = {
-    "cuda": ("nvidia-*", "cupy-cuda*", "flash-attn", "xformers", "onnxruntime-gpu", "faiss-gpu*",
-             "tensorrt*", "pycuda", "auto-gptq", "vllm"),
-    "xpu": ("intel-extension-for-pytorch", "ipex-llm", "bigdl-core-*", "oneccl-bind-pt",
-            "pytorch-triton-xpu", "triton-xpu", "dpctl"),
-}  # fmt: skip
-# torch requires these in the releases that it was built with.
-_OF_TORCH = ("nvidia-*-cu1?", "triton", "pytorch-triton*", "triton-xpu")
-# From the index of torch even if only others require them; torchaudio has one build since 2.9.
-_WITH_TORCH = ("torchvision", "torchaudio", "pytorch-triton-xpu", "triton-xpu")
+_TABLES = toml_table(Path(__file__).with_suffix(".toml"))
+_COMPANIONS = frozenset(_TABLES["companions"])
 _LOCAL = re.compile(r"\+[\w.]+")  # 2.8.0+cu128 of the repository is 2.8.0+xpu here
 
 
@@ -49,7 +34,8 @@ class Fitter:
     left: list[str] = field(default_factory=list)  # what is left out, each with its place
 
     def __post_init__(self) -> None:
-        self._own = {_name(text): Requirement(text) for text in self.target.pip.requirements}
+        own = self.target.pip.requirements
+        self._own = {requirement_name(text): Requirement(text) for text in own}
         self._torch = str(self._own["torch"].specifier).removeprefix("==")
         self._index = self.target.pip.index_of("torch")
         self._open = ""  # what the repository says of torch, where the resolver chooses it
@@ -57,16 +43,16 @@ class Fitter:
     def fit(self, lines: Mapping[str, str], others: Mapping[str, str]) -> None:
         """Fit requirements."""
         every = {**lines, **others}
-        for text in sorted(every, key=lambda text: _name(text) != "torch"):
+        for text in sorted(every, key=lambda text: requirement_name(text) != "torch"):
             asked = Requirement(text)
             if self._applies(asked):
                 self._fit(asked, f"{every[text]}: {text}", in_file=text in lines)
-        said = {*map(_name, self.requirements), *self.drop}
+        said = {*map(requirement_name, self.requirements), *self.drop}
         changed = self._open or f"=={self._torch}" != str(self._own["torch"].specifier)
         # The target pins those for its own torch, also where the repository does not name them.
         for name in sorted(self._own.keys() & _COMPANIONS - said) if changed else ():
             self._choose_companion(Requirement(name), self.target.name, in_file=True)
-        for name in _WITH_TORCH if every else ():
+        for name in _TABLES["with_torch"] if every else ():
             if name != "torchaudio" or self._before("2.9"):
                 self._assign(name)
 
@@ -79,7 +65,7 @@ class Fitter:
             return True
 
     def _fit(self, asked: Requirement, place: str, *, in_file: bool) -> None:
-        name = _name(asked.name)
+        name = requirement_name(asked.name)
         if why := self._no_use(name):
             self._leave_out(name, f"{place}: {why}", in_file=in_file)
         elif name == "torch":
@@ -93,12 +79,12 @@ class Fitter:
             self.done.append(f"{place} replaces {self._own[name]} of {self.target.name}")
 
     def _no_use(self, name: str) -> str:
-        for accelerator, patterns in _ONLY.items():
+        for accelerator, patterns in _TABLES["only"].items():
             if accelerator != self.target.accelerator and _matches(name, patterns):
                 return f"is of use on {accelerator} only"
         reasons = (entry.reason for entry in self.target.pip.forbid if entry.name == name)
-        of_torch = "torch requires the release that fits it" if _matches(name, _OF_TORCH) else ""
-        return next(reasons, of_torch)
+        fits = "torch requires the release that fits it"
+        return next(reasons, fits if _matches(name, _TABLES["of_torch"]) else "")
 
     def _leave_out(self, name: str, why: str, *, in_file: bool) -> None:
         self.left.append(why)
@@ -121,7 +107,7 @@ class Fitter:
 
     def _choose_companion(self, asked: Requirement, place: str, *, in_file: bool) -> None:
         """Choose the release of a package that was compiled for the chosen torch."""
-        name = _name(asked.name)
+        name = requirement_name(asked.name)
         if self._open:  # what the repository says of both goes together
             wanted = asked.specifier or (self._open if name == "torchaudio" else "")
             self.requirements.append(f"{name}{_LOCAL.sub('', str(wanted))}")
@@ -174,9 +160,5 @@ def _agree(asked: Requirement, own: Requirement) -> bool:
     return not own.specifier or not asked.specifier or any(map(both.contains, ends))
 
 
-def _name(text: str) -> str:
-    return str(canonicalize_name(Requirement(text).name))
-
-
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch(name, pattern) for pattern in patterns)

@@ -1,7 +1,5 @@
 """The verbs ``rollback`` and ``clean``: previous generations, used again or removed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from provision.commands.current import require_current
@@ -37,11 +35,7 @@ class Cleaned:
 
 
 def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
-    """Make the newest generation before the current one current.
-
-    Raises:
-        UsageError: There is none that can run here.
-    """
+    """Make the newest earlier generation that can run here current; UsageError if there is none."""
     home = project.environments(target)
     now = require_current(project, target)
     with folder_lock(home, lambda: progress.note(waiting(target))):

@@ -1,12 +1,9 @@
 """The verb ``init``: make a project of a repository, or of an empty folder; asks nothing."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.catalog.digest import catalog_digest
 from provision.commands.fit import Fitter
@@ -14,10 +11,8 @@ from provision.commands.repository import Asked, read_repository
 from provision.core.errors import SpecError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.project import Project, shipped
+from provision.spec.model import Target
 from provision.spec.reader import load_spec, load_target
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
 
 _IGNORED = ("/.envs/", "/.tools/", "/.cache/")
 _NOXFILE = """\
@@ -50,12 +45,7 @@ class Initialized:
 
 
 def initialize(project: Project, names: Sequence[str]) -> Initialized:
-    """Make a project with a spec for each target; no file of the user's is overwritten.
-
-    Raises:
-        UsageError: The folder is that of the toolkit, or there is no such target.
-        ToolError: A file cannot be written.
-    """
+    """Make a project with a spec for each target; no file of the user's is overwritten."""
     if project == shipped():
         what = "this is the toolkit's own folder, which has every target"
         raise UsageError(what, remedy="change into your repository, or name it with --project")

@@ -141,14 +141,11 @@ def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver)
     """Resolve a target with pip-tools, constrained to the locked versions."""
     locked = read_lock(project.lock(target.name)).versions
     found = resolver.resolve_with_pip_tools(target, locked)
-    return Confirmation(
-        target.name,
-        tuple(
-            ArtifactChange(name, locked.get(name), *found.get(name, (None, ())))
-            for name in sorted(locked.keys() | found.keys())
-            if name not in found or found[name][0] != locked.get(name)
-        ),
+    differences = (
+        ArtifactChange(name, locked.get(name), *found.get(name, (None, ())))
+        for name in sorted(locked.keys() | found.keys())
     )
+    return Confirmation(target.name, tuple(d for d in differences if d.before != d.after))
 
 
 def staleness(target: Target, folder: Path, lock: Lock) -> str | None:

@@ -1,22 +1,18 @@
 """What a build takes from the project itself: wheels built from source, and its own packages."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts
+from provision.commands.build import BuildRequest
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 from provision.core.process import Run
+from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import Project
-
-if TYPE_CHECKING:
-    from provision.commands.build import BuildRequest
-    from provision.installer.install import ArtifactSources
-    from provision.lockfile.pip import Lock
+from provision.installer.install import ArtifactSources
+from provision.lockfile.pip import Lock
 
 
 def with_built_wheels(
@@ -24,11 +20,7 @@ def with_built_wheels(
 ) -> ArtifactSources:
     """Build the wheels of a lock that come from source, unless a wheelhouse has them.
 
-    Returns:
-        The sources, with the folders of these wheels as wheelhouses.
-
-    Raises:
-        ToolError: A wheel cannot be built, or is not the one that is locked.
+    Return the sources with their folders; ToolError if one is not the wheel that is locked.
     """
     wanted = [artifact for artifact in lock.artifacts if artifact.source]
     found = find_artifacts(wanted, supply.wheelhouses)
@@ -50,20 +42,17 @@ def with_built_wheels(
         made, _ = builder.wheel(each.name, each.source, each.build)
         digest = sha256_file(made)
         if (made.name, digest) != (each.filename, each.sha256):
-            raise ToolError(
-                f"the build of {each.name} gives another wheel than the locked one",
-                evidence=f"built: {made.name} {digest}, locked: {each.filename} {each.sha256}",
-                cause="its build depends on this machine, or on what it downloads",
-                remedy=f"take {each.filename} from the wheelhouse/ of whoever made the lock and "
-                "name its folder with --wheelhouse, or lock again",
-            )
+            what = f"the build of {each.name} gives another wheel than the locked one"
+            evidence = f"built: {made.name} {digest}, locked: {each.filename} {each.sha256}"
+            cause = "its build depends on this machine, or on what it downloads"
+            remedy = "name the wheelhouse/ of whoever made it with --wheelhouse, or lock again"
+            raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
         folders.append(made.parent)
     return replace(supply, wheelhouses=(*folders, *supply.wheelhouses))
 
 
 def install_local(python: Path, request: BuildRequest, run: Run, progress: Progress) -> None:
     """Install the project's own packages into an environment, without what they require."""
-    from provision.installer.uv import uv_program  # noqa: PLC0415
     from provision.resolver.uv import midnight  # noqa: PLC0415
     from provision.spec.local import local_folder  # noqa: PLC0415
 

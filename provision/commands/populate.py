@@ -1,8 +1,7 @@
 """Fill the folder of a new generation: install, compare with the lock, check, record."""
 
-from __future__ import annotations
-
 import datetime as dt
+import importlib.metadata
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from provision.commands.build import BuildRequest, BuildResult, run_checks
 from provision.commands.own_sources import install_local, with_built_wheels
 from provision.core.errors import ToolError
 from provision.core.filesystem import make_tagged, remove_tagged, sync_folder
-from provision.core.prefix import dist_info_names, environment_python, site_packages
+from provision.core.prefix import dist_info_names, environment_python
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.doctor.locked import refuse_built
@@ -99,9 +98,6 @@ def _refuse(request: BuildRequest, result: Verification) -> None:
 
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
-    site = site_packages(folder)
-    if site is None:
-        raise ToolError(f"{folder} cannot be read any more", remedy="check it, and build again")
     python = python_version(folder)
     return Record(
         target=request.target.name,
@@ -109,8 +105,8 @@ def _record(folder: Path, request: BuildRequest, verification: Verification) -> 
         spec=request.target.digest(),
         python=python,
         interpreter=read_interpreter(folder, python),
-        tools={"provision": __version__, "uv": uv.uv_version()},
-        distributions=tuple(sorted(dist_info_names(site))),
+        tools={"provision": __version__, "uv": importlib.metadata.version("uv")},
+        distributions=tuple(sorted(dist_info_names(folder))),
         tree=verification.tree or "",
         files=verification.files,
         size=verification.size,

@@ -1,22 +1,17 @@
 """The verb ``smoke``: run the checks and compare the report with the last good one."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.commands import smoke
 from provision.commands.current import hold_current, require_current
+from provision.commands.smoke import SmokeRequest
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.environment.manifest import mark_verified
 from provision.lockfile.pip import read_lock
 from provision.report.history import baseline, last_report
 from provision.report.regressions import SmokeResult, SmokeSkipped, changed_layers, compare_reports
-
-if TYPE_CHECKING:
-    from provision.commands.smoke import SmokeRequest
 
 
 def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:

@@ -4,8 +4,6 @@ uv hard-links installed files from its cache, so an edited file of an environmen
 cache too: the entries of drifted distributions are removed from it first.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +13,7 @@ from provision.core.locking import folder_lock, waiting
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import RECORD, Project
-from provision.environment.manifest import (
-    current_generation,
-    finished_generations,
-    kept_in_use,
-    sweep,
-    write_record,
-)
+from provision.environment import manifest
 from provision.environment.seal import drop_seals
 from provision.environment.verify import Verification, verify
 from provision.installer import uv
@@ -30,11 +22,10 @@ from provision.installer import uv
 def repair(found: Verification, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     """Replace a target's current generation by one that equals its lock.
 
-    Raises:
-        ToolError: An artifact cannot be obtained again; the drifted generation stays as it was.
+    If an artifact cannot be obtained again, the drifted generation stays as it was.
     """
     home = request.project.environments(request.target.name)
-    drifted = current_generation(home)
+    drifted = manifest.current_generation(home)
     locked = [name for name in found.drifted if name in request.lock.versions]
     if locked:
         progress.step(f"removing from uv's cache: {', '.join(locked)}")
@@ -47,7 +38,7 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
                 # Without its record `rollback` does not go back to it, and the next build or clean
                 # removes it.
                 (drifted.folder / RECORD).unlink()
-                progress.note(kept_in_use(drifted.folder, user))
+                progress.note(manifest.kept_in_use(drifted.folder, user))
             drop_seals(home)
     return built
 
@@ -56,7 +47,7 @@ def finish(project: Project, target: str, progress: Progress) -> None:
     """Remove what a repair left that was killed when the new generation was already in use."""
     home = project.environments(target)
     with folder_lock(home, lambda: progress.note(waiting(target))):
-        sweep(home, progress.note)
+        manifest.sweep(home, progress.note)
         drop_seals(home)
 
 
@@ -65,13 +56,11 @@ def _distrust_others(home: Path, request: BuildRequest, progress: Progress) -> N
 
     They share files with the drifted one through uv's cache, so they may have its edits.
     """
-    for other in finished_generations(home):
+    for other in manifest.finished_generations(home):
         # Which lock it is compared with does not matter to the digest of its files.
         tree = verify(other.folder, request.lock, (), deep=True).tree
         if tree != other.record.tree and other.record.proof == "proven":
             reason = "its files were edited after the build"
-            write_record(
-                other.folder,
-                other.record.model_copy(update={"proof": "unproven", "reason": reason}),
-            )
+            distrusted = other.record.model_copy(update={"proof": "unproven", "reason": reason})
+            manifest.write_record(other.folder, distrusted)
             progress.note(f"{other.folder.name} no longer counts as proven: {reason}")

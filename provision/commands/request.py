@@ -1,11 +1,8 @@
 """Compose what a build needs, from a target's name and the options of a command line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.artifacts.pip_config import read_pip_config
 from provision.catalog.snapshot import index_address
@@ -17,10 +14,7 @@ from provision.host.probe import this_platform
 from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Lock, read_lock
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
-
+from provision.spec.model import Target
 
 # As os.path.expandvars() reads them, on Windows too.
 _VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
@@ -35,11 +29,7 @@ def require_platform(target: Target) -> None:
 
 
 def require_fresh_lock(project: Project, target: Target) -> Lock:
-    """Return the lock of a target.
-
-    Raises:
-        SpecError: It is absent or unreadable, or the spec or catalog changed since it was made.
-    """
+    """Return the lock of a target; SpecError if the spec or catalog changed since it was made."""
     lock = read_lock(project.lock(target.name))
     if why := staleness(target, project.catalog, lock) or _foreign_variables(target, lock):
         remedy = f"lock it again: `{program_name()} lock {target.name}`"

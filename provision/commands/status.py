@@ -1,10 +1,8 @@
 """The verb ``targets``: the state of each target's lock, environment and last smoke run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from provision.commands.lock import staleness
 from provision.core.errors import ProvisionError, SpecError
@@ -12,11 +10,9 @@ from provision.core.project import Project
 from provision.environment.manifest import Record, current_generation
 from provision.lockfile.pip import PIP_LAYER, read_lock
 from provision.report.history import last_report
+from provision.report.model import Report
+from provision.spec.model import Target
 from provision.spec.reader import load_targets, target_names
-
-if TYPE_CHECKING:
-    from provision.report.model import Report
-    from provision.spec.model import Target
 
 T = TypeVar("T")
 UNREADABLE = "unreadable"

@@ -11,23 +11,10 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
 
-from provision.artifacts.resumable_download import OnBytes, download
+from provision.artifacts.resumable_download import download
 from provision.artifacts.wheel_records import remote_record, wheel_record
-from provision.catalog import simple_index
-from provision.catalog.snapshot import (
-    SNAPSHOT,
-    Channel,
-    ChannelPackage,
-    DriverFile,
-    DriverSet,
-    Index,
-    Wheel,
-    is_channel,
-    is_driver_set,
-    load_snapshot,
-    render_snapshot,
-    snapshot_names,
-)
+from provision.catalog import simple_index, snapshot
+from provision.catalog.snapshot import Channel, ChannelPackage, DriverFile, DriverSet, Index, Wheel
 from provision.catalog.snapshot_update import FileT, RefreshResult
 from provision.core import network
 from provision.core.errors import ProvisionError, ToolError, UsageError
@@ -52,39 +39,35 @@ def update(
     downloads: Path,
     *,
     progress: Progress,
-    on_bytes: OnBytes,
     run: Run,
     only: Sequence[str] = (),
 ) -> list[RefreshResult]:
-    """Refresh snapshots of wheel indexes, conda channels and driver releases.
-
-    Raises:
-        SpecError: A snapshot is missing or has faults.
-    """
-    updater = CatalogUpdater(project.catalog, targets, downloads, progress, on_bytes, run)
+    """Refresh snapshots of wheel indexes, conda channels and driver releases."""
+    updater = CatalogUpdater(project.catalog, targets, downloads, progress, run)
     return [updater.refresh(name) for name in only or _names(project, targets)]
 
 
 def _names(project: Project, targets: Sequence[Target]) -> list[str]:
     named = {index for target in targets for index in target.pip.index}
     named |= {channel for target in targets if target.conda for channel in target.conda.channels}
-    own = (name for name in snapshot_names(project.catalog)
+    own = (name for name in snapshot.snapshot_names(project.catalog)
            if (project.catalog / f"{name}.json").is_file())  # fmt: skip
     return sorted(named | set(own))
 
 
 def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
     """Write an empty snapshot of an index, for :func:`update` to fill."""
-    if len(names) != 1 or names[0] in snapshot_names(catalog) or not SNAPSHOT.fullmatch(names[0]):
+    known = snapshot.snapshot_names(catalog)
+    if len(names) != 1 or names[0] in known or not snapshot.SNAPSHOT.fullmatch(names[0]):
         what = f"--url goes with one new name, not with {', '.join(names) or 'none'}"
-        cause = f"there are {', '.join(snapshot_names(catalog))}"
+        cause = f"there are {', '.join(known)}"
         remedy = "`provision update NAME --url URL`; NAME is lower-case words joined by '-'"
         raise UsageError(what, cause=cause, remedy=remedy)
     try:
         index = Index(url=f"{url.rstrip('/')}/", files=())
     except ValidationError as error:
         raise UsageError(f"--url {url}", evidence="\n".join(faults_of(error, Index))) from error
-    write_atomic(catalog / f"{names[0]}.json", render_snapshot(index))
+    write_atomic(catalog / f"{names[0]}.json", snapshot.render_snapshot(index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +78,18 @@ class CatalogUpdater:
     targets: Sequence[Target]
     downloads: Path
     progress: Progress
-    on_bytes: OnBytes
     run: Run
 
     def refresh(self, name: str) -> RefreshResult:
         """Refresh one snapshot, and write it if anything changed."""
-        if is_channel(self.folder, name):
+        if snapshot.is_kind(self.folder, name, Channel):
             return self._refresh_channel(name)
-        if is_driver_set(self.folder, name):
+        if snapshot.is_kind(self.folder, name, DriverSet):
             return self._refresh_drivers(name)
         return self._refresh_index(name)
 
     def _refresh_channel(self, name: str) -> RefreshResult:
-        old, result = load_snapshot(self.folder, name, Channel), RefreshResult(name)
+        old, result = snapshot.load_snapshot(self.folder, name, Channel), RefreshResult(name)
         files = {package.filename: package for package in old.packages}
         with self._kept(old, files, result):
             for target in _distinct(self.targets, name):
@@ -119,7 +101,7 @@ class CatalogUpdater:
 
     def _refresh_drivers(self, name: str) -> RefreshResult:
         """Hash the packages whose hash is not confirmed; a person chooses their versions."""
-        old, result = load_snapshot(self.folder, name, DriverSet), RefreshResult(name)
+        old, result = snapshot.load_snapshot(self.folder, name, DriverSet), RefreshResult(name)
         files = {file.filename: file for file in old.files}
         with self._kept(old, files, result), network.session() as session:
             for file in old.files:
@@ -130,13 +112,13 @@ class CatalogUpdater:
         return result
 
     def _hashed(self, session: Session, file: DriverFile) -> DriverFile:
-        path = download(session, file.url, self.downloads, file.filename, self.on_bytes)
+        path = download(session, file.url, self.downloads, file.filename, self.progress)
         facts = {"sha256": sha256_file(path), "size": path.stat().st_size, "confirmed": True}
         path.unlink()
         return file.model_copy(update=facts)
 
     def _refresh_index(self, index: str) -> RefreshResult:
-        old, result = load_snapshot(self.folder, index, Index), RefreshResult(index)
+        old, result = snapshot.load_snapshot(self.folder, index, Index), RefreshResult(index)
         # The names in the snapshot too: an entry that no spec uses any more is kept and refreshed.
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
@@ -183,7 +165,7 @@ class CatalogUpdater:
         if "requires_dist" not in facts and (
             metadata := simple_index.published_metadata(session, package)
         ):
-            facts |= _metadata_fields(metadata, "METADATA beside the wheel on its index")
+            facts |= metadata | {"basis": "METADATA beside the wheel on its index"}
         if "sha256" not in facts or "requires_dist" not in facts:
             facts |= self._read_wheel(session, package, offered)
         if "record" not in facts and facts.get("size"):
@@ -198,15 +180,14 @@ class CatalogUpdater:
     def _read_wheel(
         self, session: Session, package: DistributionPackage, offered: str | None
     ) -> dict[str, object]:
-        path = download(session, package.url, self.downloads, package.filename, self.on_bytes)
+        path = download(session, package.url, self.downloads, package.filename, self.progress)
         try:
             found = sha256_file(path)
             if offered and found != offered:
                 what = f"{package.filename} does not have the hash that its index lists"
                 remedy = "try again; if it persists, report it to the vendor"
                 raise ToolError(what, evidence=f"sha256 {found}, listed {offered}", remedy=remedy)
-            metadata = simple_index.embedded_metadata(path)
-            fields = _metadata_fields(metadata, "the wheel's own METADATA")
+            fields = simple_index.embedded_metadata(path) | {"basis": "the wheel's own METADATA"}
             fields |= {"sha256": found, "size": path.stat().st_size, "confirmed": True}
             return fields | ({"record": record} if (record := wheel_record(path)) else {})
         finally:
@@ -223,7 +204,7 @@ class CatalogUpdater:
             if result.added or result.completed:
                 key = "packages" if isinstance(old, Channel) else "files"
                 new = old.model_copy(update={key: tuple(sorted(files.values(), key=_sort_key))})
-                write_atomic(self.folder / f"{result.name}.json", render_snapshot(new))
+                write_atomic(self.folder / f"{result.name}.json", snapshot.render_snapshot(new))
 
 
 @contextlib.contextmanager
@@ -238,11 +219,6 @@ def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
     """Return one target for each distinct request to a channel."""
     users = [t for t in targets if t.conda and channel in t.conda.channels]
     return list({(t.platform, t.conda): t for t in users}.values())
-
-
-def _metadata_fields(metadata: simple_index.CoreMetadata, basis: str) -> dict[str, object]:
-    python = {"requires_python": metadata.requires_python} if metadata.requires_python else {}
-    return {"requires_dist": metadata.requires_dist, "basis": basis, **python}
 
 
 def _sort_key(file: Wheel | ChannelPackage | DriverFile) -> tuple[object, ...]:

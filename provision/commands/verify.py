@@ -1,7 +1,5 @@
 """The verb ``verify``: compare the generation in use with its lock and its seal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``doctor --watch``: run a program, pass on what it prints, and explain why it failed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

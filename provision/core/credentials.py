@@ -4,13 +4,7 @@ All output passes through :func:`redact`. To programs, credentials go by environ
 user can read a command. Every verb loads this module, so it imports little.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from urllib.parse import SplitResult
 
 # A user name alone counts: many services take an access token in its place.
 # Greedy, up to the last @ before a slash: a password may hold one that is not percent-encoded.
@@ -33,11 +27,6 @@ def redact(text: str) -> str:
     """Return a text with the credentials of every URL and HTTP header replaced by ``***``."""
     text = _URL_PATH.sub(r"\1/t/***", _USERINFO.sub(r"\1***@", text))
     return _HEADER.sub(r"\1***", _QUERY.sub(r"\1***", text))
-
-
-def has_login(parts: SplitResult) -> bool:
-    """Whether a URL names a user or a password."""
-    return bool(parts.username or parts.password)
 
 
 def holds_secret(url: str) -> bool:

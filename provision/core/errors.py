@@ -60,3 +60,13 @@ def os_errors(what: str, *, cause: str = "", remedy: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise ToolError(what, evidence=str(error), cause=cause, remedy=remedy) from error
+
+
+@contextlib.contextmanager
+def damage_in(file: object, remedy: str) -> Iterator[None]:
+    """Raise what the block cannot read or does not find in a file as a SpecError."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        evidence = f"{type(error).__name__}: {error}"
+        raise SpecError(f"cannot read {file}", evidence=evidence, remedy=remedy) from error

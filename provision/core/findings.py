@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 
 class Level(StrEnum):
@@ -33,17 +34,18 @@ class Finding:
 
 def described(table: Path, name: str, /, *evidence: str, **facts: object) -> Finding:
     """Return the finding of a name in a table, with the facts that its texts name in braces."""
-    texts = _texts(table)[name]
+    texts = toml_table(table)[name]
     symptom, cause, remedy = (texts[key].format(**facts) for key in ("symptom", "cause", "remedy"))
     code, level = texts.get("code", name), Level(texts.get("level", "error"))
     return Finding(code, level, symptom, cause, remedy, evidence)
 
 
 @cache
-def _texts(table: Path) -> dict[str, dict[str, str]]:
+def toml_table(path: Path) -> dict[str, Any]:
+    """Return a table of texts or facts that comes with the toolkit."""
     import tomllib  # noqa: PLC0415 - where nothing is found, nothing is read
 
-    return tomllib.loads(table.read_text(encoding="utf-8"))
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)

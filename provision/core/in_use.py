@@ -54,10 +54,10 @@ def remove_unused(folder: Path, link: Path | None = None) -> str:
 
 
 def user_of(folder: Path, stack: contextlib.ExitStack) -> str:
-    """Return which program uses a folder, or hold it alone on a stack; nothing of it on Windows."""
+    """Return which program uses a folder; else hold it alone on the stack. Not on Windows."""
+    held = False
     if sys.platform == "win32":
         return ""
-    held = False
     with contextlib.suppress(OSError):  # a folder that was killed while made has no tag
         held = not try_lock(stack.enter_context((folder / TAG).open("r+b")).fileno())
     return _users(folder) or ("a program that Provision started" if held else "")

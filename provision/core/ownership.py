@@ -3,8 +3,6 @@
 The model is ``safe.directory`` of git. Windows has no such check.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

@@ -14,9 +14,10 @@ def site_packages(prefix: Path) -> Path | None:
     return next(iter(sorted(prefix.glob("lib/python3.*/site-packages"))), None)
 
 
-def dist_info_names(site: Path) -> set[str]:
+def dist_info_names(prefix: Path) -> set[str]:
     """Return the names of the ``.dist-info`` folders: one directory listing, no file read."""
-    return {path.name for path in site.glob("*.dist-info")}
+    site = site_packages(prefix)
+    return {path.name for path in site.glob("*.dist-info")} if site else set()
 
 
 def scripts_folder(prefix: Path) -> Path:
@@ -45,7 +46,6 @@ def misplaced(prefix: Path, built_at: str) -> str:
 
 def drifted(prefix: Path, built_at: str, distributions: Iterable[str]) -> bool:
     """Whether it was moved, or distributions came or went; costs one directory listing."""
-    site = site_packages(prefix)
     if misplaced(prefix, built_at) or not environment_python(prefix).exists():
         return True
-    return site is None or dist_info_names(site) != set(distributions)
+    return dist_info_names(prefix) != set(distributions)

@@ -1,7 +1,5 @@
 """The only module that starts processes: echo, time-outs, process groups, ends together."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -13,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from provision.core.credentials import redact
 from provision.core.errors import Exit, ToolError, UsageError, os_errors
@@ -43,7 +41,7 @@ class Completed:
         """The last lines that it printed, as evidence."""
         return "\n".join((self.stderr.strip() or self.stdout.strip()).splitlines()[-12:])
 
-    def require(self, what: str, *, remedy: str = "") -> Completed:
+    def require(self, what: str, *, remedy: str = "") -> Self:
         """Return self if the process succeeded."""
         if self.returncode == 0:
             return self
@@ -162,11 +160,7 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def start(argv: list[str], *, merged: bool) -> subprocess.Popen[bytes]:
-    """Start a program with this process's input, and its output and errors in pipes, or in one.
-
-    Raises:
-        UsageError: It cannot be started.
-    """
+    """Start a program with this process's input, and its output and errors in pipes, or in one."""
     if (program := _found(argv[0], os.environ)) is None:
         raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
     errors = subprocess.STDOUT if merged else subprocess.PIPE

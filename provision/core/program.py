@@ -1,8 +1,18 @@
-"""The name by which this command can be called again, for messages that name the next command."""
+"""Programs: this command, as messages name it, and uv."""
 
 import os
 import sys
 from pathlib import Path
+
+
+def uv_program() -> str:
+    """Return the path of the uv that is a dependency of this package.
+
+    Never one from PATH: the version of uv is part of a lock's identity.
+    """
+    import uv  # noqa: PLC0415 - imported only to find its program
+
+    return str(uv.find_uv_bin())
 
 
 def program_name() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.core.findings import Diagnosis, Finding
+from provision.core.findings import Diagnosis, Finding, worst_first
 from provision.doctor.logs import diagnose_evidence, diagnose_log
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = ["diagnose_environment", "diagnose_evidence", "diagnose_log", "diagnos
 
 def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     """Return what prevents programs of any environment from using this machine's GPUs."""
-    from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import Environment  # noqa: PLC0415
     from provision.doctor.rules import MACHINE_RULES, apply_rules  # noqa: PLC0415
@@ -56,11 +55,7 @@ def diagnose_environment(
     ``python`` is its interpreter or its folder, ``target`` what it was built for, if it is no
     foreign environment, and ``lock`` what should be installed. ``home`` holds the user's packages
     and caches, ``root`` the system's libraries; the host has the variables of this process.
-
-    Raises:
-        UsageError: There is no Python environment at that path.
     """
-    from provision.core.findings import Diagnosis, worst_first  # noqa: PLC0415
     from provision.doctor.caches import stale_caches  # noqa: PLC0415
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415

@@ -7,44 +7,35 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from provision.catalog.devices import Devices
 from provision.core.findings import Finding, Level, described
 from provision.doctor.data import data
+from provision.doctor.environment import Environment
+from provision.doctor.installation import Faults
+from provision.doctor.libraries import MissingLibrary
+from provision.environment.installed import InstalledDistribution
 from provision.host.model import Gpu, Host, host_layers
 
 if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
-    from provision.doctor.environment import Environment
-    from provision.doctor.installation import Faults
-    from provision.doctor.libraries import MissingLibrary
-    from provision.environment.installed import InstalledDistribution
     from provision.spec.model import Target
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorContext:
-    """The environment, the machine and the target, before any rule is applied.
-
-    Attributes:
-        target: The target that it was built for; None for a foreign environment.
-        assumed: Accelerator to judge the machine for, instead of the environment's own.
-        missing: Native libraries that are imported and not found.
-        foreign: Packages with a library that needs what this torch lacks: the library, a symbol.
-        files: What is not as it was installed.
-        elsewhere: Distributions on PYTHONPATH and in folders of ``.pth`` files, each with its
-            folder.
-        stale_caches: Kernel caches of the user with entries that are older than the driver.
-    """
+    """The environment, the machine and the target, before any rule is applied."""
 
     env: Environment
     host: Host
     devices: Devices
-    target: Target | None = None
-    assumed: str | None = None
-    missing: tuple[MissingLibrary, ...] = ()
+    target: Target | None = None  # that it was built for; None for a foreign environment
+    assumed: str | None = None  # accelerator to judge the machine for, not the environment's own
+    missing: tuple[MissingLibrary, ...] = ()  # native libraries that are imported and not found
+    # Packages with a library that needs what this torch lacks: the library, a symbol.
     foreign: Mapping[InstalledDistribution, tuple[str, str]] = field(default_factory=dict)
-    files: Faults = field(default_factory=dict)
+    files: Faults = field(default_factory=dict)  # what is not as it was installed
+    # Distributions on PYTHONPATH and in folders of ``.pth`` files, each with its folder.
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    stale_caches: tuple[Path, ...] = ()
+    stale_caches: tuple[Path, ...] = ()  # of the user, with entries older than the driver
 
     @property
     def accelerator(self) -> str:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from provision.core.errors import UsageError
 from provision.doctor.data import data
-from provision.doctor.sites import config_of, prefix_of, sites_of
+from provision.doctor.sites import prefix_of, sites_of
 from provision.environment.installed import (
     InstalledDistribution,
     distributions_by_name,
     distributions_in,
 )
-from provision.environment.reading import list_names, read_text
+from provision.environment.reading import list_names, read_text, venv_settings
 
 _ASSIGNED = re.compile(
     r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
@@ -39,35 +39,22 @@ class Torch:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One Python environment, built by Provision or not.
-
-    Attributes:
-        site: Its site-packages; of several such folders the one that holds torch.
-        python: Minor version, such as ``3.11``; "" if it is unknown.
-        windows: Whether it has the folder layout of Windows.
-        virtual: Whether it is a virtual environment, which excludes the per-user packages.
-        broken: Reason why its interpreter cannot start, or "".
-        markers: Values of the environment markers of requirements (PEP 508).
-        distributions: By normalised name; more than one of a name if there are leftovers.
-        pth: Lines of ``.pth`` files that run code or add folders: file name and line.
-        customize: ``sitecustomize`` and ``usercustomize`` modules.
-        leftovers: Folders of an interrupted installation, such as ``~orch``.
-        user_site: Names of distributions in the per-user site-packages of this Python.
-    """
+    """One Python environment, built by Provision or not."""
 
     prefix: Path
-    site: Path
-    python: str = ""
-    windows: bool = False
-    virtual: bool = False
-    broken: str = ""
-    markers: Mapping[str, str] = field(default_factory=dict)
+    site: Path  # its site-packages; of several such folders the one that holds torch
+    python: str = ""  # minor version, such as ``3.11``; "" if it is unknown
+    windows: bool = False  # whether it has the folder layout of Windows
+    virtual: bool = False  # a virtual environment, which excludes the per-user packages
+    broken: str = ""  # why its interpreter cannot start
+    markers: Mapping[str, str] = field(default_factory=dict)  # their values (PEP 508)
+    # By normalised name; more than one of a name if there are leftovers.
     distributions: Mapping[str, tuple[InstalledDistribution, ...]] = field(default_factory=dict)
     torch: Torch | None = None
-    pth: tuple[tuple[str, str], ...] = ()
-    customize: tuple[str, ...] = ()
-    leftovers: tuple[str, ...] = ()
-    user_site: tuple[str, ...] = ()
+    pth: tuple[tuple[str, str], ...] = ()  # file and line of what runs code or adds folders
+    customize: tuple[str, ...] = ()  # ``sitecustomize`` and ``usercustomize`` modules
+    leftovers: tuple[str, ...] = ()  # of an interrupted installation, such as ``~orch``
+    user_site: tuple[str, ...] = ()  # names in the per-user site-packages of this Python
 
     @property
     def accelerator(self) -> str:
@@ -93,10 +80,8 @@ class Environment:
 def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     """Read an environment from its interpreter or its folder; garbage in it does not raise.
 
-    The per-user packages are those of ``home``; without one they are left out.
-
-    Raises:
-        UsageError: There is no Python environment at that path.
+    The per-user packages are those of ``home``; without one they are left out. UsageError: there
+    is no Python environment at that path.
     """
     prefix = prefix_of(python)
     sites = sites_of(python)
@@ -105,7 +90,7 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
         remedy = "give the path of its interpreter, for instance .venv/bin/python"
         raise UsageError(f"there is no Python environment at {python}", cause=cause, remedy=remedy)
     site = next((folder for folder in sites if (folder / "torch").is_dir()), sites[0])
-    config = config_of(prefix)
+    config = venv_settings(prefix)
     version = config.get("version_info") or config.get("version") or _version_of(site)
     minor = ".".join(version.split(".")[:2])
     windows = site.parent.name == "Lib"

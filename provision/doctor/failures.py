@@ -1,16 +1,12 @@
 """The last failure of a log: where it is, whether it wraps another, and whose fault it is."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from provision.doctor.data import data
-
-if TYPE_CHECKING:
-    from provision.doctor.sampling import Line
+from provision.doctor.sampling import Line
 
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises

@@ -1,7 +1,5 @@
 """The files of an environment, compared with what its installers recorded of them."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -10,20 +8,17 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_file
 from provision.core.limits import open_regular
 from provision.doctor.data import data
 from provision.doctor.elf import BROKEN, Elf
+from provision.doctor.environment import Environment
 from provision.environment.conda_meta import installed_conda_packages
 from provision.environment.installed import InstalledDistribution as Dist
 from provision.environment.reading import list_names, read_text
 from provision.lockfile.wheel_record import RecordEntry
-
-if TYPE_CHECKING:
-    from provision.doctor.environment import Environment
 
 _SECONDS = 0.3  # for hashes, newest files first: those that were edited later than the rest
 _MOST = 20_000_000  # bytes of a file that is hashed

@@ -3,23 +3,19 @@
 Windows names no DLL ("WinError 126"), Linux the first library only; their imports name all of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from provision.doctor.data import data
 from provision.doctor.elf import BROKEN, Elf
+from provision.doctor.environment import Environment
+from provision.environment.installed import InstalledDistribution
 from provision.environment.reading import read_text
-
-if TYPE_CHECKING:
-    from provision.doctor.environment import Environment
-    from provision.environment.installed import InstalledDistribution
-    from provision.host.model import Host
+from provision.host.model import Host
 
 _LIBRARY = re.compile(r".+\.(so(\.\d+)*|dll|pyd)", re.IGNORECASE)
 _MOST = 400  # libraries to read, a bound for broken environments

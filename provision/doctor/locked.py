@@ -4,13 +4,10 @@ A resolver checks declared requirements only. Builds of one release for other ac
 a compiled package was built against, are in no requirement, and fail when the program imports them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.catalog.devices import Devices
 from provision.core.errors import SpecError, ToolError
@@ -21,10 +18,8 @@ from provision.doctor.environment import Environment, Torch, markers_of, read_en
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.environment.installed import InstalledDistribution
 from provision.host.model import Host
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Artifact, Lock
-    from provision.spec.model import Target
+from provision.lockfile.pip import Artifact, Lock
+from provision.spec.model import Target
 
 _COMPANIONS = ("torchvision", "torchaudio", "torchtext")
 _NO_DEVICES = Devices({}, (), (), {}, {}, {})
@@ -40,11 +35,7 @@ class LockedDistribution(InstalledDistribution):
 
 
 def refuse_lock(target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a lock whose packages do not work together; see :func:`diagnose_lock`.
-
-    Raises:
-        SpecError: They do not; it has the line to write into the spec.
-    """
+    """Refuse a lock whose packages do not work together, with the line to write into the spec."""
     if found := diagnose_lock(target, lock, requires):
         what = f"the packages locked for {target.name} do not work together"
         evidence = _of_a_lock(_evidence(found))
@@ -53,11 +44,7 @@ def refuse_lock(target: Target, lock: Lock, requires: Mapping[str, tuple[str, ..
 
 
 def refuse_built(prefix: Path, target: Target) -> None:
-    """Refuse a built environment whose packages do not work together.
-
-    Raises:
-        ToolError: They do not.
-    """
+    """Refuse a built environment whose packages do not work together."""
     if found := diagnose_built(prefix, target):
         what = f"the packages that were built for {target.name} do not work together"
         remedy = f"correct envs/{target.name}.toml, then `provision lock {target.name}`"

@@ -52,9 +52,7 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     The source is a text, or a stream of bytes of any size, read once from its position. A failure
     that no rule explains gives a note: ``not-environment`` where the log proves that it is the
     program's own, or else ``not-recognised``. A log without one gives nothing, or other notes.
-
-    Raises:
-        OSError: It cannot be read, or does not end.
+    OSError: it cannot be read, or does not end.
     """
     return _diagnose(source, smoke=False)
 

@@ -4,16 +4,12 @@ Nearly no pattern matches: `str.find` of a literal in the whole text costs a hun
 its pattern on every line, and without a hit the pattern need not even be compiled.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from provision.doctor.sampling import Line
+from provision.doctor.sampling import Line
 
 # Limits for a log that repeats a literal in every line: findings quote one line, so the last
 # matches are enough.

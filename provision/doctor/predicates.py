@@ -1,15 +1,10 @@
 """Conditions of log rules, named in ``test``, that a pattern within one line cannot express."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from provision.doctor.failures import any_of
-
-if TYPE_CHECKING:
-    from provision.doctor.matcher import Hit, Search
+from provision.doctor.matcher import Hit, Search
 
 _IMPORT = re.compile(r"\s*(-+> ?\d+ )?(from \S+ )?import ").match
 

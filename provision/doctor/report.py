@@ -1,12 +1,9 @@
 """A diagnosis as one text to paste into an issue: what decides, and nothing that is private."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision import __version__
 from provision.core.findings import Diagnosis
@@ -15,9 +12,7 @@ from provision.doctor.data import data
 from provision.doctor.environment import Environment, read_environment
 from provision.environment.installed import name_of
 from provision.environment.reading import read_text
-
-if TYPE_CHECKING:
-    from provision.host.model import Host
+from provision.host.model import Host
 
 
 def report(result: Diagnosis, host: Host, prefix: Path | None) -> str:

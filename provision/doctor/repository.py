@@ -3,8 +3,6 @@
 ``formats.toml`` says which files are read and where each has what. Nothing of them is run.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import defaultdict
@@ -12,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import unquote
 
 import yaml
@@ -44,7 +42,7 @@ class Package(LockedDistribution):
     def __str__(self) -> str:
         return f"{self.where}: {self.name} {self.version}".rstrip()
 
-    def on(self, platform: str) -> Package:
+    def on(self, platform: str) -> Self:
         """Return it with the build that the default index has for a platform."""
         ahead = FORMATS["builds_of"].get(self.name)
         if ahead is None or self.index or self.vendor or "conda" in self.row:
@@ -101,11 +99,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def read_repository(folder: Path) -> list[Lock]:
-    """Return the lock and requirement files of a folder.
-
-    Raises:
-        SpecError: A file cannot be read.
-    """
+    """Return the lock and requirement files of a folder; SpecError if one cannot be read."""
     locks: list[Lock] = []
     for kind, form in FORMATS["file"].items():
         for path in sorted(folder.glob(kind)):

@@ -1,7 +1,5 @@
 """An interpreter, as a path, a command, a wrapper or a shim names it, and its package folders."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -10,7 +8,7 @@ from pathlib import Path
 from provision.core.errors import ToolError, UsageError
 from provision.core.prefix import site_packages
 from provision.core.process import Run
-from provision.environment.reading import read_text
+from provision.environment.reading import venv_settings
 
 _TIMEOUT = 10.0  # seconds
 
@@ -19,10 +17,7 @@ def locate(python: str, run: Run) -> Path:
     """Return the interpreter, or the folder of the environment, that an argument refers to.
 
     The program is run only if it has no packages beside it, as pyenv's shims, ``py.exe`` and other
-    wrappers: it may crash or hang.
-
-    Raises:
-        UsageError: It does not exist, or it was run and did not name its interpreter.
+    wrappers: it may crash or hang. UsageError: it was run and did not name its interpreter.
     """
     path = Path(python)
     if not path.exists() and not path.is_symlink() and (command := shutil.which(python)):
@@ -58,7 +53,7 @@ def sites_of(python: Path) -> list[Path]:
         if not python.exists() and not python.is_symlink():
             return []
         prefix = prefix_of(python)
-        config = config_of(prefix)
+        config = venv_settings(prefix)
         version = config.get("version_info") or config.get("version") or ""
         minors = re.match(r"3\.\d+", version) or re.search(r"3\.\d+$", os.path.realpath(python))
         minor = minors[0] if minors else ""
@@ -68,12 +63,6 @@ def sites_of(python: Path) -> list[Path]:
     except (OSError, ValueError):
         return []
     return found
-
-
-def config_of(prefix: Path) -> dict[str, str]:
-    """Return the settings of a ``pyvenv.cfg``; none where there is no such file."""
-    pairs = (line.partition("=") for line in read_text(prefix / "pyvenv.cfg").splitlines())
-    return {key.strip().lower(): value.strip() for key, sign, value in pairs if sign}
 
 
 def _folders(prefix: Path, minor: str) -> list[Path]:

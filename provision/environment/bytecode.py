@@ -5,8 +5,6 @@ says that the source need not be looked at; compiling that again shows whether i
 was compared once is remembered by its hash, because compiling takes seconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from provision.core.errors import SpecError
+from provision.core.errors import damage_in
 from provision.core.limits import read_parsed
 from provision.lockfile.wheel_record import RecordEntry, encoded
 
@@ -29,17 +29,13 @@ class InstalledCondaPackage:
 
 
 def installed_conda_packages(prefix: Path, site: Path) -> list[InstalledCondaPackage]:
-    """Return every package of a prefix's conda layer; none where it has no such layer.
-
-    Raises:
-        SpecError: A file in ``conda-meta`` is not one that an installer writes.
-    """
+    """Return every package of a prefix's conda layer, if any; SpecError if a file is damaged."""
     inside = f"/{site.relative_to(prefix).as_posix()}"
     return [_package(file, inside) for file in sorted((prefix / FOLDER).glob("*.json"))]
 
 
 def _package(file: Path, site: str) -> InstalledCondaPackage:
-    try:
+    with damage_in(file, "build again: it was edited, or the installation was interrupted"):
         data = read_parsed(file, json.loads)
         entries = data["paths_data"]["paths"]
         pairs = [(posixpath.relpath(f"/{entry['_path']}", site), entry) for entry in entries]
@@ -54,10 +50,6 @@ def _package(file: Path, site: str) -> InstalledCondaPackage:
                 for path, entry in pairs
             },
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"cannot read {file}"
-        cause = "the file was edited, or the installation was interrupted"
-        raise SpecError(what, evidence=repr(error), cause=cause, remedy="build again") from error
 
 
 def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:

@@ -5,22 +5,21 @@ All paths are strings relative to site-packages with forward slashes, as RECORD 
 script is ``../../../bin/x``): for 20,000 files Path objects cost more than the comparison.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.filesystem import extended
 from provision.core.findings import Finding
 from provision.core.hashing import sha256_below, sha256_bytes
 from provision.core.limits import read_bytes
 from provision.core.text import plural
+from provision.environment.conda_meta import InstalledCondaPackage
 from provision.environment.findings import finding
+from provision.environment.installed import InstalledDistribution
 from provision.environment.reading import read_text
 from provision.lockfile.wheel_record import (
     INSTALLER_FILES,
@@ -29,10 +28,6 @@ from provision.lockfile.wheel_record import (
     encoded,
     record_digest,
 )
-
-if TYPE_CHECKING:
-    from provision.environment.conda_meta import InstalledCondaPackage
-    from provision.environment.installed import InstalledDistribution
 
 # What uv writes in place of `#!python`; the second form is for paths with spaces, or that are
 # longer than the 127 characters which Linux reads of such a line.

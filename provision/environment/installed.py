@@ -3,23 +3,18 @@
 Any file may be absent, cut short or garbage: its property is then empty, and read when first used.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from provision.core import limits
 from provision.environment.reading import list_names, read_text
 from provision.lockfile.wheel_record import RecordEntry, parse_record
-
-if TYPE_CHECKING:
-    from packaging.version import Version
-
 
 # The part of a module's file name that names its Python; stable-ABI modules (.abi3.so) have none.
 _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")

@@ -3,8 +3,6 @@
 It is the machine's, uv's or conda's, and the manifest records it, so that a later change shows.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -14,10 +12,11 @@ from pathlib import Path
 from provision.core.errors import ToolError
 from provision.core.findings import Finding
 from provision.core.hashing import sha256_file
-from provision.core.limits import open_regular, read_text
+from provision.core.limits import open_regular
 from provision.environment.conda_meta import FOLDER
 from provision.environment.findings import finding
 from provision.environment.manifest import Interpreter
+from provision.environment.reading import venv_settings
 
 # Not part of it: packages, bytecode, and what no program runs (tests, the static library).
 _LEFT_OUT = re.compile(r"site-packages|dist-packages|__pycache__|test|config-.*")
@@ -25,11 +24,7 @@ _LIBRARY = re.compile(r"(?:libpython3|python3).*\.(?:so|dll|dylib)(?:\..*)?")
 
 
 def read_interpreter(prefix: Path, version: str) -> Interpreter:
-    """Return the interpreter of an environment, of which the full version is known.
-
-    Raises:
-        ToolError: It or its standard library cannot be read.
-    """
+    """Return the interpreter of an environment, of which the full version is known."""
     conda = (prefix / FOLDER).is_dir()
     try:
         base, program = _base(prefix, conda=conda)
@@ -60,13 +55,8 @@ def _base(prefix: Path, *, conda: bool) -> tuple[Path, Path]:
     if conda:
         return prefix, windows
     # Scripts/python.exe only starts the one that pyvenv.cfg names.
-    base = Path(_settings(prefix).get("home", prefix))
+    base = Path(venv_settings(prefix).get("home", prefix))
     return base, base / "python.exe"
-
-
-def _settings(prefix: Path) -> dict[str, str]:
-    lines = (line.partition("=") for line in read_text(prefix / "pyvenv.cfg").splitlines())
-    return {key.strip(): value.strip() for key, _, value in lines}
 
 
 def python_version(prefix: Path) -> str:
@@ -75,7 +65,7 @@ def python_version(prefix: Path) -> str:
     names = (path.stem.split("-") for path in (prefix / FOLDER).glob("python-*.json"))
     if found := [parts[1] for parts in names if len(parts) == 3]:
         return found[0]
-    settings = _settings(prefix)
+    settings = venv_settings(prefix)
     return settings.get("version_info", settings.get("version", ""))
 
 

@@ -5,8 +5,6 @@ A program may declare that it can do more, as ``python.exe`` does, if LongPathsE
 environment may not.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable
@@ -35,25 +33,20 @@ def check_path_lengths(prefix: Path, progress: Progress) -> None:
 
 
 def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> None:
-    """Check the paths that RECORDs list; too long ones of metadata only cause a note.
+    """Check the paths that RECORDs list: ToolError if one of code is too long.
 
-    Programs do not open those of ``.dist-info``; torch's licences have the longest paths.
-
-    Raises:
-        ToolError: A path of code exceeds the limit; it names the longest one and its excess.
+    Programs do not open those of ``.dist-info``, such as torch's licences: they cause a note.
     """
     paths = (os.path.normpath(f"{site}/{name}") for name in names)
     beyond = sorted((path for path in paths if len(path) > _LONGEST), key=len)
     if code := [path for path in beyond if ".dist-info" not in path[len(site) :]]:
         length = len(code[-1])
-        raise ToolError(
-            f"{plural(len(code), 'path')} longer than the {_LONGEST} characters that Windows "
-            "lets programs open",
-            evidence=f"{length} characters: {code[-1]}",
-            cause="long paths are not enabled on this machine, and the project's own path is long",
-            remedy=f"{_LIFT}; or move the project to a folder whose path is at least "
-            f"{plural(length - _LONGEST, 'character')} shorter",
-        )
+        what = f"{plural(len(code), 'path')} longer than the {_LONGEST} characters of Windows"
+        evidence = f"{length} characters: {code[-1]}"
+        cause = "long paths are not enabled on this machine, and the project's own path is long"
+        shorter = f"{plural(length - _LONGEST, 'character')} shorter"
+        remedy = f"{_LIFT}; or move the project to a folder whose path is at least {shorter}"
+        raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
     if beyond:
         progress.note(
             f"{plural(len(beyond), 'file')} of metadata with paths longer than {_LONGEST} "

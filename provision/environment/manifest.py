@@ -91,11 +91,7 @@ def mark_verified(generation: Generation) -> Generation:
 
 
 def read_generation(folder: Path) -> Generation | None:
-    """Return the generation in a folder, or None where it is absent or unfinished.
-
-    Raises:
-        SpecError: The record exists but cannot be read or does not match the schema.
-    """
+    """Return the generation in a folder, None if it is unfinished; SpecError if it is damaged."""
     path = folder / RECORD
     try:
         return Generation(folder, Record.model_validate_json(read_bytes(path)))

@@ -18,6 +18,12 @@ def read_text(path: Path) -> str:
         return ""
 
 
+def venv_settings(prefix: Path) -> dict[str, str]:
+    """Return the settings of a ``pyvenv.cfg``; none where there is no such file."""
+    pairs = (line.partition("=") for line in read_text(prefix / "pyvenv.cfg").splitlines())
+    return {key.strip().lower(): value.strip() for key, sign, value in pairs if sign}
+
+
 def list_names(folder: Path) -> list[str]:
     """Return the names in a folder, sorted; none if it cannot be read."""
     try:

@@ -5,8 +5,6 @@ or the manifest, so no RECORD vouches for them. Their digests are taken right af
 them, and kept outside of the generation, in ``.seals``: nothing inside it vouches for itself.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -54,8 +52,7 @@ def generated_files(prefix: Path) -> dict[str, str]:
 def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
     """Stop if files of a wheel replaced those that :func:`generated_files` found before it.
 
-    Raises:
-        ToolError: Such a wheel could choose another interpreter or claim to be verified.
+    Such a wheel could choose another interpreter or claim to be verified.
     """
     now = generated_files(prefix)
     changed = [path for path, digest in before.items() if now.get(path) != digest]

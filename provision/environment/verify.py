@@ -4,33 +4,23 @@ The chain is lock → wheel → the wheel's RECORD → file. The installer check
 downloads a wheel, and links files from a cache that anybody can edit: the rest is checked here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.findings import Finding
 from provision.core.limits import read_parsed
 from provision.core.prefix import misplaced, site_packages
 from provision.core.project import RECORD
-from provision.environment import files
-from provision.environment.conda_meta import (
-    InstalledCondaPackage,
-    conda_dist_infos,
-    installed_conda_packages,
-)
+from provision.environment import conda_meta, files
 from provision.environment.findings import finding
 from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Lock
-    from provision.spec.parts import ForbiddenDistribution
+from provision.lockfile.pip import Lock
+from provision.spec.parts import ForbiddenDistribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +45,17 @@ def verify(
     """Compare an environment with its lock, and hash every file if it is to go deep.
 
     What is forbidden must not be in it, even as a requirement of a locked distribution.
-
-    Raises:
-        ToolError: There is no environment at ``prefix``.
     """
     site = site_packages(prefix)
     if site is None:
         remedy = f"build {lock.folder.name} again"
         raise ToolError(f"{prefix} is not a Python environment", remedy=remedy)
-    conda = installed_conda_packages(prefix, site)
+    conda = conda_meta.installed_conda_packages(prefix, site)
     # A conda package of a Python library has a .dist-info as well; conda-meta answers for it.
-    of_conda = conda_dist_infos(conda)
+    of_conda = conda_meta.conda_dist_infos(conda)
     found = installed_distributions(site)
     installed = [dist for dist in found if dist.folder.name not in of_conda]
-    every: list[InstalledDistribution | InstalledCondaPackage] = [*installed, *conda]
+    every: list[InstalledDistribution | conda_meta.InstalledCondaPackage] = [*installed, *conda]
     records = {dist.folder: dist.files() or [] for dist in installed}
     records |= {package.folder: package.entries for package in conda}
     # The files of own packages are known, and are not compared.
@@ -192,7 +179,9 @@ def _moved_findings(prefix: Path, lock: Lock) -> Iterator[Finding]:
             yield finding("moved-environment", f"it lies at {prefix}", **facts)
 
 
-def _conda_findings(installed: list[InstalledCondaPackage], lock: Lock) -> Iterator[Finding]:
+def _conda_findings(
+    installed: list[conda_meta.InstalledCondaPackage], lock: Lock
+) -> Iterator[Finding]:
     """Yield what differs between the installed conda packages and the conda layer of a lock.
 
     Archives are compared by hash: two builds of one version differ, and a channel may rebuild.

@@ -1,19 +1,14 @@
 """Whether a GPU can serve a target, and what has to be repaired first; pure."""
 
-from __future__ import annotations
-
-import tomllib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from provision.core.findings import toml_table
 from provision.host.driver_versions import numbers_of
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
-
-if TYPE_CHECKING:
-    from provision.host.model import Gpu, Host
-    from provision.spec.parts import TargetHardware
+from provision.host.model import Gpu, Host
+from provision.spec.parts import TargetHardware
 
 VENDOR_NAMES = {"nvidia": "NVIDIA", "intel": "Intel", "amd": "AMD"}
 # Kernel drivers that compute, and those that never do; dxg stands for Windows' driver in WSL.
@@ -116,7 +111,7 @@ def missing_runtimes(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
 
 
 def _obstacle(name: str, gpu: Gpu, host: Host, **facts: str) -> Obstacle:
-    texts = _texts()[name]
+    texts = toml_table(Path(__file__).with_name("obstacles.toml"))[name]
     inside = [layer for layer in host.surroundings if layer not in ("wsl", "vm")]
     container = "kubernetes" if "kubernetes" in inside else inside[-1] if inside else ""
     around = f"{gpu.vendor}-{container or host.platform}", "container" if container else "remedy"
@@ -125,9 +120,3 @@ def _obstacle(name: str, gpu: Gpu, host: Host, **facts: str) -> Obstacle:
     facts["driver"] = gpu.driver.name if gpu.driver else ""
     facts["maker"] = VENDOR_NAMES[gpu.vendor]
     return Obstacle(name, texts["reason"].format(**facts), remedy.format(**facts))
-
-
-@cache
-def _texts() -> dict[str, dict[str, str]]:
-    path = Path(__file__).with_name("obstacles.toml")
-    return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -14,20 +14,15 @@ NVIDIA has one number: ``580.65.06`` on Linux, ``580.88`` on Windows, where the 
 ``32.0.15.8088`` (see :func:`provision.host.windows.nvidia_version`).
 """
 
-from __future__ import annotations
-
 import math
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from packaging.specifiers import Specifier
 from packaging.version import InvalidVersion, Version
 
+from provision.catalog.devices import Devices
 from provision.host.windows import nvidia_version
-
-if TYPE_CHECKING:
-    from packaging.specifiers import Specifier
-
-    from provision.catalog.devices import Devices
 
 Parts = tuple[float, ...]
 

@@ -1,21 +1,17 @@
 """Judge a GPU's driver against the minimum that a target requires."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from provision.catalog.devices import Devices
 from provision.host.driver_versions import explain, meets, parse
-
-if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
-    from provision.host.model import Gpu, Host
+from provision.host.model import Gpu, Host
 
 
 class DriverVerdict(StrEnum):

@@ -1,18 +1,13 @@
 """Intel's libraries outside any environment: Level Zero loader, compute-runtime, OpenCL."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
-from typing import TYPE_CHECKING
 
+from provision.catalog.devices import Devices
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu, Host
+from provision.host.root import Machine, Root
 from provision.host.sysfs import catalogued
-
-if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
-    from provision.host.root import Machine, Root
 
 _LOADER = re.compile(r"libze_loader\.so\.1(?:\.(\d+(?:\.\d+)*))?")
 # libze_intel_gpu.so.1.<minor>.<build>, after NEO_VERSION_BUILD in level_zero/CMakeLists.txt.

@@ -1,18 +1,13 @@
 """NVIDIA's GPUs and driver: from NVML where it loads, else from ``/proc``."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu, Host
-
-if TYPE_CHECKING:
-    from provision.host.root import Machine, Root
+from provision.host.root import Machine, Root
 
 _CUDA, _NVML = "libcuda.so.1", "libnvidia-ml.so.1"
 

@@ -1,17 +1,12 @@
 """The user of this process, and which device files they may use."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING
 
 from provision.host.model import Host, Node, User
-
-if TYPE_CHECKING:
-    from provision.host.root import Machine, Root
+from provision.host.root import Machine, Root
 
 
 def probe(machine: Machine, host: Host) -> Host:

@@ -1,20 +1,15 @@
 """Read the host, by one probe after the other."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from provision.catalog.devices import Devices
 from provision.host import intel, nvidia, permissions, sysfs, system, virtualization, windows
 from provision.host.model import Host, User
 from provision.host.root import Machine, Root
-
-if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
 
 # Each probe returns the host with what it found added. The order counts: whether this is WSL
 # decides which GPUs sysfs shows, the user decides which device files are usable, and the vendors'

@@ -1,17 +1,13 @@
 """The input of a probe: a machine's files, which may be absent, unreadable or garbage."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
-    from provision.host.model import User
+from provision.catalog.devices import Devices
+from provision.host.model import User
 
 # NixOS, Google's machines and Apptainer have folders of their own for the driver's libraries.
 _LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib",

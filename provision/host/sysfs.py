@@ -1,18 +1,13 @@
 """GPUs from Linux's sysfs: the devices of the PCI bus with their drivers and links."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re
-from typing import TYPE_CHECKING
 
+from provision.catalog.devices import Devices
 from provision.host.model import Driver, Gpu, Host, Link
 from provision.host.permissions import group_names, node
-
-if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
-    from provision.host.root import Machine, Root
+from provision.host.root import Machine, Root
 
 VENDORS = {"8086": "intel", "10de": "nvidia", "1002": "amd"}
 _DEVICES = "sys/bus/pci/devices"

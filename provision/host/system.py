@@ -1,20 +1,15 @@
 """The system around the GPUs: its C library, its free memory, and what the kernel says of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Host, System
-
-if TYPE_CHECKING:
-    from provision.host.root import Machine, Root
+from provision.host.root import Machine, Root
 
 _MODULES = {"nvidia": r"nvidia(?:-current)?", "intel": r"(?:i915|xe)"}
 _CONFIGURED = ("etc/modprobe.d", "run/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d")

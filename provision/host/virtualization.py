@@ -1,15 +1,11 @@
 """Layers between the machine and this process: WSL, virtual machines, containers."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from provision.host.model import Host
-    from provision.host.root import Machine, Root
+from provision.host.model import Host
+from provision.host.root import Machine, Root
 
 _CONTAINERS = {"docker": "docker", "kubepods": "kubernetes", "libpod": "podman", "lxc": "lxc"}
 _MARKERS = {"run/.containerenv": "podman", ".dockerenv": "docker", ".singularity.d": "apptainer"}

@@ -6,14 +6,10 @@ execution_environment.cpp). ``ZE_AFFINITY_MASK`` is applied first; ``ONEAPI_DEVI
 numbers the devices that remain (https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from provision.host.model import Gpu, Host
+from provision.host.model import Gpu, Host
 
 _BACKENDS = {"*", "level_zero", "level_zero_v2"}
 _NONE = {"none", "void", "no"}

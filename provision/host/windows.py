@@ -1,20 +1,15 @@
 """GPUs from Windows' device tree: the present display devices and their driver versions."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from provision.catalog.devices import Devices
 from provision.host.model import Driver, Gpu, Host, Runtimes
 from provision.host.sysfs import catalogued
-
-if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
 
 # The registry values that are read of a display device; a recorded tree holds the same. The older
 # HardwareInformation.MemorySize has 32 bits, too few for 4 GiB and more.

@@ -1,7 +1,5 @@
 """Make the build context of an image, from nothing but the spec and the lock of a target."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import os
@@ -9,13 +7,12 @@ import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
 from provision import __version__
 from provision.artifacts.parallel_fetch import wanted_archive
-from provision.artifacts.wheelhouse import NamedArtifact, find_artifacts
+from provision.artifacts.wheelhouse import WantedFile, find_artifacts
 from provision.catalog.snapshot import DriverSet, load_snapshot
 from provision.commands.own_sources import with_built_wheels
 from provision.commands.smoke import expectation
@@ -23,21 +20,20 @@ from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
 from provision.core.process import Run
+from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import PACKAGE, Project, fact, shipped
 from provision.core.temporary import scratch
 from provision.core.text import plural
 from provision.image.drivers import copy_drivers, require_drivers
 from provision.installer import uv
+from provision.installer.install import ArtifactSources
 from provision.lockfile import sbom
 from provision.lockfile.conda import conda_packages
+from provision.lockfile.pip import Artifact, Lock
 from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
-
-if TYPE_CHECKING:
-    from provision.installer.install import ArtifactSources
-    from provision.lockfile.pip import Lock
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 _PLATFORM = "x86_64-manylinux_2_28"  # uv's name of the images' platform
 # Packages of the distribution in every image: model downloads verify TLS with its certificates.
@@ -93,10 +89,8 @@ class ImageRequest:
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
     """Make the folder of the build context.
 
-    Raises:
-        UsageError: The target has no images, its image could never prove itself, or files that
-            an offline build needs are missing.
-        ToolError: The toolkit's own packages cannot be downloaded, or the disk is full.
+    UsageError: the target has no images, its image could never prove itself, or files that an
+    offline build needs are missing.
     """
     target = request.target
     if target.docker is None:
@@ -179,7 +173,7 @@ def _tools(request: ImageRequest, run: Run) -> Path:
     request.context.parent.mkdir(parents=True, exist_ok=True)
     with scratch(folder.parent) as temporary:
         made = temporary / name
-        argv = [uv.uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
+        argv = [uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
                 "--require-hashes", "--no-build", "--target", str(made),
                 "--python-platform", _PLATFORM, "--python-version", request.target.python,
                 "--requirements", str(lock)]  # fmt: skip
@@ -198,7 +192,7 @@ def _tools(request: ImageRequest, run: Run) -> Path:
 def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     """Link the artifacts of the lock that are in a wheelhouse into the context."""
     archives = map(wanted_archive, conda_packages(request.lock))
-    items: list[NamedArtifact] = [*request.lock.artifacts, *archives]
+    items: list[Artifact | WantedFile] = [*request.lock.artifacts, *archives]
     found = find_artifacts(items, (*request.supply.wheelhouses, request.project.archives))
     missing = [item.filename for item in items if item not in found]
     if request.supply.offline and missing:
@@ -254,12 +248,8 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
         (top / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(request.project.root / file, top / file)
     (top / "docker").mkdir()
-    for script in (
-        "bytecode.py",
-        "environment.py",
-        "leave-out.txt",
-        *(() if request.dev else ("leave-out-headers.txt",)),
-    ):
+    scripts = ["bytecode.py", "environment.py", "leave-out.txt"]
+    for script in scripts if request.dev else [*scripts, "leave-out-headers.txt"]:
         shutil.copy2(shipped().root / "docker" / script, top / "docker")
 
 

@@ -4,14 +4,12 @@ Only the last stage of ``docker/Dockerfile`` is the image, and it only copies: n
 nor caches, nor the times of a build are in it, and equal files give equal layers.
 """
 
-from __future__ import annotations
-
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.errors import ToolError
 from provision.core.locking import folder_lock, waiting
@@ -20,10 +18,6 @@ from provision.core.progress import Progress
 from provision.core.temporary import scratch
 from provision.image.context import SBOM, ImageRequest, prepare_context
 from provision.image.oci import write_layout
-
-if TYPE_CHECKING:
-    import contextlib
-
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
@@ -45,12 +39,7 @@ class BuiltImage:
 def build_image(
     request: ImageRequest, run: Run, progress: Progress, *, layout: Path | None = None
 ) -> BuiltImage:
-    """Build the image of a target, and write it as an OCI layout where one is requested.
-
-    Raises:
-        UsageError: The target has no images.
-        ToolError: There is no engine with BuildKit, or the build failed.
-    """
+    """Build the image of a target, and write it as an OCI layout where one is requested."""
     engine = find_engine(run)
     with context_lock(request, progress):  # until the engine has read the context
         prepare_context(request, run, progress)
@@ -91,9 +80,6 @@ def find_engine(run: Run) -> str:
 
     A client before 23 has BuildKit built in; a later one needs its plugin buildx. A machine can
     have several clients, of which the first often has no plugin or no permission on the engine.
-
-    Raises:
-        ToolError: There is none; the evidence has the error of each.
     """
     errors = []
     for program in _on_path("docker"):
@@ -104,9 +90,8 @@ def find_engine(run: Run) -> str:
         elif _builds(program, version.stdout, run):
             return program
         else:
-            errors.append(
-                f"{program}: client {version.stdout.split()[0]} without its plugin buildx"
-            )
+            client = version.stdout.split()[0]
+            errors.append(f"{program}: client {client} without its plugin buildx")
     what = "there is no Docker engine that can build"
     remedy = "install Docker with buildx, start its engine, and check your permission to use it"
     raise ToolError(what, evidence="\n".join(errors) or "no `docker` on PATH", remedy=remedy)

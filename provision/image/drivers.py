@@ -11,10 +11,11 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.artifacts.parallel_fetch import WantedFile, fetch_all
+from provision.artifacts.parallel_fetch import fetch_all
+from provision.artifacts.wheelhouse import WantedFile
 from provision.catalog.devices import Devices, read_devices
-from provision.catalog.snapshot import DriverSet, is_driver_set, load_snapshot, snapshot_names
-from provision.core.errors import SpecError, UsageError
+from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
+from provision.core.errors import UsageError, damage_in
 from provision.core.progress import Progress
 from provision.core.project import fact
 from provision.core.text import plural
@@ -29,10 +30,8 @@ _DISTRIBUTIONS = "distributions.toml"
 def require_drivers(request: ImageRequest) -> DriverSet | None:
     """Return the driver set of an image, None if it has none and needs none.
 
-    Raises:
-        UsageError: The image could never prove itself: its driver is older than the target's
-            floor, or not known; or a package of the set cannot be verified.
-        SpecError: The catalog has no such set, or it has faults.
+    UsageError: the image could never prove itself, as its driver is older than the target's floor
+    or not known, or a package of the set cannot be verified.
     """
     docker, catalog = request.target.docker, request.project.catalog
     name = docker.drivers if docker else None
@@ -72,11 +71,7 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
 
 
 def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]:
-    sets = {
-        name: load_snapshot(catalog, name, DriverSet).version
-        for name in snapshot_names(catalog)
-        if is_driver_set(catalog, name)
-    }
+    sets = {n: load_snapshot(catalog, n, DriverSet).version for n in names_of(catalog, DriverSet)}
     return [
         name
         for name, version in sets.items()
@@ -88,7 +83,7 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     """Return the version of the driver that the base image's distribution has, and its origin."""
     base, docker = request.base, request.target.docker
     path = fact(request.project.catalog, _DISTRIBUTIONS)
-    try:
+    with damage_in(path, "restore it from version control"):
         known = tomllib.loads(path.read_text(encoding="utf-8"))
         versions = {
             package: fact["version"]
@@ -96,10 +91,6 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
             if re.match(rf"{re.escape(image)}(?![a-z0-9])", base)
             for package, fact in packages.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"cannot read {path}"
-        remedy = "restore it from version control"
-        raise SpecError(what, evidence=f"{type(error).__name__}: {error}", remedy=remedy) from error
     package = next((name for name in (docker.apt if docker else ()) if name in versions), None)
     if package is None:
         return None, f"{base}: the spec names no driver set, and no package of a known version"
@@ -111,15 +102,7 @@ def copy_drivers(
 ) -> None:
     """Bring the packages of a driver set into a new folder, with their hashes for the build.
 
-    Args:
-        drivers: The set; each of its files has a hash.
-        folder: The folder to make.
-        cache: A folder that keeps downloads for the next image.
-        request: The image.
-        progress: Receives the steps.
-
-    Raises:
-        UsageError: A file is in no wheelhouse and cannot be downloaded.
+    Another folder keeps downloads for the next image.
     """
     docker = request.target.docker
     wanted = [
@@ -130,12 +113,12 @@ def copy_drivers(
     supply = request.supply
     missing = fetch_all(wanted, cache, supply.wheelhouses, progress, offline=supply.offline)
     if missing:
-        raise UsageError(
-            f"{plural(len(missing), 'package')} of the driver {drivers.version} missing",
-            evidence="\n".join(map(str, missing)),
-            remedy="put them into a folder and name it with --wheelhouse; the driver set "
-            f"{docker.drivers if docker else ''} of the catalog has their addresses",
+        what = f"{plural(len(missing), 'package')} of the driver {drivers.version} missing"
+        remedy = (
+            "put them into a folder and name it with --wheelhouse; the driver set "
+            f"{docker.drivers if docker else ''} of the catalog has their addresses"
         )
+        raise UsageError(what, evidence="\n".join(map(str, missing)), remedy=remedy)
     folder.mkdir()
     for item in wanted:
         shutil.copyfile(cache / item.filename, folder / item.filename)

@@ -28,16 +28,7 @@ def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
     """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest.
 
     The file also has the ``manifest.json`` that ``docker load`` of engines before 25 reads, which
-    do not support OCI layouts.
-
-    Args:
-        saved: The output of ``docker save`` for one image.
-        layout: The file to write.
-        tag: Name and tag of the image.
-        epoch: The time to set everywhere, in Unix seconds.
-
-    Raises:
-        ToolError: A file cannot be read or written, or is not an output of ``docker save``.
+    do not support OCI layouts. The epoch, in Unix seconds, is the time to set everywhere.
     """
     # Under another name until it is complete: a file cut short has no index, but looks like one.
     partial = layout.with_name(f".{layout.name}.partial")
@@ -129,11 +120,8 @@ def _unpack(stored: IO[bytes], plain: IO[bytes]) -> None:
     """Copy a layer uncompressed: its digest in the configuration is that of the plain tar file."""
     compressed = stored.read(2) == b"\x1f\x8b"  # gzip
     stored.seek(0)
-    if compressed:
-        with gzip.open(stored) as unpacked:
-            shutil.copyfileobj(unpacked, plain, 1 << 20)
-    else:
-        shutil.copyfileobj(stored, plain, 1 << 20)
+    with gzip.open(stored) if compressed else stored as unpacked:
+        shutil.copyfileobj(unpacked, plain, 1 << 20)
 
 
 def _compact(document: object) -> bytes:

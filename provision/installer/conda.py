@@ -1,22 +1,17 @@
 """Install the conda layer of an environment: verify the archives, then extract them to a prefix."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import fetch_all, wanted_archive
 from provision.core.errors import ToolError
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.text import plural
-
-if TYPE_CHECKING:
-    from provision.lockfile.conda import CondaPackage
+from provision.lockfile.conda import CondaPackage
 
 _WORKER = Path(__file__).with_name("conda_worker.py")
 
@@ -36,19 +31,13 @@ def make_prefix(
     Every archive is first collected in ``archives`` and hashed: rattler verifies what it downloads,
     but not local files (seen with 0.28.0). Rattler's package cache is a temporary folder that is
     removed after the installation, so no cache can be tampered with.
-
-    Raises:
-        ToolError: An archive cannot be obtained, or rattler failed.
     """
     wanted = [wanted_archive(package) for package in packages]
     if missing := fetch_all(wanted, archives, wheelhouses, progress, offline=offline):
-        raise ToolError(
-            f"could not get {plural(len(missing), 'package')} of the conda layer",
-            evidence="\n".join(map(str, missing)),
-            cause="neither a wheelhouse nor the channel has them",
-            remedy="check the network, or put the files into a folder and name it with "
-            "--wheelhouse DIR",
-        )
+        what = f"could not get {plural(len(missing), 'package')} of the conda layer"
+        cause = "neither a wheelhouse nor the channel has them"
+        remedy = "check the network, or put them into a folder and name it with --wheelhouse DIR"
+        raise ToolError(what, evidence="\n".join(map(str, missing)), cause=cause, remedy=remedy)
     # Inside the prefix, so that the files of a killed build are removed with its generation.
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
         plan = json.dumps(_plan(prefix, packages, archives, name))

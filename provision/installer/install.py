@@ -4,16 +4,19 @@ With several indexes in one call, a package of the same name on another index co
 (dependency confusion): the hash would stop it, but the build would fail without need.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from provision.artifacts.parallel_fetch import WantedFile, wanted_archive
-from provision.artifacts.wheelhouse import damaged_artifacts, find_artifacts, size_on_disk
+from provision.artifacts.parallel_fetch import wanted_archive
+from provision.artifacts.wheelhouse import (
+    WantedFile,
+    damaged_artifacts,
+    find_artifacts,
+    size_on_disk,
+)
 from provision.core.errors import ToolError
 from provision.core.process import Completed, Run
 from provision.core.progress import Progress
@@ -77,11 +80,7 @@ def check_space(folder: Path, needed: int) -> None:
 def install_pip_layer(
     python: Path, lock: Lock, supply: ArtifactSources, run: Run, progress: Progress
 ) -> None:
-    """Install every artifact of a lock.
-
-    Raises:
-        ToolError: An artifact cannot be obtained, or its SHA-256 is not the lock's.
-    """
+    """Install every artifact of a lock; ToolError if one cannot be had with the lock's SHA-256."""
     for index in sorted({artifact.index for artifact in lock.artifacts}):
         artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
         progress.step(f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}")

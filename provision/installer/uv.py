@@ -1,23 +1,17 @@
 """Make a virtual environment and install locked wheels into it, with uv."""
 
-from __future__ import annotations
-
-import importlib.metadata
 import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.ownership import require_own
 from provision.core.prefix import scripts_folder
 from provision.core.process import Completed, Run
+from provision.core.program import uv_program
 from provision.core.variables import clean_environment
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Artifact, Lock
-
+from provision.lockfile.pip import Artifact, Lock
 
 _WORDS = """\
 pip would change this environment, which is built from the lock of TARGET.
@@ -25,21 +19,6 @@ pip would change this environment, which is built from the lock of TARGET.
   provision sbom TARGET        lists what is installed
 """
 _MANAGED = {"linux-64": "linux-x86_64-gnu", "win-64": "windows-x86_64-none"}
-
-
-def uv_program() -> str:
-    """Return the path of the uv that is a dependency of this package.
-
-    Never one from PATH: the version of uv is part of a lock's identity.
-    """
-    import uv  # noqa: PLC0415 - imported only to find its program
-
-    return str(uv.find_uv_bin())
-
-
-def uv_version() -> str:
-    """Return uv's version."""
-    return importlib.metadata.version("uv")
 
 
 def interpreter(version: str) -> str:

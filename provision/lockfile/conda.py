@@ -69,11 +69,7 @@ class _Document(Table):
 
 
 def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
-    """Return the packages of a lock's conda layer for its platform; none without that layer.
-
-    Raises:
-        SpecError: The text is not a conda-lock file; all faults are listed with their place.
-    """
+    """Return the packages of a lock's conda layer, if it has one; SpecError lists all faults."""
     if lock.conda is None:
         return ()
     import yaml  # noqa: PLC0415 - most locks have no conda layer

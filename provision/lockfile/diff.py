@@ -1,15 +1,11 @@
 """Differences between two locks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Artifact
+from provision.lockfile.pip import Artifact
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,12 @@ all the rest, its ``conda`` that of the other layer. There is no host, because h
 source irrelevant, and no time, because the same input must give the same bytes.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
@@ -106,18 +105,14 @@ class Lock:
         """Artifacts whose RECORD is not known: nothing vouches for their files but the cache."""
         return tuple(artifact for artifact in self.artifacts if artifact.record is None)
 
-    def with_records(self, known: Mapping[str, str]) -> Lock:
+    def with_records(self, known: Mapping[str, str]) -> Self:
         """Return the lock with the RECORDs of open artifacts, by the SHA-256 of the wheel."""
         filled = (a if a.record else replace(a, record=known.get(a.sha256)) for a in self.artifacts)
         return replace(self, artifacts=tuple(filled))
 
 
 def read_lock(folder: Path) -> Lock:
-    """Read the lock in a target's folder.
-
-    Raises:
-        SpecError: It is absent, or has a line that ``provision lock`` does not write.
-    """
+    """Read the lock in a target's folder; SpecError if it is absent or was edited."""
     conda = folder / CONDA_LAYER
     try:
         pip = read_text(folder / PIP_LAYER)
@@ -128,11 +123,7 @@ def read_lock(folder: Path) -> Lock:
 
 
 def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
-    """Return the lock of two texts; its folder need not exist yet.
-
-    Raises:
-        SpecError: A layer is not what ``provision lock`` wrote.
-    """
+    """Return the lock of two texts, whose folder need not exist; SpecError if one was edited."""
     path, lines = folder / PIP_LAYER, pip.splitlines()
     header = {m["key"]: m["value"] for m in map(_HEADER.fullmatch, lines) if m}
     if header.get("schema") != SCHEMA or not {"python", "platform"} <= header.keys():

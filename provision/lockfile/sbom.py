@@ -1,11 +1,9 @@
 """The software bill of materials of a target: CycloneDX, made from its lock."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom, BomMetaData
@@ -15,10 +13,8 @@ from packageurl import PackageURL
 
 from provision.core.text import json_text
 from provision.lockfile.conda import CondaPackage, conda_packages
-
-if TYPE_CHECKING:
-    from provision.lockfile.pip import Artifact, Lock
-    from provision.spec.model import Target
+from provision.lockfile.pip import Artifact, Lock
+from provision.spec.model import Target
 
 # Constant, so that the same lock gives the same serial number.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_OID, "provision.sbom")

@@ -55,11 +55,7 @@ class RecordEntry(NamedTuple):
 
 
 def parse_record(text: str) -> list[RecordEntry]:
-    """Return the lines of a RECORD.
-
-    Raises:
-        csv.Error: A line is not CSV.
-    """
+    """Return the lines of a RECORD; ``csv.Error`` if one is not CSV."""
     rows = csv.reader(io.StringIO(text, newline=""))  # names may hold any sign that ends a line
     # Padded and cut: a damaged line may have fewer fields than three, or more.
     return [RecordEntry(*(*row, "", "")[:3]) for row in rows if row]

@@ -4,12 +4,10 @@ The subject is the lock; the predicate says on which device and driver it was pr
 https://github.com/in-toto/attestation/tree/main/spec/v1, https://github.com/secure-systems-lab/dsse
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
@@ -23,10 +21,8 @@ from securesystemslib.exceptions import FormatError, VerificationError
 from securesystemslib.signer import CryptoSigner, Key, SSlibKey  # type: ignore[attr-defined]
 
 from provision.core.errors import SpecError, ToolError, UsageError
+from provision.report.model import Report
 from provision.spec.tables import Table, faults_of
-
-if TYPE_CHECKING:
-    from provision.report.model import Report
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _STATEMENT = "https://in-toto.io/Statement/v1"
@@ -91,9 +87,7 @@ class Statement(Table):
 def statement(report: Report, checks_digest: str) -> Statement:
     """Return the statement of a report; the digest is over the files of the suite.
 
-    Raises:
-        UsageError: The report proves nothing: it is of the quick suite, of a foreign environment,
-            or a check failed or was not run.
+    UsageError: the report proves nothing, as a quick one, a foreign one or one with a failed check.
     """
     bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
     if report.suite != "full" or report.lock is None or bad:
@@ -124,10 +118,7 @@ def _without_addresses(stack: Mapping[str, str]) -> dict[str, str]:
 def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
     """Return the text of an envelope that holds a statement, signed with an OpenSSH or PEM key.
 
-    The passphrase is asked for only where the key has one.
-
-    Raises:
-        UsageError: There is no such key, it is of another kind, or the passphrase is wrong.
+    The passphrase is asked for only where the key has one; if it is wrong, UsageError.
     """
     try:
         data = key.read_bytes()
@@ -138,12 +129,8 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
             private = load(data, passphrase().encode())
         signer = CryptoSigner(private)  # it refuses other kinds itself
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise UsageError(
-            f"cannot sign with {key}",
-            evidence=str(error),
-            remedy="name a private key of ed25519 with --key; "
-            "`ssh-keygen -t ed25519 -f FILE` makes one",
-        ) from error
+        remedy = "name one of ed25519 with --key; `ssh-keygen -t ed25519 -f FILE` makes one"
+        raise UsageError(f"cannot sign with {key}", evidence=str(error), remedy=remedy) from error
     payload = content.model_dump_json(by_alias=True).encode()
     envelope = Envelope(payload, _PAYLOAD_TYPE, {})
     envelope.sign(signer)
@@ -155,11 +142,7 @@ def _render(envelope: Envelope) -> str:
 
 
 def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
-    """Return the public keys (OpenSSH format) of a folder: key id -> name of the file, key.
-
-    Raises:
-        SpecError: A file is no public key.
-    """
+    """Return the public keys (OpenSSH format) of a folder: key id -> name of the file, key."""
     found: dict[str, tuple[str, Key]] = {}
     for path in sorted(folder.glob("*.pub")):
         try:
@@ -173,11 +156,7 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
 
 
 def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Statement]:
-    """Return whose key signed a file, and its statement.
-
-    Raises:
-        ToolError: It was changed, no known key signed it, or it is no evidence.
-    """
+    """Return whose key signed a file, and its statement; ToolError if it is no evidence."""
     try:
         envelope = _opened(file, keys)
         name, key = keys[next(iter(envelope.signatures))]
@@ -193,11 +172,7 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
 
 
 def _opened(file: Path, keys: Container[str]) -> Envelope:
-    """Return the envelope in a file, which one of the keys is said to have signed.
-
-    Raises:
-        ValueError: Its bytes are not those of one signed statement, or its key is not known.
-    """
+    """Return the envelope in a file, which one of the keys is said to have signed."""
     with file.open("rb") as stream:
         data = stream.read(_LARGEST)
     envelope = Envelope.from_dict(json.loads(data))

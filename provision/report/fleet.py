@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import math
 import re
 from collections import Counter, defaultdict
@@ -35,11 +36,11 @@ class Node(NamedTuple):
     suite: str = ""
     code: str = ""
     reason: str = ""
+    time: str = ""
     device: str = ""
+    lock: str = ""
     driver: str = ""
     runtime: str = ""
-    lock: str = ""
-    time: str = ""
     deviations: tuple[str, ...] = ()  # from the nodes of the same target, suite, device and lock
     changes: tuple[str, ...] = ()  # since its last verdict that was not ``none``
 
@@ -74,25 +75,31 @@ def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fle
     Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
     """
     latest, files = dt.datetime.now(dt.UTC) + _AHEAD, list[tuple[str, str]]()
-    rounds: dict[tuple[str, str, str], list[Verdict]] = defaultdict(list)
+
+    def rank(verdict: Verdict) -> tuple[bool, dt.datetime]:
+        return _when(verdict) <= latest, _when(verdict)  # no wrong clock rules for years
+
+    rounds: dict[tuple[str, str, str], dict[str, Verdict]] = defaultdict(dict)
+    newest: dict[tuple[str, str, str], Verdict] = {}
     for path, new in _read(folder, files):
-        same = rounds[new.node, new.target, new.suite]
-        if twin := next((old for old in same if old.time == new.time), None):
-            files += [(path, f"another verdict of {new.node} at {new.time}")] if twin != new else []
+        key, bare = (new.node, new.target, new.suite), new.model_copy(update={"numbers": {}})
+        if rounds[key].setdefault(new.time, bare) != bare:
+            files.append((path, f"another verdict of {new.node} at {new.time}"))
             continue
-        same.append(new)
-        same.sort(key=lambda each: (_when(each) <= latest, _when(each)), reverse=True)
-        # Of the earlier ones, the last that says something is enough.
-        del same[1 + next((i for i, old in enumerate(same[1:], 1) if old.verdict != "none"), 1) :]
-    groups = defaultdict(list)
-    for new, *_ in rounds.values():
-        if new.verdict != "none" and oldest <= _when(new) <= latest:
-            groups[new.target, new.suite, new.device, new.lock].append(new)
-    deviations: dict[int, list[str]] = defaultdict(list)
+        newest[key] = max(newest.get(key, new), new, key=rank)  # it alone keeps its numbers
+        gc.freeze()  # or the collector would visit all of them, again and again
+    groups, deviations = defaultdict(list), defaultdict[int, list[str]](list)
+    found = []
+    for which, now in newest.items():
+        past = [v for v in rounds[which].values() if v.time != now.time and v.verdict != "none"]
+        fresh = oldest <= _when(now) <= latest
+        found.append((now, max(past, key=rank, default=None), fresh))
+        if fresh and now.verdict != "none":
+            groups[now.target, now.suite, now.device, now.lock].append(now)
     for members in groups.values():
         for verdict, text in (*_layers(members), *_numbers(members)):
             deviations[id(verdict)].append(text)
-    nodes = [_node(found, deviations[id(found[0])], (oldest, latest)) for found in rounds.values()]
+    nodes = [_node(now, last, fresh, deviations[id(now)]) for now, last, fresh in found]
     silent = sorted(set(hosts) - {node.node for node in nodes})
     nodes += [Node(name, "silent", reason="no verdict of it was found") for name in silent]
     nodes.sort(key=lambda node: (_STATES.index(node.state), node.code, node.node))
@@ -116,32 +123,30 @@ def _when(verdict: Verdict) -> dt.datetime:
     return dt.datetime.fromisoformat(verdict.time).astimezone(dt.UTC)
 
 
-def _node(rounds: list[Verdict], deviations: list[str], span: Sequence[dt.datetime]) -> Node:
-    now, before = rounds[0], next((old for old in rounds[1:] if old.verdict != "none"), None)
+def _node(now: Verdict, last: Verdict | None, fresh: bool, deviations: list[str]) -> Node:  # noqa: FBT001
+    told = last if last and now.verdict == "none" else now  # `none` has no facts of its own
     state: str = "deviates" if now.verdict == "keep" and deviations else now.verdict
-    state = state if state == "remove" or span[0] <= _when(now) <= span[1] else "stale"
     changes: list[str] = []
-    if before and now.verdict != "none":
-        ends = [f"{each.verdict} {each.code}".strip() for each in (before, now)]
+    if last and told is now:
+        ends = [f"{each.verdict} {each.code}".strip() for each in (last, now)]
         changes += [" -> ".join(ends)] if ends[0] != ends[1] else []
-        changes += map(str, changed_layers(before, now.stack, now.lock))
-    known = before if before and now.verdict == "none" else now  # of `none` there are no facts
-    drivers = [f"{k[7:]} {v}" for k, v in known.stack.items() if k.startswith("driver ")]
-    runtimes = [known.stack[name] for name in _RUNTIMES if name in known.stack]
+        changes += map(str, changed_layers(last, now.stack, now.lock))
+    drivers = [f"{k[7:]} {v}" for k, v in told.stack.items() if k.startswith("driver ")]
+    runtimes = [told.stack[name] for name in _RUNTIMES if name in told.stack]
     return Node(
-        now.node, state, now.target, now.suite, now.code, now.reason, known.device or "",
-        ", ".join(drivers), ", ".join(runtimes), known.lock or "", now.time,
-        tuple(deviations), tuple(changes),
+        now.node, state if fresh or state == "remove" else "stale", now.target, now.suite,
+        now.code, now.reason, now.time, told.device or "", told.lock or "", ", ".join(drivers),
+        ", ".join(runtimes), tuple(deviations), tuple(changes),
     )  # fmt: skip
 
 
 def _layers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
     """Yield who has another version of a layer than more than half of a group has."""
     stacks = []
-    for verdict in members:  # addresses differ from machine to machine
-        gpus = sorted(text for name, text in verdict.stack.items() if name.startswith("GPU "))
-        rest = {name: text for name, text in verdict.stack.items() if not name.startswith("GPU ")}
-        stacks.append(rest | {"GPUs": ", ".join(gpus) or "none"})
+    for verdict in members:  # addresses of GPUs differ from machine to machine
+        gpus = {name: text for name, text in verdict.stack.items() if name.startswith("GPU ")}
+        named = {"GPUs": ", ".join(sorted(gpus.values())) or "none"}
+        stacks.append({k: v for k, v in verdict.stack.items() if k not in gpus} | named)
     for layer in dict.fromkeys(name for stack in stacks for name in stack):
         versions = [stack.get(layer, "absent") for stack in stacks]
         ((usual, count),) = Counter(versions).most_common(1)
@@ -155,31 +160,26 @@ def _numbers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
     """Yield who measured worse than its group, beyond the noise from node to node."""
     courses = defaultdict(list)
     for verdict in members:
-        shares = (each[CPU_SHARE].value for each in verdict.numbers.values() if CPU_SHARE in each)
-        share = next(shares, None)
-        for check, numbers in verdict.numbers.items():
-            for name, number in numbers.items():
-                courses[check, name, number.unit].append((verdict, number, share))
+        named = [(check, *pair) for check, some in verdict.numbers.items() for pair in some.items()]
+        share = next((number.value for _, name, number in named if name == CPU_SHARE), None)
+        for check, name, number in named:
+            courses[check, name, number.unit].append((verdict, number, share))
     for (check, name, unit), some in courses.items():
-        limit, kind = some[0][1].limit, kind_of(name, some[0][1])
-        if kind is None or len(some) < _FEWEST:
+        if len(some) < _FEWEST or not (kind := kind_of(name, some[0][1])):
             continue
-        points = [scored(n, kind, limit, None, share if kind.timed else None)
-                  for _, n, share in some]  # fmt: skip
+        points = [scored(n, kind, n.limit, None, s if kind.timed else None) for _, n, s in some]
         for place, fall in outliers(points, math.log(kind.tolerance)):
             verdict, number, _ = some[place]
             if abs(number.value - math.exp(kind.better * fall.level)) > kind.least:
                 amount = f"{number.value:.4g} {unit.removeprefix('1')}".strip()
-                usual = ratio(fall.depth, kind)
-                yield verdict, f"{check}: {name} {amount}, {usual} of its group"
+                text = f"{check}: {name} {amount}, {ratio(fall.depth, kind)} of its group"
+                yield verdict, text
 
 
 def _folded(said: Iterable[tuple[Node, str]]) -> list[tuple[str, str, str]]:
     """Return state, names and text of nodes, those that differ in numbers alone in one line."""
-    alike: dict[tuple[str, str], list[tuple[Node, str]]] = defaultdict(list)
+    alike = defaultdict(list)
     for node, text in said:
-        alike[node.state, _NUMBER.sub("", text)].append((node, text))
-    return [
-        (state, some[0][0].node + (f" and {len(some) - 1} more" if some[1:] else ""), some[0][1])
-        for (state, _), some in alike.items()
-    ]
+        alike[node.state, _NUMBER.sub("", text)].append((node.node, text))
+    more = {key: f" and {len(some) - 1} more" if some[1:] else "" for key, some in alike.items()}
+    return [(key[0], some[0][0] + more[key], some[0][1]) for key, some in alike.items()]

@@ -1,7 +1,5 @@
 """The stored reports of a target on this host, and those that a new one is compared with."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import os
@@ -48,12 +46,7 @@ def _folders(project: Project, target: str) -> tuple[Path, Path]:
 
 
 def read_reports(paths: Iterable[Path], note: Callable[[str], None]) -> Iterator[Report]:
-    """Yield the reports in files; one that is damaged must not stop all others, and is named.
-
-    Args:
-        paths: From :func:`history`.
-        note: Receives a line per file that is no report: of another schema, or cut short.
-    """
+    """Yield the reports in files; one that is damaged must not stop all others, and is noted."""
     for path in paths:
         try:
             yield read_report(path)

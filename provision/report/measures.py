@@ -86,14 +86,10 @@ def _number(check: Check, name: str) -> Measurement | None:
 def series(
     past: Sequence[tuple[Run, Check]], name: str, kind: Kind, unit: str, limit: float | None
 ) -> list[Sample]:
-    """Return the series of one number over the results of one check, oldest first.
+    """Return the series of one number over the results that passed of a check, oldest first.
 
-    Args:
-        past: Results that passed; the last one is to be judged.
-        name: Of the number.
-        kind: How it is judged; timed numbers of another suite are left out.
-        unit: Of the number now: another unit is another number.
-        limit: Of the error now.
+    Unit and limit are those of the last one, which is to be judged: another unit is another number.
+    Timed numbers of another suite are left out.
     """
     suite = past[-1][0].report.suite
     found = []

@@ -29,23 +29,14 @@ class Part(BaseModel):
 
 
 class Measurement(Part):
-    """One measured value with its unit; ``spread``, ``limit`` and ``rounds`` are in the same unit.
+    """One measured value with its unit; ``spread``, ``limit`` and ``rounds`` share the unit."""
 
-    Attributes:
-        value: The median where it was measured repeatedly.
-        unit: ``1`` for ratios and relative errors.
-        spread: Largest minus smallest of the rounds.
-        limit: The largest error that passes; only errors have one.
-        rounds: Every repetition, in order; reports of earlier suites have none.
-        every: Seconds from one round to the next, where they are the course of a load.
-    """
-
-    value: float
-    unit: str
-    spread: float | None = None
-    limit: float | None = None
-    rounds: tuple[float, ...] = ()
-    every: float | None = None
+    value: float  # the median where it was measured repeatedly
+    unit: str  # ``1`` for ratios and relative errors
+    spread: float | None = None  # largest minus smallest of the rounds
+    limit: float | None = None  # the largest error that passes; only errors have one
+    rounds: tuple[float, ...] = ()  # in order; reports of earlier suites have none
+    every: float | None = None  # seconds from one round to the next, in the course of a load
 
     @property
     def comparable(self) -> bool:
@@ -109,37 +100,26 @@ def moment(text: str) -> str:
 class Report(Part):
     """One run of the suite in one environment.
 
-    Attributes:
-        schema_version: 1; ``schema`` in the file.
-        suite: ``quick``, ``full``, or ``health``: those of the hardware, which prove no lock.
-        device: The (first) device as the environment's torch describes it.
-        devices: The same of every device that was checked. Results of a further device have its
-            number in their ids: ``device.matmul@1``.
-        started: ISO 8601, UTC.
-        seconds: Duration of the whole run.
-        stack: Layers of the host and their versions; see :func:`provision.host.model.host_layers`.
-        lock: Digest of the lock that the environment was built from; None for a foreign one.
-        not_run: The checks without a result; reports of earlier suites do not list them.
-        carried: The owed checks whose earlier result stands; see :mod:`provision.commands.carry`,
-            which reads ``basis`` and ``closures`` too. Only a build writes the three.
+    Results of a further device have its number in their ids: ``device.matmul@1``. Only a build
+    writes ``carried``, ``basis`` and ``closures``; :mod:`provision.commands.carry` reads them.
     """
 
-    schema_version: Literal[1]
-    suite: Literal["quick", "full", "health"]
+    schema_version: Literal[1]  # ``schema`` in the file
+    suite: Literal["quick", "full", "health"]  # those of the hardware prove no lock
     target: str
     python: str
     torch: str | None
-    device: dict[str, Any]
-    started: Annotated[str, AfterValidator(moment)]
-    seconds: FiniteFloat
+    device: dict[str, Any]  # the first, as the environment's torch describes it
+    started: Annotated[str, AfterValidator(moment)]  # ISO 8601, UTC
+    seconds: FiniteFloat  # of the whole run
     checks: tuple[Check, ...]
-    not_run: tuple[NotRun, ...] = ()
-    devices: tuple[dict[str, Any], ...] = ()
-    carried: tuple[Carried, ...] = ()
+    not_run: tuple[NotRun, ...] = ()  # without a result; reports of earlier suites have none
+    devices: tuple[dict[str, Any], ...] = ()  # every one that was checked
+    carried: tuple[Carried, ...] = ()  # owed checks whose earlier result stands
     basis: str = ""
     closures: dict[str, str] = {}
-    stack: dict[str, str] = {}
-    lock: str | None = None
+    stack: dict[str, str] = {}  # see provision.host.model.host_layers()
+    lock: str | None = None  # digest of the environment's lock; None for a foreign one
 
     @property
     def failed(self) -> tuple[Check, ...]:

@@ -42,22 +42,16 @@ class LayerChange:
 class Comparison:
     """The comparison of a report with the earlier ones of its target and device.
 
-    Attributes:
-        target: Name of the target.
-        since: When the report was measured that ``moves`` refers to, ISO 8601: the last one of
-            the same suite in which nothing failed that passes now, else the last one.
-        moves: What changed on the host since then.
-        findings: What broke, still fails, vanished, slowed, lost accuracy or healed; worst first.
-        compared: Ids of the checks that have an earlier result.
-        new: Ids of the checks that have none.
+    ``since`` is of the last report of its suite in which nothing failed that passes now, else of
+    the last one; ISO 8601.
     """
 
     target: str
     since: str
-    moves: tuple[LayerChange, ...]
-    findings: tuple[Finding, ...]
-    compared: tuple[str, ...] = ()
-    new: tuple[str, ...] = ()
+    moves: tuple[LayerChange, ...]  # what changed on the host since then
+    findings: tuple[Finding, ...]  # what is worse, vanished or healed; worst first
+    compared: tuple[str, ...] = ()  # ids of the checks that have an earlier result
+    new: tuple[str, ...] = ()  # of those that have none
 
     @property
     def bad(self) -> bool:
@@ -103,12 +97,7 @@ def changed_layers(
 
 
 def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
-    """Compare each check of a report with its own earlier results.
-
-    Args:
-        earlier: Comparable reports, oldest first, at least one.
-        after: The report to be judged.
-    """
+    """Compare each check of a report with its results in comparable ones, oldest first."""
     same = [report for report in earlier if report.suite == after.suite]
     failing = {check.id for check in after.failed}
     no_worse = (old for old in reversed(same) if {check.id for check in old.failed} <= failing)

@@ -1,27 +1,7 @@
 """Whether the newest of a series of measurements is worse than the best that the host has shown.
 
-All values are compared as logarithms, so that a fall by a quarter weighs the same at any speed,
-and with their sign turned where less is better: a score is higher when it is better.
-
-``level``   The upper quartile of the accepted scores. A quartile, because one lucky run must not
-            become the standard; of the whole history, because the previous run hides a slow
-            decline (four steps of -20 % are 1000 -> 410).
-``fall``    The level minus the score, once for the medians and once for the upper quartiles of the
-            rounds; the smaller counts. Interference only ever slows, so that it moves the median
-            before the best rounds; a slower device moves both (Chen and Revels, "Robust
-            benchmarking in noisy environments", 2016).
-``noise``   Within a run: the standard error of a median, 1.2533 s / sqrt(n) with
-            s = 1.4826 MAD (Rousseeuw and Croux 1993). Between runs: the upper quartile of the
-            absolute successive differences / 1.627, which a change of level does not inflate
-            (von Neumann 1941, with a quartile in place of the mean).
-``reach``   A fall counts beyond max(tolerance, 2.8 noise) and beyond every earlier dip that passed
-            although no layer of the host had changed: a dip that passes by itself is noise. One
-            that lasts longer than any dip before it counts at any depth.
-``doubt``   The share of the CPU that the process was given tells a busy host from a slow device.
-            Where it is not recorded, or many rounds show bursts all the same, a host with earlier
-            dips or bursts needs two runs in a row.
-
-A run that fell is not accepted, so that it never becomes the standard of the next.
+How it is judged, and after whom: docs/decisions/14-judging-numbers.md. All values are compared as
+logarithms, with their sign turned where less is better: a score is higher when it is better.
 """
 
 import math
@@ -46,25 +26,15 @@ _DIFFERENCE = 1.627  # upper quartile of |difference| of two normal values, to t
 
 
 class Point(NamedTuple):
-    """One measurement of a series.
+    """One measurement of a series."""
 
-    Attributes:
-        score: Logarithm of the median; higher is better.
-        upper: The same of the upper quartile of the rounds.
-        error: Standard error of ``score`` from the rounds; 0 where nothing was repeated.
-        layers: Names the state of the host and the lock; equal where nothing changed.
-        share: CPU seconds per second that the process was given; None where it is not recorded.
-        rounds: How many there were.
-        bursts: How many of them were far below the median.
-    """
-
-    score: float
-    upper: float
-    error: float
-    layers: object
-    share: float | None = None
+    score: float  # logarithm of the median; higher is better
+    upper: float  # the same of the upper quartile of the rounds
+    error: float  # standard error of the score from the rounds; 0 where nothing was repeated
+    layers: object  # the state of the host and the lock; equal where nothing changed
+    share: float | None = None  # CPU seconds per second that the process was given, if recorded
     rounds: int = 1
-    bursts: int = 0
+    bursts: int = 0  # rounds far below the median
 
 
 class Fall(NamedTuple):
@@ -85,14 +55,10 @@ def point(
     share: float | None = None,
     spread: float | None = None,
 ) -> Point:
-    """Return the point of a run.
+    """Return the point of a run: of all rounds, or of the median alone.
 
-    Args:
-        rounds: The measured values, or the median alone.
-        layers: State of the host.
-        better: 1 where more is better, -1 where less is.
-        share: CPU seconds per second.
-        spread: Range of five rounds, relative to their median, where they are not known.
+    ``better`` is 1 where more is better, -1 where less is; ``spread`` the range of five rounds,
+    relative to their median, where they are not known.
     """
     scores = sorted(better * math.log(value) for value in rounds)
     middle = median(scores)
@@ -115,9 +81,7 @@ def upper_quartile(ordered: Sequence[float]) -> float:
 def judge(points: Sequence[Point], tolerance: float) -> Fall | None:
     """Return the fall of the last point; None where it is as good as the points before it.
 
-    Args:
-        points: Oldest first, at least one.
-        tolerance: The fall that is always accepted, as a logarithm.
+    The points are oldest first; a fall of the tolerance, a logarithm, is always accepted.
     """
     shares = sorted(each.share for each in points if each.share is not None)
     usual = upper_quartile(shares) if shares else 0.0

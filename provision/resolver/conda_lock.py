@@ -1,7 +1,5 @@
 """Lock the conda layer with conda-lock, solved from the catalog: no conda and no network."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import importlib.util
@@ -11,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -22,10 +20,8 @@ from provision.core.process import Completed, Run, clean_environment
 from provision.core.temporary import scratch
 from provision.lockfile.conda import SIZE
 from provision.resolver.conda_shim import CHANNELS, VIRTUAL
+from provision.spec.model import Target
 from provision.spec.tables import faults_of
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
 
 # Not a name with "mamba" in it: conda-lock would pass other options to such a program.
 SHIM = "provision-conda"

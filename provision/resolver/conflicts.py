@@ -1,25 +1,21 @@
 """Explain why the requirements of a spec cannot be resolved, in terms of the spec."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError
 from provision.core.process import Completed
 from provision.core.progress import Progress
 from provision.core.text import plural
 from provision.lockfile.tags import best_wheel
-
-if TYPE_CHECKING:
-    from provision.catalog.snapshot import Wheel
-    from provision.resolver.uv import UvResolver
-    from provision.spec.model import Target
+from provision.resolver.uv import UvResolver
+from provision.spec.model import Target
+from provision.spec.requirement_files import requirement_name
 
 # One step of uv's derivation: "because <premises>, we can conclude that <conclusion>". Conclusions
 # only repeat the premises in longer words, so premises alone are shown.
@@ -102,7 +98,7 @@ def smallest_conflict(
     """
     words = re.findall(r"\w[\w.-]*", failed.stderr.split("hint:")[0])
     named = {*map(canonicalize_name, words)}
-    remaining = [r for r in requirements if canonicalize_name(Requirement(r).name) in named]
+    remaining = [r for r in requirements if requirement_name(r) in named]
     remaining = remaining or list(requirements)  # an override, for instance, is in none of them
     for requirement in remaining[:] if len(remaining) > 1 else ():
         others = [other for other in remaining if other != requirement]
@@ -148,7 +144,7 @@ def _judged(
 ) -> tuple[list[str], str]:
     """Return the facts of a fault, and its remedy."""
     spec, facts = f"envs/{target.name}.toml", stated_facts(text)
-    assigned = {target.pip.index_of(canonicalize_name(Requirement(r).name)) for r in conflict}
+    assigned = {target.pip.index_of(requirement_name(r)) for r in conflict}
     updates = [f"`provision update {index}`" for index in sorted(assigned - {"default"})]
     remedy = " or ".join([*updates, f"change what is asked for in {spec}"])
     lacking = [f"the catalog lists {wheel.filename}, but {wheel.lacks}"
@@ -179,7 +175,7 @@ def _matches(text: str, wheel: Wheel) -> bool:
 
 def _other_index(target: Target, asked: str, catalog: Mapping[str, Sequence[Wheel]]) -> str:
     """Return an index that has what is asked for, for this accelerator or by its local version."""
-    assigned = target.pip.index_of(canonicalize_name(Requirement(asked).name))
+    assigned = target.pip.index_of(requirement_name(asked))
     for index, wheels in catalog.items():
         for wheel in wheels if index != assigned else ():
             local = Version(wheel.version).local or ""

@@ -6,19 +6,15 @@ that the spec assigns to it, and comes before the default index with ``--index-s
 first-index``: an assigned name comes from no other index, any other gets 404 here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-if TYPE_CHECKING:
-    from provision.catalog.snapshot import Wheel
+from provision.catalog.snapshot import Wheel
 
 _PAGE = "application/vnd.pypi.simple.v1+json"
 # A snapshot is its own cut-off date, but a resolver with one skips files without an upload time.

@@ -1,32 +1,18 @@
 """Resolve the pip layer with pip-tools, a second resolver for this machine's own platform."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.process import Run, clean_environment
 from provision.core.temporary import scratch
-from provision.resolver import local_index
-from provision.resolver.uv import (
-    PINS,
-    REQUIREMENTS,
-    Pins,
-    loopback_environment,
-    midnight,
-    parse_pins,
-    write_lines,
-)
-
-if TYPE_CHECKING:
-    from provision.catalog.snapshot import Wheel
-    from provision.spec.model import Target
+from provision.resolver import local_index, uv
+from provision.spec.model import Target
 
 _HOST = {"linux": "linux-64", "win32": "win-64"}
 _MERGED = "merged"
@@ -44,7 +30,7 @@ def pins(
     run: Run,
     *,
     given: Mapping[str, str] | None = None,
-) -> Pins:
+) -> uv.Pins:
     """Resolve a target's requirements: at the given versions, or else by the cut-off.
 
     pip merges all indexes that it is given, so it gets a single one: that serves the names of the
@@ -56,25 +42,25 @@ def pins(
     served = {_MERGED: [wheel for files in wheels.values() for wheel in files]}
     fallback = default_index or PYPI_SIMPLE_ENDPOINT
     # pip can apply a cut-off only where the index lists upload times; given versions need none.
-    cutoff = ["--uploaded-prior-to", midnight(target.pip.cutoff)]
+    cutoff = ["--uploaded-prior-to", uv.midnight(target.pip.cutoff)]
     # --allow-unsafe: setuptools and pip are pinned like any package. --strip-extras: as uv writes
-    # pins. --annotation-style line: the form that parse_pins() reads.
+    # pins. --annotation-style line: the form that uv.parse_pins() reads.
     argv = [sys.executable, "-m", "piptools", "compile", "--quiet", "--dry-run", "--no-config",
             "--no-header", "--annotation-style", "line", "--strip-extras", "--allow-unsafe",
-            "--no-emit-options", *(cutoff if given is None else ["--constraint", PINS]),
-            "--output-file", "out.txt", REQUIREMENTS]  # fmt: skip
+            "--no-emit-options", *(cutoff if given is None else ["--constraint", uv.PINS]),
+            "--output-file", "out.txt", uv.REQUIREMENTS]  # fmt: skip
     with local_index.serve(served, secrets.token_hex(), fallback) as urls, scratch() as folder:
         constraints = [f"{name}=={version}" for name, version in (given or {}).items()]
-        write_lines(folder, {REQUIREMENTS: target.pip.requirements, PINS: constraints})
+        uv.write_lines(folder, {uv.REQUIREMENTS: target.pip.requirements, uv.PINS: constraints})
         done = run(argv, env=_environment(urls[_MERGED]), cwd=folder)
     if done.returncode:
         raise SpecError(f"pip-tools finds no solution for {target.name}", evidence=done.tail)
     # pip-compile writes the pins of a dry run to its log, on standard error.
-    return parse_pins(done.stdout + done.stderr)
+    return uv.parse_pins(done.stdout + done.stderr)
 
 
 def _environment(index_url: str) -> dict[str, str]:
-    env = clean_environment(extra=loopback_environment(os.environ))
+    env = clean_environment(extra=uv.loopback_environment(os.environ))
     # The user's pip settings have no part here: the local index redirects to their mirror.
     settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_ONLY_BINARY": ":all:", "PIP_NO_INPUT": "1",
                 "PIP_INDEX_URL": index_url}  # fmt: skip

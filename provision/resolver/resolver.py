@@ -1,20 +1,18 @@
 """Resolve a spec with the catalog to the text of a lock; writes no file of the project."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
+from provision.artifacts.pip_config import PipConfig
 from provision.artifacts.sources import SourceBuilder
 from provision.artifacts.wheel_records import local_records, remote_records
 from provision.catalog.digest import catalog_digest
-from provision.catalog.snapshot import Channel, Index, Wheel, index_names, load_snapshot
+from provision.catalog.snapshot import Channel, Index, Wheel, load_snapshot, names_of
 from provision.core import network
 from provision.core.errors import SpecError
 from provision.core.hashing import sha256_bytes
@@ -25,15 +23,12 @@ from provision.lockfile.pip import WHEELHOUSE, Artifact, render_requirements
 from provision.resolver import conda_lock, local_index, pip_tools, sources, uv
 from provision.resolver.conflicts import explain_conflict
 from provision.resolver.sources import BuiltWheel
+from provision.resolver.uv import Pins
 from provision.spec.local import input_files, local_digest, local_folder
+from provision.spec.model import Target
 from provision.spec.requirement_files import read_requirement_files
 
-if TYPE_CHECKING:
-    from provision.artifacts.pip_config import PipConfig
-    from provision.resolver.uv import Pins
-    from provision.spec.model import Target
-
-    Served = dict[str, tuple[Wheel, ...]]  # by index
+Served = dict[str, tuple[Wheel, ...]]  # by index
 
 # Assigned with torch in case that a package brings them: they would come from another index.
 _COMPANIONS = ("torchvision", "torchaudio", "pytorch-triton-xpu", "triton-xpu")
@@ -163,7 +158,8 @@ class Resolver:
         if isinstance(found, dict):
             return found
         sources.refuse_source_only(target, found, engine)
-        catalog = {i: load_snapshot(self.folder, i, Index).files for i in index_names(self.folder)}
+        indexes = names_of(self.folder, Index)
+        catalog = {index: load_snapshot(self.folder, index, Index).files for index in indexes}
         raise explain_conflict(target, found, engine, catalog, self.progress)
 
     def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:

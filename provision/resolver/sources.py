@@ -3,18 +3,16 @@
 Their index on loopback, ``wheelhouse``, comes before all others: they are taken from there only.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from provision.artifacts.sources import SourceBuilder
 from provision.catalog.simple_index import embedded_metadata
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError
@@ -22,11 +20,8 @@ from provision.core.hashing import sha256_file
 from provision.core.process import Completed
 from provision.lockfile.pip import WHEELHOUSE
 from provision.lockfile.tags import best_wheel, markers
+from provision.resolver.uv import Pins, UvResolver
 from provision.spec.model import Override, Target
-
-if TYPE_CHECKING:
-    from provision.artifacts.sources import SourceBuilder
-    from provision.resolver.uv import Pins, UvResolver
 
 _SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")
 _BUILDING = threading.Lock()  # targets are locked in parallel, and mostly need the same wheels
@@ -47,14 +42,12 @@ class BuiltWheel:
 
     def served(self) -> Wheel:
         """Return it as an entry of an index; its URL is never asked for."""
-        metadata = embedded_metadata(self.path)
         return Wheel(
             filename=self.path.name,
             url=f"http://{WHEELHOUSE}.invalid/",
             sha256=sha256_file(self.path),
             size=self.path.stat().st_size,
-            requires_python=metadata.requires_python,
-            requires_dist=metadata.requires_dist,
+            **embedded_metadata(self.path),
         )
 
 

@@ -1,7 +1,6 @@
 """Resolve the pip layer with uv, for any platform on any platform."""
 
-from __future__ import annotations
-
+import datetime as dt
 import importlib.metadata
 import os
 import re
@@ -10,23 +9,18 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from provision.core.errors import ToolError
 from provision.core.process import Completed, Run, clean_environment
+from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.lockfile.pip import Artifact
 from provision.lockfile.tags import UV_NAMES, best_wheel
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from packaging.version import Version
-
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
 # Distribution -> its version, and what requires it.
@@ -190,14 +184,13 @@ class UvResolver:
     def _compile(
         self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]
     ) -> Completed:
-        import uv  # noqa: PLC0415 - used only to find the program
 
         # Not on the command line, which is echoed: the URL of a mirror may contain a password.
         mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
         env = clean_environment(extra=mirror | loopback_environment(os.environ))
         with scratch() as folder:
             write_lines(folder, files)
-            argv = [*compile_argv(uv.find_uv_bin(), target, self.indexes), *options]
+            argv = [*compile_argv(uv_program(), target, self.indexes), *options]
             return self.run(argv, env=env, cwd=folder)
 
 

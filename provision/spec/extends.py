@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from provision.core.errors import SpecError
+from provision.core.errors import SpecError, damage_in
 from provision.core.limits import read_parsed, read_text
 from provision.core.project import shipped
 
@@ -57,11 +57,8 @@ def _find(name: object, user: SpecFile) -> SpecFile:
 
 
 def _read(path: Path, folder: Path) -> SpecFile:
-    try:
+    with damage_in(path, "correct the file"):
         data = read_parsed(path, tomllib.loads)
-    except (OSError, ValueError) as error:
-        what, remedy = f"cannot read {path}", "correct the file"
-        raise SpecError(what, evidence=str(error), remedy=remedy) from error
     if "name" in data:
         cause = "a target has the name of its file"
         remedy = "remove the key, and rename the file to rename the target"

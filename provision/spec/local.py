@@ -1,18 +1,13 @@
 """The project's own packages (`[pip] local`): their folders, and what of them decides a lock."""
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.hashing import sha256_bytes
+from provision.spec.model import Target
 from provision.spec.requirement_files import read_requirement_files
-
-if TYPE_CHECKING:
-    from provision.spec.model import Target
 
 _METADATA = ("pyproject.toml", "setup.py", "setup.cfg")
 _BACKENDS = ("setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "maturin")

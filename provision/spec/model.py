@@ -1,12 +1,10 @@
 """The model of a spec: ``envs/<target>.toml``, the only file a person writes for a target."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -14,7 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from provision.core.credentials import has_login, holds_secret
+from provision.core.credentials import holds_secret
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
 
@@ -32,7 +30,8 @@ def source_requirement(text: str) -> str:
     if url := parse_requirement(text).url:
         if not url.startswith(_SOURCES):
             raise ValueError(f"{text!r}: the URL has to begin with {', '.join(_SOURCES)}")
-        if has_login(parts := urlsplit(url)) and (parts.password or parts.scheme != "git+ssh"):
+        parts = urlsplit(url)
+        if parts.password or (parts.username and parts.scheme != "git+ssh"):
             raise ValueError("its URL has a login, which would end up in the lock")
     return text
 
@@ -135,13 +134,13 @@ class Pip(Table):
     )
 
     @model_validator(mode="after")
-    def _not_empty(self) -> Pip:
+    def _not_empty(self) -> Self:
         if not (self.requirements or self.files or self.local):
             raise ValueError("has neither requirements, nor files, nor local packages")
         return self
 
     @model_validator(mode="after")
-    def _one_index_each(self) -> Pip:
+    def _one_index_each(self) -> Self:
         # With two, the order of the indexes would decide: uv takes a name from the first with it.
         seen: dict[str, str] = {}
         for index, names in self.index.items():
@@ -213,13 +212,13 @@ class Target(Table):
     docker: Docker | None = None
 
     @model_validator(mode="after")
-    def _legacy_has_a_reason(self) -> Target:
+    def _legacy_has_a_reason(self) -> Self:
         if (self.status == "legacy") != (self.reason is not None):
             raise ValueError("`reason` goes with status = 'legacy', and only with it")
         return self
 
     @model_validator(mode="after")
-    def _images_are_linux(self) -> Target:
+    def _images_are_linux(self) -> Self:
         if self.docker and self.platform != "linux-64":
             raise ValueError("[docker] is for linux-64 targets")
         return self
@@ -243,7 +242,7 @@ class Target(Table):
                 del keys["pip"][later]
         return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()
 
-    def with_pip(self, **values: Any) -> Target:  # noqa: ANN401 - values of fields
+    def with_pip(self, **values: Any) -> Self:  # noqa: ANN401 - values of fields
         """Return the target with other values in its table ``[pip]``."""
         return self.model_copy(update={"pip": self.pip.model_copy(update=values)})
 

@@ -102,16 +102,17 @@ def with_files(target: Target, root: Path) -> Target:
     """
     found = read_requirement_files(root, target.pip.files)
     # The files are for every target; what a target pins itself fits its accelerator.
-    said = {_name(text) for text in target.pip.requirements if _pinned(text)} | {*target.pip.drop}
-    found.requirements = [text for text in found.requirements if _name(text) not in said]
-    found.constraints = [text for text in found.constraints if _name(text) not in said]
+    said = {*map(requirement_name, filter(_pinned, target.pip.requirements)), *target.pip.drop}
+    found.requirements = [text for text in found.requirements if requirement_name(text) not in said]
+    found.constraints = [text for text in found.constraints if requirement_name(text) not in said]
     return target.with_pip(**{
         name: tuple(dict.fromkeys([*getattr(target.pip, name), *getattr(found, name)]))
         for name in ("requirements", "constraints", "local")
     })  # fmt: skip
 
 
-def _name(text: str) -> str:
+def requirement_name(text: str) -> str:
+    """Return the normalised name of a requirement."""
     return str(canonicalize_name(Requirement(text).name))
 
 

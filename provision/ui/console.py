@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from provision.core.credentials import redact
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.findings import Finding
-from provision.core.text import harmless, json_text, size
+from provision.core.text import harmless, json_text
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-    from provision.artifacts.resumable_download import OnBytes
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}  # by level of a finding
 SCHEMA = 1
-_EVERY = 5.0  # seconds between two lines about one download
 
 
 class Console:
@@ -37,7 +33,6 @@ class Console:
 
     def __init__(self, program: str) -> None:
         self.program = program
-        self._last_download_line = 0.0
         # FORCE_COLOR is the one way to get colours without a terminal.
         self._styled = sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
@@ -74,35 +69,6 @@ class Console:
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""
         self.line(f"! {_indented(text)}", "yellow")
-
-    @contextlib.contextmanager
-    def downloads(self) -> Iterator[OnBytes]:
-        """Show bytes and rate of downloads; without a terminal, a line every few seconds."""
-        if not self._rich.is_terminal:
-            yield self._print_download
-            return
-        from rich import progress  # noqa: PLC0415 - most verbs download nothing
-
-        columns = (
-            progress.TextColumn("{task.description}", markup=False),
-            progress.BarColumn(),
-            progress.DownloadColumn(),
-            progress.TransferSpeedColumn(),
-        )
-        with progress.Progress(*columns, console=self._rich, transient=True) as bars:
-            tasks: dict[str, progress.TaskID] = {}
-
-            def on_bytes(filename: str, done: int, total: int | None) -> None:
-                if filename not in tasks:
-                    tasks[filename] = bars.add_task(harmless(filename), total=total)
-                bars.update(tasks[filename], completed=done, visible=done != total)
-
-            yield on_bytes
-
-    def _print_download(self, filename: str, done: int, total: int | None) -> None:
-        if done == total or time.monotonic() - self._last_download_line > _EVERY:
-            self._last_download_line = time.monotonic()
-            self.step(f"{filename}: {size(done)} of {size(total) if total else 'unknown'}")
 
     def error(self, error: ProvisionError) -> None:
         """Print an error: what failed, the evidence, the cause, the remedy."""

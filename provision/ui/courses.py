@@ -7,12 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from provision.report.model import Measurement, Report
 from provision.report.trend import upper_quartile
-
-if TYPE_CHECKING:
-    from provision.report.model import Measurement, Report
 
 _LEVELS, _WIDE = "▁▂▃▄▅▆▇█", 40  # of a sparkline
 _DECADES = 4  # of an error below its limit that a bar shows

@@ -3,25 +3,21 @@
 No script, no other file, no network. Markup: ``report.html.j2``, style: ``report.css``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from provision.core.text import harmless
-from provision.report.fleet import Fleet
 from provision.report.model import Report, comparable
 from provision.report.regressions import compare_reports
-from provision.ui.courses import (
-    amount,
-    bar_width,
-    courses_of,
-    day,
-    layer_changes,
-    seconds,
-    short,
-    within_run,
-)
+from provision.ui import courses
+
+if TYPE_CHECKING:
+    from provision.report.fleet import Fleet
 
 
 def _written(value: object) -> object:
@@ -30,30 +26,25 @@ def _written(value: object) -> object:
 
 # What a report says comes from elsewhere: each text of it passes `_written`, then the autoescape.
 _PAGES = Environment(
-    autoescape=True,
-    finalize=_written,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    loader=FileSystemLoader(Path(__file__).parent),
-)
-_PAGES.globals |= {"amount": amount, "bar_width": bar_width, "day": day, "short": short}
+    autoescape=True, finalize=_written, undefined=StrictUndefined, trim_blocks=True,
+    lstrip_blocks=True, loader=FileSystemLoader(Path(__file__).parent),
+)  # fmt: skip
+_PAGES.globals |= {name: getattr(courses, name) for name in ("amount", "bar_width", "day", "short")}
 
 
 def render_page(reports: Sequence[Report]) -> str:
-    """Return the page of some reports of one target.
-
-    Args:
-        reports: Oldest first, at least one; the last one is what the page is about.
-    """
+    """Return the page about the last of some reports of one target, oldest first."""
     last = reports[-1]
     history = [*comparable(reports[:-1], last), last]
     # Quick and full runs apart: load and heat of the longer one differ.
     suites = ("quick", "full", "health")
     runs = {suite: [run for run in history if run.suite == suite] for suite in suites}
-    drawn = {suite: (courses_of(some), layer_changes(some)) for suite, some in runs.items()}
+    drawn = {
+        suite: (courses.courses_of(some), courses.layer_changes(some))
+        for suite, some in runs.items()
+    }
     found, changes = drawn[last.suite]
-    now = seconds(last.started)
+    now = courses.seconds(last.started)
     ends = [end for end in ("failed", "not_run", "warned", "carried") if last.counts[end]]
     facts = {
         "device": last.device.get("name", "none"),
@@ -70,7 +61,7 @@ def render_page(reports: Sequence[Report]) -> str:
     return _PAGES.get_template("report.html.j2").render(
         last=last,
         ends=["passed", *ends] if last.proves else ends,
-        load=within_run(last),
+        load=courses.within_run(last),
         rates=[each for each in found if each.best and each.dots[-1].at == now],
         rate_changes=changes,
         compared=compare_reports(history[:-1], last) if history[1:] else None,

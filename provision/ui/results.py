@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from provision.core.findings import Diagnosis
 from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
-from provision.ui.smoke import show_report, verdict
 from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
 if TYPE_CHECKING:
@@ -46,9 +45,8 @@ def show_detection(result: Detection, console: Console) -> None:
     around = f" in {', '.join(host.surroundings)}" if host.surroundings else ""
     console.line(f"{host.platform}, kernel {host.kernel}{around}", "bold")
     for gpu in host.gpus:
-        driver = (
-            f"driver {gpu.driver.name} {gpu.driver.version or ''}" if gpu.driver else "no driver"
-        )
+        found = gpu.driver
+        driver = f"driver {found.name} {found.version or ''}" if found else "no driver"
         console.line(f"  {gpu.name} at {gpu.address}, {driver}")
     if not host.gpus:
         console.line("  no GPU")
@@ -249,6 +247,8 @@ def _changes(changes: Iterable[ArtifactChange], console: Console) -> None:
 
 def show_build(result: BuildResult, console: Console) -> None:
     """Print the checks, the verdict, and what to do next."""
+    from provision.ui.smoke import show_report, verdict  # noqa: PLC0415 - loads the reports' model
+
     if result.report:
         show_report(result.report, console)
     if result.generation is None:

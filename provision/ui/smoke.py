@@ -1,16 +1,10 @@
 """Show a smoke run: its report and its comparison with the last good one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from provision.core.findings import Finding, Level
 from provision.core.text import plural
-
-if TYPE_CHECKING:
-    from provision.report.model import Check, Report
-    from provision.report.regressions import Comparison, SmokeResult, SmokeSkipped
-    from provision.ui.console import Console
+from provision.report.model import Check, Report
+from provision.report.regressions import Comparison, SmokeResult, SmokeSkipped
+from provision.ui.console import Console
 
 _SHOWN = 3  # numbers of a check; the report has the others
 

@@ -24,13 +24,7 @@ def up_to_date_line(target: str, proof: str, built: str) -> str:
 
 
 def show_next_steps(target: str, folder: Path, console: Console) -> None:
-    """Print the commands that use an environment.
-
-    Args:
-        target: Its name.
-        folder: Its current generation.
-        console: Where to print.
-    """
+    """Print the commands that use an environment, the current generation of a target."""
     console.line("Next:")
     console.line(f"  {console.program} run {target} -- python your_script.py")
     console.line(f"  {console.program} smoke {target} --full")

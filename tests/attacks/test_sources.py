@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.artifacts.parallel_fetch import WantedFile, fetch_all
+from provision.artifacts.parallel_fetch import fetch_all
+from provision.artifacts.wheelhouse import WantedFile
 from provision.catalog.simple_index import embedded_metadata
 from provision.core import limits, network
 from provision.core.errors import ToolError

@@ -22,8 +22,8 @@ from provision.catalog.snapshot import render_snapshot
 from provision.cli.verbs.export import FORMATS
 from provision.commands.export import Export, export
 from provision.core.errors import ToolError, UsageError
+from provision.core.program import uv_program
 from provision.installer.install import ArtifactSources
-from provision.installer.uv import uv_program
 from provision.lockfile.formats import LOST
 from provision.lockfile.pip import read_lock
 from provision.spec.reader import load_target

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.artifacts import resumable_download
 from provision.catalog import snapshot_update
 from provision.catalog.snapshot import Channel, DriverSet, Index, Wheel, load_snapshot
 from provision.commands import update
@@ -20,6 +21,7 @@ from provision.core import network
 from provision.core.process import run
 from provision.core.project import Project
 from provision.spec.model import Conda, Pip, Target
+from tests.lab import Silent
 from tests.small import make_wheel
 
 if TYPE_CHECKING:
@@ -132,26 +134,12 @@ def vendor() -> Iterator[Vendor]:
         server.shutdown()
 
 
-class Listener:
-    def __init__(self) -> None:
-        self.pieces: list[tuple[str, int, int | None]] = []
-
-    def step(self, text: str) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
-
-    def on_bytes(self, filename: str, done: int, total: int | None) -> None:
-        self.pieces.append((filename, done, total))
-
-
 @dataclass
 class SmallCatalog:
     """A catalog with one index, and what is needed to update it."""
 
     project: Project
-    listener: Listener
+    listener: Silent
 
     @property
     def path(self) -> Path:
@@ -179,7 +167,6 @@ class SmallCatalog:
             [target],
             self.project.root / "downloads",
             progress=self.listener,
-            on_bytes=self.listener.on_bytes,
             run=run,
         )
         return result
@@ -196,7 +183,7 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallCatalog:
     monkeypatch.delenv("PIP_CERT", raising=False)
     project = Project(tmp_path)
     project.catalog.mkdir(parents=True)
-    return SmallCatalog(project, Listener())
+    return SmallCatalog(project, Silent())
 
 
 @pytest.fixture
@@ -240,15 +227,16 @@ def test_metadata_without_the_listed_hash_is_refused(
 
 
 def test_a_missing_hash_is_made_by_downloading_with_progress(
-    vendor: Vendor, catalog: SmallCatalog, wheel: Path
+    vendor: Vendor, catalog: SmallCatalog, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(resumable_download, "_EVERY", 0.0)
     catalog.snapshot(vendor, entry(wheel, requires_dist=["beta"]))
     digest = vendor.offer(wheel, hashed=False)
     assert catalog.update().completed == [wheel.name]
     found = catalog.wheels()[wheel.name]
     size = wheel.stat().st_size
     assert (found.sha256, found.size, found.confirmed) == (digest, size, True)
-    assert catalog.listener.pieces[-1] == (wheel.name, size, size)
+    assert catalog.listener.steps[-1] == f"  {wheel.name}: 301 kB of 301 kB"
     assert list((catalog.project.root / "downloads").iterdir()) == []
 
 

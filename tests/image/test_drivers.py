@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.catalog.devices import read_devices
-from provision.catalog.snapshot import DriverSet, is_driver_set, load_snapshot, snapshot_names
+from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import Completed
 from provision.core.project import Project
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 CATALOG = ROOT / "envs" / "catalog"
-SETS = [name for name in snapshot_names(CATALOG) if is_driver_set(CATALOG, name)]
+SETS = names_of(CATALOG, DriverSet)
 INTEL = ("arc-linux", "ipex-llm-linux", "max-linux")
 NAME = f"libze-intel-gpu1_{VERSION}-0_amd64.deb"
 OF_DEBIAN = Docker(apt=("libze1", "intel-opencl-icd"))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from provision.artifacts.parallel_fetch import WantedFile, fetch_all
+from provision.artifacts.parallel_fetch import fetch_all
+from provision.artifacts.wheelhouse import WantedFile
 from provision.commands.request import require_fresh_lock
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.hashing import sha256_bytes

@@ -138,14 +138,10 @@ def test_what_is_locked_can_be_had(tmp_path: Path) -> None:
             spent += artifact.size or 0
             if spent < BUDGET:
                 url = urls[artifact.filename]
-                path = download(session, url, tmp_path, artifact.filename, _ignore)
+                path = download(session, url, tmp_path, artifact.filename, Silent())
                 assert sha256_file(path) == artifact.sha256, artifact.filename
                 path.unlink()
     assert len(wanted) > 80
-
-
-def _ignore(_filename: str, _done: int, _total: int | None) -> None:
-    pass
 
 
 def _addresses(names: list[str]) -> dict[str, str]:

@@ -1,14 +1,7 @@
 """remove generations that are not in use."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from provision.cli.call import Call, Outcome, Parser, each
 from provision.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from provision.commands.generations import Cleaned
 
 
 def add_arguments(parser: Parser) -> None:
@@ -29,7 +22,7 @@ def handle(call: Call) -> Outcome:
         raise UsageError("--keep takes a number from 0 up")
     specs = call.project.specs
     names = [load_target(specs, name).name for name in call.arguments.targets]
-    cleaned: list[Cleaned] = []
+    cleaned = []
     try:
         for name in names or target_names(specs):
             done = clean(call.project, name, call.console, keep=keep, everything=everything)

@@ -30,12 +30,7 @@ def handle(call: Call) -> Outcome | int:
 
     arguments, console = call.arguments, call.console
     request = ImageRequest(
-        call.project,
-        call.target,
-        call.lock,
-        call.supply,
-        base_image=arguments.base_image,
-        dev=arguments.dev,
+        call.project, call.target, call.lock, call.supply, arguments.base_image, dev=arguments.dev
     )
     if not arguments.print:
         return Outcome(build_image(request, run, console, layout=arguments.oci), show_image)

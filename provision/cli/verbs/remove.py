@@ -1,13 +1,7 @@
 """remove requirements from a spec, lock it and build it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from provision.cli.call import Call, Outcome, Parser
 from provision.cli.verbs.add import add_edit_options, edit
-
-if TYPE_CHECKING:
-    from provision.cli.call import Call, Outcome, Parser
 
 
 def add_arguments(parser: Parser) -> None:

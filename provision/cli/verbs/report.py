@@ -1,15 +1,10 @@
 """one HTML page of a target's reports on this host."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from provision.cli.call import Call, Parser
 from provision.core.errors import Exit, UsageError
 from provision.core.program import program_name
-
-if TYPE_CHECKING:
-    from provision.cli.call import Call, Parser
 
 
 def add_arguments(parser: Parser) -> None:

@@ -1,13 +1,9 @@
 """run a command in the clean environment."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from provision.cli.call import Call, Parser
+from provision.cli.call import Call, Parser
 
 _WITH_A_VALUE = ("--project", "--env")
 

@@ -1,13 +1,7 @@
 """print what is in a target, as CycloneDX JSON."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from provision.cli.call import Call, Parser
 from provision.core.errors import Exit
-
-if TYPE_CHECKING:
-    from provision.cli.call import Call, Parser
 
 
 def add_arguments(parser: Parser) -> None:

@@ -13,10 +13,11 @@ def add_arguments(parser: Parser) -> None:
 
 
 def handle(call: Call) -> int:
-    from provision.report.verdict import verdict_schema
-    from provision.spec.model import spec_schema
     from provision.ui.console import print_text
 
-    made = spec_schema() if call.arguments.of == "spec" else verdict_schema()
-    print_text(json.dumps(made, indent=2) + "\n")
+    if call.arguments.of == "spec":
+        from provision.spec.model import spec_schema as made
+    else:
+        from provision.report.verdict import verdict_schema as made
+    print_text(json.dumps(made(), indent=2) + "\n")
     return Exit.OK

@@ -21,11 +21,10 @@ def handle(call: Call) -> Outcome:
     if call.arguments.url:
         start_index(project.catalog, names, call.arguments.url)
     targets = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
-    with call.console.downloads() as on_bytes:
-        results = update(
-            project, targets, project.root / ".cache" / "update",
-            progress=call.console, on_bytes=on_bytes, run=run, only=names,
-        )  # fmt: skip
+    results = update(
+        project, targets, project.root / ".cache" / "update", progress=call.console, run=run,
+        only=names,
+    )  # fmt: skip
     # Exit codes rise with severity, so the worst error decides.
     codes = [int(error.exit_code) for result in results for error in result.errors]
     code = max([*codes, findings_if(any(result.bad for result in results))])

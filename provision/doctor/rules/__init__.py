@@ -4,9 +4,7 @@ What a rule reports is a table of ``cases.toml``, whose code has one in ``findin
 module of rules is one more name below.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from provision.core.findings import Finding, worst_first
 from provision.doctor.context import DoctorContext, Findings, Rule
@@ -22,9 +20,6 @@ from provision.doctor.rules import (
     torch,
     transformers,
 )
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 def _rules_of(*modules: ModuleType) -> tuple[Rule, ...]:

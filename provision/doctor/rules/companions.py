@@ -1,9 +1,6 @@
 """Rules on compiled packages that work with one release and one build of torch, triton too."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from provision.core.findings import Level
@@ -11,9 +8,7 @@ from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.doctor.rules.files import reinstall
 from provision.doctor.rules.requirements import meets, pinned, requirements
-
-if TYPE_CHECKING:
-    from provision.environment.installed import InstalledDistribution as Dist
+from provision.environment.installed import InstalledDistribution as Dist
 
 # The minor versions of torchvision and torchtext are 15 above torch's: 0.15 is for torch 2.0
 # (https://github.com/pytorch/vision#installation, https://github.com/pytorch/text#installation).

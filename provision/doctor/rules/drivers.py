@@ -1,16 +1,10 @@
 """Rules on GPU drivers: whether they are new enough for the environment's torch and target."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.host.compatibility import missing_runtimes
 from provision.host.drivers import DriverJudgement, DriverVerdict, driver_remedy, judge_driver
-
-if TYPE_CHECKING:
-    from provision.host.model import Gpu
+from provision.host.model import Gpu
 
 
 @unless("driver-missing", "unsupported-gpu-architecture")

@@ -1,16 +1,11 @@
 """The rule on files that are not as they were installed, and the way back for each package."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from provision.doctor.context import DoctorContext, Findings, case
-
-if TYPE_CHECKING:
-    from provision.environment.installed import InstalledDistribution
+from provision.environment.installed import InstalledDistribution
 
 _OWN_INDEX = re.compile(r"cpu|cu\d+|xpu|rocm[\d.]+")  # local versions of torch's own builds
 

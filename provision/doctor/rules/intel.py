@@ -1,16 +1,11 @@
 """Rules on IPEX and ipex-llm, and on the packages that they work with."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.rules.requirements import pinned
-
-if TYPE_CHECKING:
-    from provision.environment.installed import InstalledDistribution
+from provision.environment.installed import InstalledDistribution
 
 _IPEX = "intel-extension-for-pytorch"
 

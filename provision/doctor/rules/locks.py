@@ -1,13 +1,11 @@
 """Rules on lock and requirement files: functions of a file and of what it would install."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from provision.catalog.devices import Devices
 from provision.core.findings import Finding, worst_first
 from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.environment import Environment, Torch
@@ -15,9 +13,6 @@ from provision.doctor.repository import FORMATS, Choice, Lock, at
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.doctor.rules.drivers import old_driver
 from provision.host.model import Host
-
-if TYPE_CHECKING:
-    from provision.catalog.devices import Devices
 
 _CPU = re.compile(r"cpu|mac|mps|rocm|xpu|amd|intel", re.IGNORECASE)  # extras that mean no CUDA
 

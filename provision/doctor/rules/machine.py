@@ -1,18 +1,13 @@
 """Rules on the machine: whether the environment can use the GPU that it is for."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.host.compatibility import hindrances, missing_runtimes, old_libraries
 from provision.host.drivers import satisfies
+from provision.host.model import Gpu
 from provision.host.visibility import hidden, malformed
-
-if TYPE_CHECKING:
-    from provision.host.model import Gpu
 
 
 def selector(context: DoctorContext) -> Findings:

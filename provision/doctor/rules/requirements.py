@@ -1,18 +1,13 @@
 """Rules on the versions that installed packages require, and helpers to read requirements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
 
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
+from provision.doctor.environment import Environment
 from provision.environment.installed import InstalledDistribution, name_of
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
-
-    from provision.doctor.environment import Environment
 
 
 def numpy2(context: DoctorContext) -> Findings:

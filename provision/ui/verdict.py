@@ -1,0 +1,63 @@
+"""A verdict in the form that a scheduler reads."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from provision.core.text import json_text
+
+if TYPE_CHECKING:
+    from provision.report.verdict import Verdict
+
+_REASON, _MESSAGE = 200, 4096  # characters of a drain reason, bytes of a termination message
+# Prometheus wants base units, written out: https://prometheus.io/docs/practices/naming/
+_UNITS = {"1": ("ratio", 1.0), "s": ("seconds", 1.0), "count": ("items", 1.0),
+          "GB/s": ("bytes_per_second", 1e9), "GiB/s": ("bytes_per_second", 2.0**30),
+          "GiB": ("bytes", 2.0**30), "MiB": ("bytes", 2.0**20), "MHz": ("hertz", 1e6),
+          "W": ("watts", 1.0), "°C": ("celsius", 1.0),
+          "TFLOP/s": ("operations_per_second", 1e12)}  # fmt: skip
+
+
+def slurm(of: Verdict) -> str:
+    """Return one line that is fit as the reason of a drain: ASCII, no quotes."""
+    passed = f"{of.counts['passed']} of {of.counts['owed']} checks" if of.counts else "as locked"
+    text = f"provision: {of.verdict} {of.code} {of.target} {of.suite}: {of.reason or passed}"
+    plain = re.sub(r"[\"'`\\$]", "", text.encode("ascii", "replace").decode())
+    return " ".join(plain.split())[:_REASON] + "\n"
+
+
+def kubernetes(of: Verdict) -> str:
+    """Return JSON that fits into a termination message: as many facts as there is room for."""
+    parts = of.model_dump(mode="json", by_alias=True, exclude={"numbers"})
+    while len(text := json_text(parts, None)) > _MESSAGE:  # ASCII
+        longest = max(parts, key=lambda name: len(json_text(parts[name])))
+        shape = type(parts[longest])
+        kept = list(parts[longest].items() if shape is dict else parts[longest])[:-1]
+        parts[longest] = shape(kept)
+    return text
+
+
+def prometheus(of: Verdict) -> str:
+    """Return the text that the node exporter's textfile collector reads."""
+    from jinja2 import Template  # noqa: PLC0415 - for this form only
+
+    numbers = []
+    for check, found in of.numbers.items():
+        for name, number in found.items():
+            plain = re.sub(r"\W+", "_", number.unit.replace("/s", "_per_second"))
+            unit, scale = _UNITS.get(number.unit, (plain, 1.0))
+            numbers.append((unit, f"{number.value * scale:.15g}", check, name))
+
+    def labels(**own: str | None) -> str:
+        escaped = {ord("\\"): r"\\", ord('"'): r"\"", ord("\n"): r"\n"}
+        every = {"target": of.target, "suite": of.suite} | own
+        inside = ",".join(f'{k}="{(v or "").translate(escaped)}"' for k, v in every.items())
+        return f"{{{inside}}}"
+
+    page = Path(__file__).with_name("verdict.prom.j2").read_text(encoding="utf-8")
+    template = Template(page, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    at = dt.datetime.fromisoformat(of.time).timestamp()
+    return str(template.render(of=of, at=at, numbers=numbers, labels=labels))
