@@ -35,6 +35,7 @@ JobAcctGatherType=jobacct_gather/none
 SelectType=select/linear
 SchedulerParameters=defer,sched_interval=1,bf_interval=1
 SlurmdTimeout=30
+MessageTimeout=3
 ReturnToService=1
 MpiDefault=none
 Prolog=/mnt/slurm/prolog
@@ -79,7 +80,7 @@ class Cluster:
         return self.node(name)
 
     def until(self, done: Callable[[], bool], *, fatal: bool = True) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 45
         while not (good := done()) and time.monotonic() < end:
             time.sleep(0.2)
         assert good or not fatal, self.call("sinfo", "--list-reasons")

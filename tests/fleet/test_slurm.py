@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.fleet
 REASON = "provision: remove wrong-numbers poolxpu quick: device.matmul@1: card 1 computes wrong numbers"
 
+HEALTH = ("timeout", "60", "env", "SLURMD_NODENAME=driver", "/mnt/slurm/health")
+
 
 @pytest.fixture(scope="module")
 def cluster(fleet: Fleet, first: Played) -> Iterator[Cluster]:
@@ -77,19 +79,28 @@ def test_no_verdict_drains_nobody(cluster: Cluster, trouble: str, code: str) -> 
         environments.rename(environments.with_name("moved"))
     else:
         (node.root / "etc" / trouble).touch()
-    cable = node.lab.hosts["good"]
-    cable.link("down")  # slurmctld asks in vain, meanwhile
-    told = node.run("env", "PROVISION_TIME_LIMIT=3s", "SLURMD_NODENAME=driver", "/mnt/slurm/health")
-    cluster.every(1)
-    cluster.check_twice(node)
-    cable.link("up")
-    if trouble == "moved":
-        environments.with_name("moved").rename(environments)
-    else:
-        (node.root / "etc" / trouble).unlink()
-    assert f"provision: none {code} poolxpu" in told.stdout
+    try:
+        told = node.run("env", "PROVISION_TIME_LIMIT=4s", *HEALTH)
+    finally:
+        if trouble == "moved":
+            environments.with_name("moved").rename(environments)
+        else:
+            (node.root / "etc" / trouble).unlink()
+    assert told.stdout.startswith(f"provision: none {code} poolxpu")
     assert cluster.node("driver") == ("idle", "none")
-    assert cluster.wait("good", "idle") == ("idle", "none")
+
+
+def test_a_node_that_cannot_reach_the_controller_is_not_drained_later(cluster: Cluster) -> None:
+    node = cluster.lab.hosts["driver"]
+    node.link("down")
+    (node.card(1) / "sick").touch()
+    told = node.run(*HEALTH)  # scontrol fails
+    (node.card(1) / "sick").unlink()
+    node.link("up")
+    assert told.stdout.strip() == REASON
+    cluster.every(2)
+    cluster.check_twice(node)
+    assert cluster.wait("driver", "idle") == ("idle", "none")
 
 
 def test_a_partition_is_proven_node_by_node(cluster: Cluster) -> None:
