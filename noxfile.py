@@ -242,7 +242,7 @@ def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
-    apart_from = "docker wine faults profiles fleet".split()
+    apart_from = ["docker", "wine", "faults", "profiles", "fleet"]
     chosen = session.posargs or ["-m", " and ".join(f"not {mark}" for mark in apart_from)]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "coverage", "erase")

@@ -31,7 +31,7 @@ DRIVER, OLD_DRIVER, NEW_DRIVER = 33578, 33276, 33944
 XPU = '[hardware]\nfamilies = ["bmg"]\ndriver = ">=24.52"\n'
 # The suite of the miniature project. It has no torch; its device is what sysfs of its host shows,
 # and a card whose folder there has a file `sick` computes wrong numbers.
-SUITE = '''
+SUITE = """
 import glob, importlib.util, json, os, sys, time
 expect = json.load(open(sys.argv[1]))
 cards = sorted(glob.glob("/sys/bus/pci/devices/*/drm")) or ["cpu"]
@@ -59,7 +59,7 @@ json.dump({"schema": 1, "suite": "full" if "--full" in sys.argv else "quick",
 if "--junit" in sys.argv:
     open(sys.argv[sys.argv.index("--junit") + 1], "w").write("<testsuite/>")
 sys.exit(any(c["finding"] for c in checks))
-'''
+"""
 
 CONFIG = """
 [defaults]
@@ -90,9 +90,12 @@ class Fleet:
     tools: Path
     environ: dict[str, str]
 
-    def ansible(self, program: str, *words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:  # fmt: skip # noqa: ANN401
+    def ansible(
+        self, program: str, *words: str | Path, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         """Run one of Ansible's programs on the login node."""
-        return self.lab.call(self.tools / program, *words, env=self.environ, cwd=self.project, **options)  # fmt: skip
+        argv = (self.tools / program, *words)
+        return self.lab.call(*argv, env=self.environ, cwd=self.project, check=check)
 
     def book(self, name: str) -> Path:
         """A playbook of the collection, as Ansible has installed it."""
@@ -123,6 +126,10 @@ class Played:
     def stats(self, host: str) -> dict[str, int]:
         return self.document["stats"][host]
 
+    def unfit(self) -> str:
+        """The hosts that the last task names."""
+        return self.failed().get("provision.fleet.report : Name the hosts that are not fit", "")
+
     def failed(self) -> dict[str, str]:
         """The message of each task that failed, by its name."""
         return {t["task"]["name"]: str(result.get("msg"))
@@ -141,7 +148,9 @@ def make_project(root: Path) -> Project:
     for name, accelerator, hardware in (("poolcpu", "cpu", ""), ("poolxpu", "xpu", XPU)):
         wheels = [make_wheel(root / "wheels/default", each, "1.0", {f"{each}.py": "x = 1\n"})
                   for each in ("alpha", name)]  # fmt: skip
-        write(project.specs / f"{name}.toml", f"""
+        write(
+            project.specs / f"{name}.toml",
+            f"""
 summary = "A target in miniature"
 accelerator = "{accelerator}"
 platform = "linux-64"
@@ -150,7 +159,8 @@ python = "{PYTHON}"
 [pip]
 cutoff = 2026-11-01
 requirements = ["alpha", "{name}"]
-""")
+""",
+        )
         target = load_target(project.specs, name)
         header = {"spec": target.digest(), "catalog": catalog_digest(project.catalog, target),
                   "platform": target.platform, "python": target.python_version}  # fmt: skip
@@ -160,7 +170,9 @@ requirements = ["alpha", "{name}"]
 
 
 @contextlib.contextmanager
-def open_fleet(folder: Path, tools: Path, arc: Iterable[str], plain: Iterable[str]) -> Iterator[Fleet]:
+def open_fleet(
+    folder: Path, tools: Path, arc: Iterable[str], plain: Iterable[str]
+) -> Iterator[Fleet]:
     """Make hosts as they come from the factory: with two Arc cards, and without any.
 
     Args:

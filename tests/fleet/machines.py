@@ -22,12 +22,23 @@ import pytest
 from tests.commands.detect.conftest import MACHINES, make_gpu, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CLONE = Path(__file__).parents[2]
 NETWORK = "10.77.0"
+UNSHARE = "unshare --net --mount --uts {} --pid --fork --kill-child sh -c"
 # Of Debian's packages openssh-server, rsync, munge, slurmctld, slurmd and slurm-client.
-PROGRAMS = ("sshd", "rsync", "ip", "unshare", "nsenter", "munged", "slurmctld", "slurmd", "scontrol")
+PROGRAMS = (
+    "sshd",
+    "rsync",
+    "ip",
+    "unshare",
+    "nsenter",
+    "munged",
+    "slurmctld",
+    "slurmd",
+    "scontrol",
+)
 _ROOT = ("mnt", "proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/tmp", "opt", "etc/ssh")
 _FROM_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "alternatives", "passwd",
              "group", "localtime", "os-release", "debian_version")  # fmt: skip
@@ -48,6 +59,20 @@ for node in null zero full random urandom tty; do touch $node; mount --bind /dev
 mkdir -p pts shm; mount -t devpts -o newinstance,ptmxmode=666 devpts pts; ln -sf pts/ptmx ptmx
 ln -sf /proc/self/fd fd; ln -sf fd/0 stdin; ln -sf fd/1 stdout; ln -sf fd/2 stderr
 exec chroot "$1" /usr/sbin/sshd -D -e
+"""
+# The first process of the lab. $1 its folder, $2 the address of the bridge.
+_LOGIN = """
+set -eu
+hostname login
+mount -t proc proc /proc
+mount -t tmpfs tmpfs /run/munge
+mount --bind "$1/shared" /mnt
+ip link set lo up
+ip link add fleet type bridge
+ip addr add "$2" dev fleet
+ip link set fleet up
+touch "$1/ready"
+exec sleep inf
 """
 _SSHD = """
 HostKey /etc/ssh/host_key
@@ -84,10 +109,12 @@ class Machine:
 
     def start(self) -> None:
         """Boot, and wait for the sshd."""
-        with (self.root / "var/log/sshd").open("ab") as log:
+        told = self.root / "var/log/sshd"
+        words = UNSHARE.format("--ipc").split()
+        given = (self.root, self.name, sys.base_prefix, self.lab.shared)
+        with told.open("wb") as log:
             self.process = subprocess.Popen(
-                [*self.lab.enter, "unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork",
-                 "--kill-child", "sh", "-c", _INIT, "sh", self.root, self.name, sys.base_prefix, self.lab.shared],
+                [*self.lab.enter, *words, _INIT, "sh", *given],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         pid, wire = self.pid, self.wire
@@ -97,6 +124,8 @@ class Machine:
         within = ["nsenter", "--target", str(pid), "--net", "ip"]
         for words in ("link set lo up", f"addr add {self.address}/24 dev eth0", "link set eth0 up"):
             subprocess.run([*within, *words.split()], check=True)
+        # Before that, `run` would have the root folder of this machine.
+        wait_for(lambda: "Server listening" in told.read_text(encoding="utf-8"))
 
     def stop(self) -> None:
         """Lose power."""
@@ -112,8 +141,8 @@ class Machine:
 
     def run(self, *words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a program on the host as root, without ssh."""
-        enter = ["nsenter", "--target", str(self.pid), "--net", "--mount", "--uts", "--ipc", "--pid",
-                 "--root", "--wd"]  # fmt: skip
+        enter = ["nsenter", "--target", str(self.pid), "--net", "--mount", "--uts", "--ipc",
+                 "--pid", "--root", "--wd"]  # fmt: skip
         path = f"{sys.base_prefix}/bin:/usr/sbin:/usr/bin"
         return subprocess.run([*enter, *map(str, words)], capture_output=True, text=True,
                               check=check, env={"PATH": path, "HOME": "/root"})  # fmt: skip
@@ -202,7 +231,7 @@ def _first(process: subprocess.Popen[bytes], depth: int) -> int:
         process: `unshare`, or `nsenter` before it.
         depth: How deep its process namespace is below this machine's.
     """
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         assert process.poll() is None, "the namespace ended"
         below = [process.pid]
@@ -222,6 +251,13 @@ def _numbers(pid: int) -> list[int]:
     return [int(n) for ln in lines if ln.startswith("NSpid:") for n in ln.split()[1:]]
 
 
+def wait_for(good: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not good():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+
+
 def require(*programs: str) -> None:
     """Skip where an engine is missing; in continuous integration, fail."""
     lack = [p for p in programs if shutil.which(p, path=f"{os.environ['PATH']}:/usr/sbin") is None]
@@ -235,14 +271,13 @@ def require(*programs: str) -> None:
 def open_lab(folder: Path) -> Iterator[Lab]:
     """Make a bridge, until the block ends."""
     require(*PROGRAMS)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True)
-    script = (f"mount -t proc proc /proc && mount -t tmpfs tmpfs /run/munge && hostname login && mount --bind {folder}/shared /mnt && ip link set lo up && ip link add fleet type bridge && "
-              f"ip addr add {NETWORK}.1/24 dev fleet && ip link set fleet up && exec sleep inf")  # fmt: skip
+    keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N"]
+    subprocess.run([*keygen, "", "-f", folder / "key"], check=True)
     (folder / "shared").mkdir()
     Path("/run/munge").mkdir(exist_ok=True)  # below the lab's own
-    process = subprocess.Popen(
-        ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "sh", "-c", script]
-    )
+    words = ["setpriv", "--pdeathsig", "KILL", *UNSHARE.format("").split()]
+    process = subprocess.Popen([*words, _LOGIN, "sh", folder, f"{NETWORK}.1/24"])
+    wait_for((folder / "ready").exists)
     made = Lab(folder, process)
     try:
         yield made

@@ -118,7 +118,7 @@ def start(lab: Lab, nodes: Sequence[Machine]) -> Cluster:
     made.call("slurmctld")
     for node in nodes:
         write(node.root / "etc/slurm/slurm.conf", "\n".join(lines))
-        # slurmd 22.05 loads a cgroup plugin whether anything uses it or not; this one needs no mount.
+        # slurmd 22.05 loads a cgroup plugin whether it is used or not; this one needs no mount.
         write(node.root / "etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v1\nCgroupAutomount=yes\n")
         write(node.root / "etc/munge/munge.key", "k" * 128, mode=0o400)
         write(node.root / "etc/default/provision", "PROVISION_TARGET=poolxpu\n")

@@ -42,27 +42,32 @@ def test_every_host_that_answers_gets_its_target_and_a_verdict(fleet: Fleet, fir
         "good": ("poolxpu", "keep"), "driver": ("poolxpu", "keep"), "second": ("poolxpu", "keep"),
         "late": ("poolxpu", "keep"), "broken": ("poolcpu", "keep"),
     }, first.document["stats"]  # fmt: skip
-    assert (found["good"]["devices"], found["good"]["stack"]["compute-runtime"]) == (2, "25.18.33578")
+    assert (found["good"]["devices"], found["good"]["stack"]["compute-runtime"]) == (
+        2,
+        "25.18.33578",
+    )
     assert found["driver"]["stack"]["compute-runtime"] == "25.13.33276"
 
 
 def test_a_dead_host_is_a_finding_and_stops_no_other(fleet: Fleet, first: Played) -> None:
     assert first.code != 0
-    assert first.failed()["provision.fleet.report : Name the hosts that are not fit"] == "dead"
+    assert first.unfit() == "dead"
     report = next((fleet.lab.folder / "reports").iterdir()) / "report.html"
     assert "silent" in report.read_text(encoding="utf-8")
 
 
 def test_a_second_round_changes_nothing_and_finds_what_broke(fleet: Fleet, first: Played) -> None:
     broken, second = fleet.lab.hosts["broken"], fleet.lab.hosts["second"]
-    (site,) = (broken.root / "opt/provision/toolkit/.envs/poolcpu").glob("current/lib/*/site-packages")
+    (site,) = (broken.root / "opt/provision/toolkit/.envs/poolcpu").glob(
+        "current/lib/*/site-packages"
+    )
     (site / "broken.py").touch()
     (second.card(1) / "sick").touch()
     again = fleet.play("site", fleet_patience=3)
     (site / "broken.py").unlink()
     (second.card(1) / "sick").unlink()
     assert {again.stats(name)["changed"] for name in HOSTS} == {0}
-    assert again.failed()["provision.fleet.report : Name the hosts that are not fit"] == "broken, dead, second"  # fmt: skip
+    assert again.unfit() == "broken, dead, second"
     found = fleet.verdicts()
     assert {n: (v["verdict"], v["code"]) for n, v in found.items()} == {
         "good": ("keep", ""), "driver": ("keep", ""), "late": ("keep", ""),
@@ -82,7 +87,9 @@ def test_check_mode_says_what_would_change_and_changes_nothing(fleet: Fleet, fir
     # As AWX does it: ansible-runner runs the playbook, and its events are read.
     fleet.ansible("ansible-runner", "run", private, "--playbook", "provision.fleet.site",
                   "--ident", "one", check=False)  # fmt: skip
-    events = [json.loads(p.read_text()) for p in (private / "artifacts/one/job_events").glob("*.json")]
+    events = [
+        json.loads(p.read_text()) for p in (private / "artifacts/one/job_events").glob("*.json")
+    ]
     (stats,) = (e["event_data"] for e in events if e["event"] == "playbook_on_stats")
     assert (stats["changed"].get("good", 0), stats["changed"]["late"]) == (0, 2)
     assert not wheels.exists()
@@ -97,10 +104,10 @@ def test_a_wave_stops_where_a_new_driver_breaks_too_many(fleet: Fleet, first: Pl
         card = hosts[name].card(1)
         path = fleet.lab.folder / f"host_vars/{name}.json"
         write(path, json.dumps({"bad_card": f"/{card.relative_to(hosts[name].root)}"}))
-    played = fleet.play(
-        "rollout", fleet="arc", rollout_waves=[1], rollout_stop_at=2, rollout_change=str(fleet.lab.folder / "change.yml"),
-    )  # fmt: skip
-    assert played.failed()["provision.fleet.report : Name the hosts that are not fit"] == "driver, second"  # fmt: skip
+    change = str(fleet.lab.folder / "change.yml")
+    played = fleet.play("rollout", fleet="arc", rollout_waves=[1], rollout_stop_at=2,
+                        rollout_change=change)  # fmt: skip
+    assert played.unfit() == "driver, second"
     found = fleet.verdicts()
     assert {name: v["verdict"] for name, v in found.items()} == {
         "good": "keep", "driver": "remove", "second": "remove"
@@ -117,8 +124,11 @@ def test_the_collection_passes_the_strictest_profile_of_ansible_lint(
 ) -> None:
     place = tmp_path / "ansible_collections/provision/fleet"
     shutil.copytree(CLONE / "fleet/ansible", place)
-    environ = fleet.environ | {"ANSIBLE_HOME": str(tmp_path), "HOME": str(tmp_path), "NO_COLOR": "1",
-                               "ANSIBLE_CONFIG": "", "ANSIBLE_COLLECTIONS_PATH": str(tmp_path)}  # fmt: skip
+    environ = fleet.environ | {
+        **dict.fromkeys(("ANSIBLE_HOME", "HOME", "ANSIBLE_COLLECTIONS_PATH"), str(tmp_path)),
+        "ANSIBLE_CONFIG": "",
+        "NO_COLOR": "1",
+    }
     argv = [tools / "ansible-lint", "--offline", "--format", "pep8", "--profile", "production"]
     done = subprocess.run(argv, cwd=place, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from tests.fleet.slurm import Cluster
 
 pytestmark = pytest.mark.fleet
-REASON = "provision: remove wrong-numbers poolxpu quick: device.matmul@1: card 1 computes wrong numbers"
+REASON = (
+    "provision: remove wrong-numbers poolxpu quick: device.matmul@1: card 1 computes wrong numbers"
+)
 
 HEALTH = ("timeout", "60", "env", "SLURMD_NODENAME=driver", "/mnt/slurm/health")
 
