@@ -107,6 +107,8 @@ def test_a_wave_stops_where_a_new_driver_breaks_too_many(fleet: Fleet, first: Pl
     change = str(fleet.lab.folder / "change.yml")
     played = fleet.play("rollout", fleet="arc", rollout_waves=[1], rollout_stop_at=2,
                         rollout_change=change)  # fmt: skip
+    for name in ("driver", "second"):
+        (hosts[name].card(1) / "sick").unlink()
     assert played.unfit() == "driver, second"
     found = fleet.verdicts()
     assert {name: v["verdict"] for name, v in found.items()} == {
@@ -115,8 +117,6 @@ def test_a_wave_stops_where_a_new_driver_breaks_too_many(fleet: Fleet, first: Pl
     assert found["good"]["stack"]["compute-runtime"] == "25.22.33944"
     libraries = hosts["late"].root / ".singularity.d/libs"
     assert not (libraries / f"libze_intel_gpu.so.1.6.{NEW_DRIVER}").exists()
-    for name in ("driver", "second"):
-        (hosts[name].card(1) / "sick").unlink()
 
 
 def test_the_collection_passes_the_strictest_profile_of_ansible_lint(
