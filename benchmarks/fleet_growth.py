@@ -48,7 +48,7 @@ def main() -> None:
     """Measure, compute, simulate, write."""
     with tempfile.TemporaryDirectory() as folder:
         names = [f"h{n:02}" for n in range(SIZES[-1])]
-        with open_fleet(Path(folder), Path(sys.argv[1]), (), names) as fleet:
+        with open_fleet(Path(folder), Path(sys.argv[1]).absolute(), (), names) as fleet:
             measured = [measure(fleet, names, size) for size in SIZES]
     sent = {target: lock_bytes(target) for target in TARGETS}
     figures = {
