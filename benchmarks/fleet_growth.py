@@ -32,12 +32,7 @@ ROOT = Path(__file__).parents[1]
 SIZES = (1, 4, 16)
 NODES = (100, 1_000, 10_000, 100_000)
 TARGETS = ("cpu-linux", "cuda-linux", "max-linux")
-WAVES = (
-    0.0,
-    0.1,
-    0.5,
-    1.0,
-)  # shares of the fleet, as the playbook's default; the first is one host
+WAVES = (1, 10, 0.01, 0.1, 1.0)  # hosts, or shares of the fleet: the default of the playbook
 SLOTS = 16  # pushes at once of a controller or mirror: provision_pushes
 LINK = 1.25e9  # bytes per second of its network card, 10 Gbit/s
 HOST = 125e6  # of a host's, 1 Gbit/s
@@ -131,7 +126,7 @@ def rollout(nodes: int, share: float, stop_at: int) -> dict[str, Any]:
     for _ in range(ROUNDS):
         done = bad = 0
         for wave in WAVES:
-            size = min(max(1, int(nodes * wave)), nodes - done)
+            size = min(wave if isinstance(wave, int) else int(nodes * wave), nodes - done)
             bad += sum(source.random() < share for _ in range(size))
             done += size
             if bad >= stop_at:
