@@ -35,15 +35,8 @@ NOT_OURS = {"conda-lock.yml", "requirements.txt", "train.py", "version.py", "tor
             "left-out.txt", "setvars.sh", "pylock.toml", "pixi.toml"}  # fmt: skip
 HOSTS = {"github.com", "developer.nvidia.com"}
 # Places of any Linux system; no other absolute path belongs in a document.
-SYSTEM = (
-    "/dev/dxg",
-    "/dev/full",
-    "/dev/zero",
-    "/dev/dri",
-    "/dev/shm",
-    "/usr/lib/wsl/lib",
-    "/etc/default/provision",
-)  # noqa: S108 - a word of a document
+SYSTEM = ("/dev/dxg", "/dev/full", "/dev/zero", "/dev/dri", "/dev/shm", "/usr/lib/wsl/lib",  # noqa: S108 - a word of a document
+          "/etc/default/provision")  # fmt: skip
 # Words of README -> the test that fails when they are not so, by its file and a part of its name.
 PROMISES = {
     "compares every file with its hash": ("commands/test_build.py", "in_the_installer_s_cache"),
