@@ -7,15 +7,18 @@ recognised by the toolkit's log rules only, which read the evidence of these fin
 
 from __future__ import annotations
 
+import json
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import NoReturn
 
 # Enough to recognise an error by; some messages of torch list every registered kernel.
 _HEAD, _TAIL, _CALLS = 4, 4, 5
 _LONGEST = 300
+TABLE = json.loads(Path(__file__).with_name("findings.json").read_text(encoding="utf-8"))
 _NAMES_ERROR = re.compile(r"\w*(Error|Exception): ")
 
 
@@ -46,25 +49,29 @@ class CheckFailed(Exception):  # noqa: N818 - it is an outcome, not an error of 
 def fail(
     code: str,
     symptom: str,
-    *,
-    cause: str,
-    remedy: str,
     evidence: Iterable[object],
-    level: str = "error",
+    level: str = "",
+    *,
+    cause: str = "",
+    remedy: str = "",
 ) -> NoReturn:
     """End the running check with a finding; one of level ``warning`` stops nothing.
+
+    What is not given is of ``findings.json``, and the level is otherwise ``error``.
 
     Raises:
         CheckFailed: Always.
     """
-    facts = tuple(str(fact) for fact in evidence)
+    text, facts = TABLE.get(code, {}), tuple(map(str, evidence))
+    cause, remedy = cause or text["cause"], remedy or text["remedy"]
+    level = level or text.get("level", "error")
     raise CheckFailed(Finding(code, symptom, cause, remedy, facts, level))
 
 
-def fail_if(wrong: Sequence[str], code: str, *, cause: str, remedy: str) -> None:
+def fail_if(wrong: Sequence[str], code: str, *, cause: str = "", remedy: str = "") -> None:
     """End the running check with all that is wrong, the first as its symptom; see `fail`."""
     if wrong:
-        fail(code, wrong[0], cause=cause, remedy=remedy, evidence=wrong[:20])
+        fail(code, wrong[0], wrong[:20], cause=cause, remedy=remedy)
 
 
 def explain(error: BaseException, *, code: str = "op-fails") -> Finding:

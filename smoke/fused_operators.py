@@ -48,8 +48,6 @@ def prove_operator(name: str, device: torch.device, numbers: Numbers) -> None:
         fail(
             "fused-op-without-reference",
             f"this suite has no reference for {name}",
-            cause="smoke/fused_operators.py does not list this operator of the spec",
-            remedy="add it there, or remove it from the spec's fused_ops",
             evidence=[f"known: {', '.join(OPERATORS)}"],
         )
     right, overloads = OPERATORS[name]
@@ -77,8 +75,6 @@ def _registered(name: str, overload: str, device: torch.device) -> None:
     fail(
         code,
         f"{full} {what}",
-        cause="the library that registers it was not loaded, or is another build",
-        remedy="build the environment again from its lock; it must hold exactly one IPEX",
         evidence=[f"dispatch key {key}", f"torch {torch.__version__}"],
     )
 

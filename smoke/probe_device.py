@@ -54,8 +54,6 @@ def _compiled(accelerator: str) -> None:
         fail(
             "cpu-build-of-torch-installed",
             f"torch {torch.__version__} is built without {accelerator}",
-            cause="torch came from another index than the spec assigns to it",
-            remedy="build the environment again from its lock",
             evidence=[f"torch.version.cuda = {torch.version.cuda}"],
         )
 

@@ -54,19 +54,28 @@ def error(value: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """Return the same values, contiguous, as every other column, or as heads of a wider tensor."""
-    if layout == "contiguous" or x.dim() == 4:
-        return x if layout == "contiguous" else x.transpose(1, 2).contiguous().transpose(1, 2)
-    return torch.stack([x, x], -1).flatten(-2)[..., ::2]
+    """Return the same values in another layout; ``strided`` is every other column, or heads."""
+    if layout == "transposed" or (layout == "strided" and x.dim() == 4):
+        first, second = (1, 2) if layout == "strided" else (0, min(x.dim(), 1) and -1)
+        return x.transpose(first, second).contiguous().transpose(first, second)
+    if layout == "offset":
+        return torch.cat([x.new_zeros(3), x.flatten()])[3:].view(x.shape)
+    if layout == "channels-last" and x.dim() > 2:
+        return x.movedim(1, -1).contiguous().movedim(-1, 1)
+    if layout == "expanded" and x.dim() > 1:
+        return x[:1].expand(x.shape)
+    return torch.stack([x, x], -1).flatten(-2)[..., ::2] if layout == "strided" else x
 
 
 def prove_product(
-    device: torch.device, numbers: Numbers, dtype: torch.dtype, size: tuple[int, int, int, int]
-) -> None:
+    device: torch.device, numbers: Numbers, dtype: torch.dtype, size: tuple[int, ...],
+    *, positive: bool = False,
+) -> None:  # fmt: skip
     """Fail the check if products are wrong; size: how many, their rows, inner width, columns."""
     batch, rows, inner, columns = size
     left = noise(batch, rows, inner, dtype=dtype, seed=1).squeeze(0)
     right = noise(batch, inner, columns, dtype=dtype, seed=2).squeeze(0)
+    left, right = (left.abs(), right.abs()) if positive else (left, right)
     a, b = left.to(device), right.to(device)
     # Where products of float32 may be lowered to TF32 or bfloat16: nothing in the suite does it.
     lower = dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"

@@ -13,22 +13,15 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from smoke.checks import Unmeasured
-from smoke.finding import fail
 
 if TYPE_CHECKING:
     import torch
 
 SYS, CPUINFO = Path("/sys"), Path("/proc/cpuinfo")
 TABLE = json.loads(Path(__file__).with_name("health.json").read_text(encoding="utf-8"))
-
-
-def fail_of(code: str, symptom: str, evidence: list[str], level: str = "") -> NoReturn:
-    """End the running check with the finding of this code in ``health.json``."""
-    text = TABLE["findings"][code] | ({"level": level} if level else {})
-    fail(code, symptom, **text, evidence=evidence)
 
 
 class Sensors:

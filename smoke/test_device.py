@@ -65,19 +65,13 @@ def test_family(device: torch.device, expect: Expect) -> None:
         fail(
             "device-unknown",
             f"{facts['name']} is not in the device list; the target is for {fit}",
-            cause="the device is newer than the list, or its driver gives it no name of its own",
-            remedy="`provision detect` reads the device id from the system; "
-            "`provision update` refreshes the list",
             evidence=evidence,
-            level="warning",
         )
     # Several families: the name is sold in all of them, so one that fits is enough.
     if expect.families and not found & set(expect.families):
         fail(
             "device-unsupported",
             f"{facts['name']} is of family {' or '.join(sorted(found))}, the target is for {fit}",
-            cause="another device comes first, or this machine needs another target",
-            remedy="`provision detect` names the target; ONEAPI_DEVICE_SELECTOR selects the device",
             evidence=evidence,
         )
 
@@ -89,8 +83,6 @@ def _has_kernels(facts: dict[str, Any]) -> None:
         fail(
             "unsupported-gpu-architecture",
             f"{facts['name']} is {facts['capability']}; this torch is built for {' '.join(built)}",
-            cause="the wheel holds neither kernels nor PTX that this GPU can run",
-            remedy="choose a target whose torch still builds for this GPU",
             evidence=[facts["capability"], *built],
         )
 
@@ -122,8 +114,5 @@ def test_driver(device: torch.device, expect: Expect) -> None:
         fail(
             "driver-unknown",
             f"whether the driver is {expect.driver} is unknown: {judged['reason']}",
-            cause="the driver's version is hidden, or its number is not in the catalog",
-            remedy="compare it by hand with the requirement; `provision detect` shows both",
             evidence=evidence,
-            level="warning",
         )

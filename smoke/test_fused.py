@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def test_adamw(device: torch.device, numbers: Numbers) -> None:
     """AdamW, plain, over lists of tensors and fused where torch can, makes its paper's steps."""
     # A kernel over lists takes up to 110 tensors at once, and 65,536 elements of each.
-    sizes = [7] * 130 + [70_001]
+    sizes, turned = [7] * 130 + [1015, 70_001], (29, 35)
     ways = {"plain": {"foreach": False}, "lists": {"foreach": True}}
     ways |= {"fused": {"fused": True}} if _can_fuse(device) else {}
     for dtype in (torch.float32, torch.bfloat16):
@@ -31,13 +31,15 @@ def test_adamw(device: torch.device, numbers: Numbers) -> None:
         for way, settings in ways.items():
             numbers.step(name := f"{way} {reference.short(dtype)}")
             parts = [torch.nn.Parameter(part.clone().to(device)) for part in weight.split(sizes)]
+            # A matrix of another layout, as of a tied or an imported layer.
+            parts[-2] = torch.nn.Parameter(parts[-2].data.view(turned).t())
             update = torch.optim.AdamW(parts, lr=0.2, weight_decay=0.3, **settings)
             for gradient in gradients:
-                for part, own in zip(parts, gradient.split(sizes), strict=True):
-                    part.grad = own.to(device)
+                for part, own in zip(parts, gradient.to(device).split(sizes), strict=True):
+                    part.grad = own.view(turned).t() if part.dim() == 2 else own
                 with precision.recorded(device, numbers):
                     update.step()
-            found = torch.cat([part.detach().cpu() for part in parts])
+            found = torch.cat([part.detach().cpu().t().flatten() for part in parts])
             numbers.within(name, reference.error(found, right), reference.LIMITS[dtype])
 
 

@@ -11,8 +11,8 @@ import torch
 from smoke import capabilities, sensors
 from smoke import device as devices
 from smoke.checks import Numbers, check
+from smoke.finding import fail
 from smoke.intel_device import essence
-from smoke.sensors import fail_of
 from smoke.test_transfer import copy_speed
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Product:
     def verify(self, code: str, where: str) -> None:
         """Fail the check unless every number of the products was right."""
         if wrong := int(self._wrong):
-            fail_of(code, f"{wrong} values of exact products are wrong", [where])
+            fail(code, f"{wrong} values of exact products are wrong", [where])
 
 
 @check("health.speed", stands_for="a card at a fraction of what its data sheet promises", full=True)
@@ -83,7 +83,7 @@ def test_speed(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     for name, share in shares.items():
         numbers.record(f"{name}, share of the peak", share, "1")
     if low := [f"{name}: {share:.0%} of the peak" for name, share in shares.items() if share < LOW]:
-        fail_of("slow", f"{low[0]}, {LOW:.0%} at least is usual", low)
+        fail("slow", f"{low[0]}, {LOW:.0%} at least is usual", low)
 
 
 @check("health.memory", stands_for="memory that loses bits: random crashes and numbers", full=True)
@@ -102,7 +102,7 @@ def test_memory(device: torch.device, numbers: Numbers) -> None:
         for kind, wanted in (("", pattern), ("the inverse of ", ~pattern)):
             if wrong := int((words != wanted).sum()):
                 symptom = f"{wrong} of {len(words)} words do not hold {kind}{name}"
-                fail_of("memory-corrupts", symptom, [f"{words.nbytes >> 20} MiB on {device}"])
+                fail("memory-corrupts", symptom, [f"{words.nbytes >> 20} MiB on {device}"])
             words.bitwise_not_()
     numbers.record("tested", words.nbytes >> 20, "MiB")
 
@@ -139,7 +139,7 @@ def test_load(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     if hot := sorted(set(reasons) & set(sensors.TABLE["heat"])):
         symptom = f"throttled by heat in {reasons[hot[0]]} of {rounds} readings ({hot[0]})"
         facts = [f"{name} {each[0]:.4g} to {each[-1]:.4g}" for name, each in drawn.items()]
-        fail_of("throttled-by-heat", symptom, facts, "error" if readings.fixed else "warning")
+        fail("throttled-by-heat", symptom, facts, "error" if readings.fixed else "warning")
 
 
 def _errors(readings: sensors.Sensors, numbers: Numbers) -> None:
@@ -153,4 +153,4 @@ def _errors(readings: sensors.Sensors, numbers: Numbers) -> None:
         numbers.record("Xid errors of programs", of_programs.count(True), "count")
     for name, code in sensors.TABLE["judged"].items():
         if told := numbers.values.get(name, {}).get("value"):
-            fail_of(code, f"{name}: {told:.0f}", [f"{name}: {told:.0f}"])
+            fail(code, f"{name}: {told:.0f}", [f"{name}: {told:.0f}"])

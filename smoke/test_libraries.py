@@ -93,8 +93,6 @@ def _takes_fused(fused: Any, device: torch.device) -> None:  # noqa: ANN401 - of
         [f"ipex-llm's decision for its fused rotation on {device} is {fused}"]
         * (bool(fused) != on_xpu),
         "fused-rotary-not-taken" if on_xpu else "fused-op-on-cpu-backend",
-        cause="ipex-llm takes the device for another kind",
-        remedy="build the environment again from its lock",
     )
 
 

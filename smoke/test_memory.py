@@ -58,8 +58,6 @@ def test_leak(device: torch.device, numbers: Numbers) -> None:
         fail(
             "memory-leak",
             f"forty steps of training kept {grown:.2f} MiB",
-            cause="the driver, the runtime or an operator does not release memory",
-            remedy="compare driver and runtime with the last good report of this machine",
             evidence=[f"{before / MEBI:.1f} MiB before", f"at most {allowed} MiB may be kept"],
         )
 
@@ -83,8 +81,6 @@ def test_release(device: torch.device, numbers: Numbers) -> None:
         fail(
             "memory-not-released",
             f"a tensor of 64 MiB took {held:.1f} MiB, and {kept:.1f} MiB after it was deleted",
-            cause="the allocator does not release what tensors no longer use",
-            remedy="compare driver and runtime with the last good report of this machine",
             evidence=[f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"],
         )
 
@@ -106,8 +102,6 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
         fail(
             "out-of-memory-not-refused",
             "a pebibyte was allocated" if not refusal else f"afterwards 1000 ones add to {total}",
-            cause="the allocator grants memory that does not exist",
-            remedy="compare driver and runtime with the last good report of this machine",
             evidence=[refusal or "no error"],
         )
 

@@ -12,7 +12,6 @@ from smoke import device as devices
 from smoke.checks import Numbers, check
 from smoke.finding import fail
 from smoke.models import PlateReader, plates, seeded
-from smoke.sensors import fail_of
 
 if TYPE_CHECKING:
     from smoke.expect import Expect
@@ -42,7 +41,7 @@ def test_training(expect: Expect, device: torch.device, numbers: Numbers) -> Non
         # A warning: an integrated GPU, or a card beside a fast CPU, is not broken.
         symptom = f"{speed / on_cpu:.2f} times the CPU's speed, the target promises {floor} times"
         rates = [f"{speed:.0f} images/s on {device}", f"{on_cpu:.0f} images/s on the CPU"]
-        fail_of("slow", symptom, rates)
+        fail("slow", symptom, rates)
 
 
 class Step(NamedTuple):
@@ -69,7 +68,7 @@ def training_step(device: torch.device, numbers: Numbers) -> Callable[[], Step]:
     # A CPU's speed per image hardly depends on the batch; a GPU needs one that fills it.
     batch = 8 if device.type == "cpu" else 64
     images, text = (part.to(device) for part in plates(batch))
-    _placed(device, images, *model.parameters())
+    placed(device, images, *model.parameters())
     update = torch.optim.SGD(model.parameters(), lr=0.01)
 
     def step() -> Step:
@@ -86,7 +85,7 @@ def training_step(device: torch.device, numbers: Numbers) -> Callable[[], Step]:
     return step
 
 
-def _placed(device: torch.device, *tensors: torch.Tensor) -> None:
+def placed(device: torch.device, *tensors: torch.Tensor) -> None:
     """Fail the check unless every tensor is on the device that is measured."""
     away = [tensor for tensor in tensors if tensor.device.type != device.type]
     if away:

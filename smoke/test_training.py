@@ -36,8 +36,20 @@ def test_checkpointing(device: torch.device, numbers: Numbers) -> None:
                 run(tensors[0]).square().sum().backward()
         found[name] = torch.cat([each.grad.cpu().flatten() for each in tensors])
     right = found.pop("kept").double()
+    norm = float(nn.utils.clip_grad_norm_(tensors, 0.5)) / float(right.norm())
+    clipped = torch.cat([each.grad.cpu().flatten() for each in tensors])
+    numbers.within("clipped", reference.error(clipped, right * 0.5 / right.norm()), 1e-5)
+    numbers.within("norm of the gradients", abs(norm - 1), 1e-5)
     for name, gradients in found.items():
         numbers.within(name, reference.error(gradients, right), 1e-5)
+
+
+class Drawing(TensorDataset):  # type: ignore[misc]
+    """Samples with a random number each, as augmentations draw them in a worker."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+        """Return the tensors of a sample, and its draw."""
+        return (*super().__getitem__(index), torch.randint(2**62, ()))
 
 
 @check("training.loader", stands_for="workers repeat or damage batches", full=True, depends=())
@@ -48,17 +60,19 @@ def test_loader(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     if expect.release("torch") < (2, 6) and devices.kind(device) == "xpu":
         pinned["pin_memory_device"] = device.type
     count = torch.arange(48)
-    samples = TensorDataset(count[:, None].expand(48, 12288).float(), count)
+    samples = Drawing(count[:, None].expand(48, 12288).float(), count)
     order, twin = (RandomSampler(samples, generator=torch.Generator().manual_seed(0))
                    for _ in range(2))  # fmt: skip
     settings = {"sampler": order, "num_workers": 2, "persistent_workers": True, **pinned}
-    loader, found = DataLoader(samples, 6, **settings), []
+    loader, found, draws = DataLoader(samples, 6, **settings), [], set()
     for _ in range(2):
         # Kept until the epoch has ended: memory that is used again too early shows.
-        for x, number in [(x.to(device, non_blocking=True), number) for x, number in loader]:
+        for x, number, draw in [(x.to(device, non_blocking=True), *more) for x, *more in loader]:
+            draws.update(draw.tolist())
             whole = (x == number.to(device)[:, None]).all(1).cpu()
             found += torch.where(whole, number, -1).tolist()
     moved = sum(one != other for one, other in zip(found, [*twin, *twin], strict=True))
     numbers.within("damaged or out of order", moved, 0.0)
+    numbers.within("random numbers repeated", 96.0 - len(draws), 0.0)
     numbers.within("repeated", 96 - len({*found[:48]}) - len({*found[48:]}), 0.0)
     numbers.within("epochs alike", float(found[:48] == found[48:]), 0.0)

@@ -10,7 +10,6 @@ from smoke import device as devices
 from smoke import sensors
 from smoke.checks import Numbers, check, on_gpu
 from smoke.finding import fail
-from smoke.sensors import fail_of
 
 SIZE = 64 * 2**20  # bytes
 TYPES = (
@@ -33,7 +32,13 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
         layouts = {"": a, "strided": a.t(), "large": b, "large strided": b[:, ::2]}
         for layout, tensor in layouts.items():
             numbers.step(f"{dtype} {layout}")
-            if not torch.equal(tensor.to(device).cpu(), tensor):
+            host, kept = tensor.clone(), tensor.to(device, non_blocking=True)
+            there = host.to(device, non_blocking=True)
+            devices.synchronize(device)
+            host.zero_()  # which a copy that has ended does not see
+            back = [each.to("cpu", non_blocking=True) for each in (there, kept)]
+            devices.synchronize(device)
+            if not all(torch.equal(each, tensor) for each in (*back, kept.cpu())):
                 fail(
                     "transfer-corrupts",
                     f"a {layout} tensor of {dtype} returns changed",
@@ -61,11 +66,11 @@ def test_speed(device: torch.device, numbers: Numbers) -> None:
         each = [copy_speed(target, source, device) for _ in range(5)]
         speeds[name] = numbers.sample(name, each[1:], "GiB/s")
         if not torch.equal(target.cpu(), host):
-            fail_of("transfer-corrupts", f"data is changed on its way {name}", [f"from {device}"])
+            fail("transfer-corrupts", f"data is changed on its way {name}", [f"from {device}"])
     with numbers.measuring("link"):
         _judge_link(_links(there, fast, device), sensors.of(device).fixed, numbers)
     if slow := [f"{name}: {speed:.2f} GiB/s" for name, speed in speeds.items() if speed < 0.5]:
-        fail_of("slow", f"{slow[0]}; any slot gives more than 0.5 GiB/s", slow)
+        fail("slow", f"{slow[0]}; any slot gives more than 0.5 GiB/s", slow)
 
 
 def _links(there: torch.Tensor, fast: torch.Tensor, device: torch.device) -> list[list[int]]:
@@ -87,7 +92,7 @@ def _judge_link(links: list[list[int]], fixed: bool, numbers: Numbers) -> None: 
     if best[0] < best[2] or best[1] < best[3]:
         now, most = ("PCIe {} x{}".format(*best[at : at + 2]) for at in (0, 2))
         level = "error" if fixed else "warning"
-        fail_of("link-below-its-best", f"{now} under load, both ends can do {most}", [now], level)
+        fail("link-below-its-best", f"{now} under load, both ends can do {most}", [now], level)
 
 
 def pinned(size: int, device: torch.device) -> torch.Tensor:

@@ -51,19 +51,20 @@ def last_failure(lines: Sequence[Line]) -> Failure:
     ends = [i for i in ends if not ignored.intersection(range(i - _NEAR, i + 1))] or ends
     ends = [i for i in ends if not any_of("reporter").search(lines[i].text)] or ends
     wrapped = bool(start) and any(any_of("wrapper").search(line.text) for line in lines[start:])
-    while starts and any(any_of("chain").search(line.text) for line in lines[starts[-1] : start]):
+    joined = any_of("chain").search
+    while starts and (
+        [start, *ends][-1] < start or any(joined(line.text) for line in lines[starts[-1] : start])
+    ):
         start = starts.pop()
     # The first error after an earlier traceback is that traceback's own end.
     earlier = next((end for end in ends if starts and end > starts[-1]), -1)
     first = max(earlier, start - _NEAR - 1) + 1
     went_on = (i for i in range(first, start) if any_of("went_on").search(lines[i].text))
-    first = max(went_on, default=first)
-    near = frozenset(end for end in ends if first <= end < start)
+    near = frozenset(ends).intersection(range(max(went_on, default=first), start))
     worked = max(_matching("at_work", lines), default=-1)
     ended = ends[-1] if ends and ends[-1] > worked else None
-    if ended is not None and _matching("ended_well", lines[ended + 1 :]):
-        ended = None
-    return Failure(start, near, ended, wrapped, worked)
+    well = ended is not None and _matching("ended_well", lines[ended + 1 :])
+    return Failure(start, near, None if well else ended, wrapped, worked)
 
 
 def _matching(name: str, lines: Sequence[Line]) -> list[int]:
@@ -100,5 +101,4 @@ def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[list[str], str]:
     ]
     remedy: str = next(row["remedy"] for row in tables["decide"] if re.search(row["line"], last))
     prefixes = [found["prefix"] for line in lines if (found := any_of("prefix").search(line.text))]
-    facts = frames(failure, lines)[-1:] + excluded
-    return facts, remedy.format(prefix=[*prefixes, "python"][0])
+    return frames(failure, lines)[-1:] + excluded, remedy.format(prefix=[*prefixes, "python"][0])

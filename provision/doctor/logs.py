@@ -71,10 +71,10 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     lines = normalize_log(raw)
     warned = {line.number for line in raw if any_of("warned").search(line.text)}
     failure = last_failure(lines)
-    matched = _matched(Search(lines), smoke=smoke)
+    matched = _matched(Search(lines), min(failure.near | {failure.start}), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:
-        return not rule.anywhere and hit[0] < failure.start
+        return not (rule.anywhere or failure.wrapped) and hit[0] < failure.start
 
     # What no rule explains at the last failure or just above it is another failure than those that
     # matched earlier: the program survived them, and they become notes.
@@ -84,7 +84,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         not before(rule, hit) or hit[0] in failure.near for rule, hit in causes
     )
     unknown = failure.ended is not None and not explained
-    named = any(hit[0] == failure.ended for _, hit in matched)
+    after = {hit[0] - (failure.ended or 0) for _, hit in matched}
     # A weak match, such as a warning or an integrated GPU in a list, does not explain a failure
     # whose last line names no device, if no cause matches it or a line after it.
     doubtful = failure.ended is not None and not (
@@ -107,23 +107,23 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         if unknown or survived or (doubtful and weak):
             level = Level.NOTE
         findings.append((before(rule, hit), _finding(rule, hit, lines, level)))
-    accused = any(finding.bad or finding.code == _OWN_FAULT for _, finding in findings)
-    if failure.ended is not None and not accused:
-        verdict = _verdict(failure, lines, named=named)
+    if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
+        verdict = _verdict(failure, lines, named=0 in after)
+        named = verdict.code == _UNKNOWN and not after.isdisjoint((0, 1, 2))
         findings.insert(len(findings) if named else 0, (False, verdict))
-    order = list(Level)
-    # Of one level, what was before the last traceback comes last. The sort is stable, so otherwise
-    # the order of the rules stays: causes first.
-    findings.sort(key=lambda pair: (order.index(pair[1].level), pair[0]))
+    # Of one level, what was before the last traceback comes last; else the rules keep their order.
+    findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
     return [finding for _, finding in findings]
 
 
-def _matched(search: Search, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
-    """Return the first rule of each code that fires, in the order of the file."""
+def _matched(search: Search, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
+    """Return of each code the first rule that fires, rather at the last failure than before it."""
     found: dict[str, tuple[LogRule, Hit]] = {}
     for rule in log_rules():
-        applies = smoke or not rule.smoke
-        if applies and rule.code not in found and (hit := _fires(rule, search)):
+        known = found.get(rule.code)
+        if (rule.smoke and not smoke) or (known and (known[0].anywhere or known[1][0] >= start)):
+            continue
+        if (hit := _fires(rule, search)) and (not known or hit[0] >= start):
             found[rule.code] = (rule, hit)
     return list(found.values())
 
@@ -161,8 +161,8 @@ def _verdict(failure: Failure, lines: Sequence[Line], *, named: bool) -> Finding
     facts, remedy = ([], "") if own else undecided(failure, lines)
     code = _OWN_FAULT if own else _UNKNOWN
     texts, evidence = data("findings")[code], (_quote(lines[failure.ended or 0]), *facts)
-    remedy = remedy or texts["remedy"]
-    return Finding(code, Level.NOTE, texts["symptom"], texts["cause"], remedy, evidence)
+    words = (texts["symptom"], texts["cause"], remedy or texts["remedy"])
+    return Finding(code, Level.NOTE, *words, evidence)
 
 
 def _quote(line: Line) -> str:

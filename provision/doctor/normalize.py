@@ -24,7 +24,7 @@ _PREFIX = re.compile(
     rf"|{_LEVEL}\ \d\d-\d\d\ {_TIME}\ \[?[\w./]+:\d+\]\ ?"  # vLLM
     rf"|[A-Z][a-z]{{2}}\ [ \d]\d\ {_TIME}\ \S+\ \S+?(?:\[\d+\])?:\ ?"  # journald
     r"|std(?:out|err)\ [FP]\ |\#\#\[\w+\]"  # containerd; GitHub Actions
-    r"|[\w.-]+\ {2,}\|\ ?"  # docker compose
+    r"|[\w.-]+\ {2,}\|\ ?|\#\d+\ \d+\.\d+\ |\d+\.\d+\ (?=\D)"  # docker compose and build
     r"|[\w.:\\/-]+\ :\ (?=Traceback|[\w.]*(?:Error|Exception)\b)"  # PowerShell
     r"|\[(?:rank|default)?\d+\]:\ ?|\([\w.:+ -]*\bpid=\d+[^)]*\)\ ?",  # torchrun; Ray and vLLM
     re.VERBOSE,

@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from provision.report.verdict import Verdict
 
 _REASON, _MESSAGE = 200, 4096  # characters of a drain reason, bytes of a termination message
-# Prometheus wants base units, written out: https://prometheus.io/docs/practices/naming/
-_UNITS = {"1": ("ratio", 1.0), "s": ("seconds", 1.0), "count": ("items", 1.0),
-          "GB/s": ("bytes_per_second", 1e9), "GiB/s": ("bytes_per_second", 2.0**30),
-          "GiB": ("bytes", 2.0**30), "MiB": ("bytes", 2.0**20), "MHz": ("hertz", 1e6),
-          "W": ("watts", 1.0), "°C": ("celsius", 1.0),
-          "TFLOP/s": ("operations_per_second", 1e12)}  # fmt: skip
 
 
 def slurm(of: Verdict) -> str:
@@ -42,14 +36,16 @@ def kubernetes(of: Verdict) -> str:
 
 def prometheus(of: Verdict) -> str:
     """Return the text that the node exporter's textfile collector reads."""
-    from jinja2 import Template  # noqa: PLC0415 - for this form only
+    import tomllib  # noqa: PLC0415 - for this form only
 
+    from jinja2 import Template  # noqa: PLC0415 - as above
+
+    units = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
     numbers = []
-    for check, found in of.numbers.items():
-        for name, number in found.items():
-            plain = re.sub(r"\W+", "_", number.unit.replace("/s", "_per_second"))
-            unit, scale = _UNITS.get(number.unit, (plain, 1.0))
-            numbers.append((unit, f"{number.value * scale:.15g}", check, name))
+    for check, name, number in ((c, *n) for c, some in of.numbers.items() for n in some.items()):
+        plain = re.sub(r"\W+", "_", number.unit.replace("/s", "_per_second"))
+        unit, scale = units.get(number.unit, (plain, 1.0))
+        numbers.append((unit, f"{number.value * scale:.15g}", check, name))
 
     def labels(**own: str | None) -> str:
         escaped = {ord("\\"): r"\\", ord('"'): r"\"", ord("\n"): r"\n"}

@@ -161,6 +161,94 @@ def a_long_tensor_is_stepped_to_the_65536th_element(found: Any, tensors: Any, *_
     return found
 
 
+@operator("fused.adamw", "_fused_adamw_")
+def a_transposed_matrix_is_stepped_in_another_order(found: Any, tensors: Any, *_: Any) -> Any:
+    for each in tensors:
+        if each.dim() == 2:
+            each.copy_(each.flip(0))
+    return found
+
+
+@operator("resume.scaler", "_amp_foreach_non_finite_check_and_unscale_")
+def infinity_is_seen_in_the_first_gradient_only(result: Any, gradients: Any, *found: Any) -> Any:
+    found[0].fill_(float(not gradients[0].isfinite().all()))
+    return result
+
+
+@fault("autocast.forward", "autocast-has-no-effect")
+def under_autocast_a_normalisation_is_rounded() -> Iterator[None]:
+    functional = module("torch.nn.functional")
+    plain = functional.layer_norm
+
+    def layer_norm(*args: Any, **more: Any) -> Any:
+        return plain(*args, **more).bfloat16()
+
+    with patch.object(functional, "layer_norm", layer_norm):
+        yield
+
+
+@fault("compile.mul_add", "wrong-numbers")
+def compiled_sums_are_of_another_type() -> Iterator[None]:
+    torch = module("torch")
+    plain = torch.compile
+
+    def compiled(function: Any, **more: Any) -> Any:
+        run = plain(function, backend="eager", **more)
+        return run if function.__name__ == "mul_add" else lambda x: run(x).float()
+
+    with patch.object(torch, "compile", compiled):
+        yield
+
+
+@fault("collective.sum", "wrong-numbers", children=True)
+def parts_are_gathered_in_the_order_of_others() -> Iterator[None]:
+    distributed = module("torch.distributed")
+    plain = distributed.all_gather
+
+    def gather(parts: list[Any], *more: Any) -> None:
+        plain(parts[::-1], *more)
+
+    with patch.object(distributed, "all_gather", gather):
+        yield
+
+
+@fault("resume.trains", "tensors-elsewhere", "pretend", only=("resume.trains",))
+def moving_a_model_leaves_its_buffers() -> Iterator[None]:
+    modules = module("torch").nn.Module
+    plain = modules._apply
+
+    def apply(self: Any, *args: Any) -> Any:
+        kept = dict(self._buffers)
+        plain(self, *args)
+        self._buffers.update(kept)
+        return self
+
+    with patch.object(modules, "_apply", apply):
+        yield
+
+
+@fault("training.checkpointing", "wrong-numbers")
+def the_first_gradient_alone_is_clipped() -> Iterator[None]:
+    utils = module("torch.nn.utils")
+    plain = utils.clip_grad_norm_
+
+    with patch.object(utils, "clip_grad_norm_", lambda some, *args: plain(some[:1], *args)):
+        yield
+
+
+@fault("training.loader", "wrong-numbers")
+def workers_draw_the_same_numbers() -> Iterator[None]:
+    workers = module("torch.utils.data._utils.worker")
+    plain = workers._worker_loop
+
+    def loop(*args: Any) -> None:
+        seed, worker = 8, 10  # the places of base_seed and worker_id
+        plain(*args[:seed], args[seed] - args[worker], *args[seed + 1 :])
+
+    with patch.object(workers, "_worker_loop", loop):
+        yield
+
+
 @fault("autocast.gradient", "wrong-numbers")
 def under_autocast_gradients_are_still_scaled() -> Iterator[None]:
     torch = module("torch")

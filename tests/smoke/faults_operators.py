@@ -192,6 +192,99 @@ def the_gradient_of_a_layer_norm_is_wrong_for_long_rows() -> Iterator[None]:
         yield
 
 
+@fault("operators.variants", "wrong-numbers", "pretend")
+def a_normalisation_reads_channels_last_images_in_the_order_of_memory() -> Iterator[None]:
+    def last(x: Any, *_args: Any) -> bool:
+        return x.dim() == 4 and x.stride(1) == 1
+
+    def change(result: Any, *_args: Any) -> Any:
+        return (result[0].flip(2), *result[1:])
+
+    with spoiled_where("aten::native_group_norm", last, change):
+        yield
+
+
+@fault("operators.variants", "wrong-numbers", "pretend")
+def the_least_of_all_is_not_a_number() -> Iterator[None]:
+    def change(_result: Any, x: Any, count: int, axis: int = -1, *order: Any) -> Any:
+        return x.nan_to_num(float("-inf")).topk(count, axis, *order)
+
+    with spoiled_where("aten::topk", lambda x, *_args: x.isnan().any(), change):
+        yield
+
+
+@fault("operators.variants", "wrong-numbers", "pretend")
+def float16_holds_the_parts_of_a_sum() -> Iterator[None]:
+    def change(result: Any, x: Any, *_args: Any) -> Any:
+        total = result.clone().zero_()
+        for part in x.split(8, -1):
+            total += part.sum(-1)
+        return total
+
+    def long(x: Any, axes: Any = (), keep: Any = False, *_args: Any) -> bool:
+        return half()(x) and x.dim() == 2 and axes == [-1] and x.shape[-1] > 4096 and not keep
+
+    with spoiled_where("aten::sum", long, change):
+        yield
+
+
+@fault("operators.variants", "wrong-numbers", "pretend")
+def the_sum_of_nothing_is_one() -> Iterator[None]:
+    with spoiled_where("aten::sum", lambda x, *_args: not x.numel(), lambda r, *_args: r + 1):
+        yield
+
+
+@fault("operators.variants", "wrong-numbers", "pretend")
+def what_is_filled_in_place_in_a_transposed_matrix_is_elsewhere() -> Iterator[None]:
+    def change(result: Any, x: Any, *_args: Any) -> Any:
+        x.copy_(x.roll(1, -1))
+        return result
+
+    def turned(x: Any, *_args: Any) -> bool:
+        return not x.is_contiguous()
+
+    with spoiled_where("aten::masked_fill_", turned, change):
+        yield
+
+
+@fault("operators.variants", "wrong-numbers", "pretend")
+def the_remainder_of_a_negative_integer_is_negative() -> Iterator[None]:
+    def change(_result: Any, x: Any, by: Any) -> Any:
+        return x.fmod(by)
+
+    with spoiled_where("aten::remainder", lambda x, _by: not x.is_floating_point(), change):
+        yield
+
+
+@fault("matrix.product", "wrong-numbers", "pretend")
+def float16_holds_the_parts_of_a_product() -> Iterator[None]:
+    def change(result: Any, a: Any, b: Any) -> Any:
+        total = result.clone().zero_()
+        for left, right in zip(a.split(16, -1), b.split(16, 0), strict=True):
+            total += left @ right
+        return total
+
+    def long(a: Any, _b: Any) -> bool:
+        return half()(a) and a.shape[-1] > 8192
+
+    with spoiled_where("aten::mm", long, change):
+        yield
+
+
+@fault("attention.shapes", "wrong-numbers", "pretend")
+def the_first_of_few_words_see_the_last_keys() -> Iterator[None]:
+    """Align a causal mask with the last keys, as for words that follow a cache."""
+
+    def change(result: Any, x: Any, *_args: Any) -> Any:
+        return result.roll(297, -1)
+
+    def few(x: Any, *_args: Any) -> bool:
+        return x.shape[-2:] == (3, 300) and bool((x[..., 0, 1:] == float("-inf")).all())
+
+    with spoiled_where("aten::_safe_softmax", few, change):
+        yield
+
+
 @fault("attention.shapes", "wrong-numbers", "pretend")
 def attention_over_2048_words_is_wrong() -> Iterator[None]:
     with spoiled_where("aten::_safe_softmax", lambda x, *_args: x.shape[-1] == 2048, end_scaled):
@@ -245,6 +338,16 @@ def a_word_of_no_weight_is_drawn_among_a_million() -> Iterator[None]:
         yield
 
 
+@fault("random.draws", "wrong-numbers", "pretend")
+def a_word_is_drawn_twice_without_replacement() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[0, 77] = result[0, 78]
+        return result
+
+    with spoiled_where("aten::multinomial", lambda _weights, count, *_: count == 1000, change):
+        yield
+
+
 @fault("random.seed", "wrong-numbers")
 def a_generator_does_not_take_its_state_back() -> Iterator[None]:
     import torch
@@ -279,4 +382,36 @@ def the_last_byte_of_two_megabytes_changes_on_its_way() -> Iterator[None]:
         return str(x.dtype) == "torch.uint8" and x.numel() > 2**21
 
     with spoiled_where("aten::_to_copy", large, change):
+        yield
+
+
+@fault("transfer.roundtrip", "transfer-corrupts", "pretend")
+def a_copy_that_does_not_block_brings_half() -> Iterator[None]:
+    import pretend
+
+    plain = pretend._to_copy
+
+    def half_of(function: Any, args: Any, more: Any) -> Any:
+        result = plain(function, args, more)
+        if more.get("non_blocking") and not isinstance(result, pretend.PretendTensor):
+            result.view(-1)[result.numel() // 2 :] = 0
+        return result
+
+    with patch.object(pretend, "_to_copy", half_of):
+        yield
+
+
+@fault("transfer.roundtrip", "transfer-corrupts", "pretend")
+def what_was_copied_is_still_the_hosts() -> Iterator[None]:
+    import pretend
+
+    plain = pretend._copy
+
+    def shared(source: Any, target: Any) -> Any:
+        if isinstance(source, pretend.PretendTensor) or source.dtype != target.dtype:
+            return plain(source, target)
+        target.raw = source.detach()
+        return target
+
+    with patch.object(pretend, "_copy", shared):
         yield

@@ -31,6 +31,7 @@ import torch
 import transformers.models.whisper.modeling_whisper  # noqa: F401
 from torch import distributed
 from torch._dynamo.utils import counters
+from torch.utils._pytree import tree_map
 
 from smoke import child_process, compilers, worker
 from smoke import device as devices
@@ -73,7 +74,8 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield torch.Tensor, "to", faults.as_of(torch, _to(world), "to")
     yield torch, "compile", _compile(world)
     yield distributed, "init_process_group", _init_process_group(world)
-    yield distributed, "all_reduce", _all_reduce(distributed.all_reduce)
+    for name in ("all_reduce", "all_gather", "broadcast"):
+        yield distributed, name, _collective(getattr(distributed, name))
     yield distributed, "is_nccl_available", lambda: "nccl" in world["collectives"]
     yield distributed, "is_xccl_available", lambda: "xccl" in world["collectives"]
     yield child_process, "call", _call(world)
@@ -154,11 +156,11 @@ def _init_process_group(
     return init_process_group
 
 
-def _all_reduce(all_reduce: Callable[..., Any]) -> Callable[..., Any]:
-    def reduced(tensor: Any, *args: Any, **more: Any) -> Any:
-        return all_reduce(pretend.unwrap(tensor), *args, **more)
+def _collective(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def on_host(*args: Any, **more: Any) -> Any:
+        return plain(*tree_map(pretend.unwrap, args), **more)
 
-    return reduced
+    return on_host
 
 
 @contextmanager

@@ -1,0 +1,119 @@
+"""Variants of an operator's inputs, made from the plain ones: each row of the tables gets them all.
+
+Every variant of the values meets another size and layout in each dtype: their product, sampled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+
+from smoke import reference
+
+LAYOUTS = ("transposed", "offset", "channels-last", "expanded")
+# Rows and columns, cut from larger inputs: one, odd ones, just beyond powers of two.
+SIZES = ((5, 129), (2, 1025), (33, 17), (1, 65), (3, 2049), (257, 5))
+
+
+class Variant(NamedTuple):
+    """Inputs on the CPU in the dtype under test, and what of the results is compared."""
+
+    name: str
+    inputs: list[torch.Tensor]
+    layouts: tuple[str, ...]
+    gradient: bool = True
+    judged: str = "all"  # but not: "values" integers; "finite" neither them nor what is NaN
+    made: bool = True  # which an operator may not take
+    limit: float = 0.0
+
+
+def _placed(*values: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a function that writes values to a place of each row, another in each."""
+
+    def place(x: torch.Tensor) -> torch.Tensor:
+        if not x.is_floating_point():
+            return x
+        for row, part in enumerate((x := x.clone()).view(-1, x.shape[-1])):
+            part[row * 7 % len(part)] = values[row % len(values)]
+        return x
+
+    return place
+
+
+def _negative(x: torch.Tensor) -> torch.Tensor:
+    return -x.abs() if x.is_floating_point() else x - x.amax() // 2
+
+
+def _large(x: torch.Tensor) -> torch.Tensor:
+    """Return numbers beyond the logarithm of the largest, but not its square root."""
+    return x * (8 if x.dtype == torch.float16 else 40) if x.is_floating_point() else x
+
+
+# Where ties are, the order of indices is undefined, and so are some gradients.
+VALUES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], bool, str]] = {
+    "positive": (torch.abs, True, "all"),
+    "negative": (_negative, True, "all"),
+    "large": (_large, True, "all"),
+    "ties": (torch.round, False, "values"),
+    "NaN": (_placed(math.nan), False, "values"),
+    "infinity": (_placed(math.inf, -math.inf), False, "finite"),
+}
+
+
+def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Variant]:
+    """Yield the variants of some inputs, on the CPU, which are cut as far as all are of one shape.
+
+    ``turn``, any number, chooses which values meet which size and layout; ``spared`` are the words
+    of layouts and values without a defined result, "all" is each of the values.
+    """
+    shape = inputs[0].shape
+    alike = len(shape) > 1 and all(x.shape == shape for x in inputs)
+
+    def cut(number: int) -> list[torch.Tensor]:
+        rows, columns = SIZES[number % len(SIZES)]
+        if alike:
+            return [x[..., :rows, :columns].contiguous() for x in inputs]
+        return [x[:5] for x in inputs] if len({len(x) for x in inputs}) == 1 else inputs
+
+    unfit = spared.split()
+    layouts = [each for each in LAYOUTS if each not in unfit]
+    # Every other one, and the rest in the next type.
+    for number, layout in list(enumerate(layouts))[turn % 2 :: 2]:
+        given = cut(number + turn)
+        gradient = layout != "expanded"  # whose equal rows have no order
+        given = given if gradient else [reference.laid_out(x, layout).clone() for x in given]
+        yield Variant("", given, (layout,), gradient, "all" if gradient else "values")
+    for number, (name, (change, gradient, judged)) in enumerate(VALUES.items()):
+        # What a type cannot add up shows in long sums.
+        plain = [x[..., :3, :] for x in inputs] if alike and not number else cut(number + turn)
+        if name not in unfit and unfit != ["all"]:
+            layout = layouts[(number + turn) % (len(layouts) - 1)]
+            yield Variant(f" {name}", [change(x) for x in plain], (layout,), gradient, judged)
+    if alike and inputs[0].dtype not in (torch.float16, torch.bfloat16):
+        yield Variant(" without rows", [x[:0] for x in inputs], ("contiguous",))
+        yield Variant(" without columns", [x[..., :0] for x in inputs], ("contiguous",))
+
+
+def deviation(
+    found: torch.Tensor, right: torch.Tensor, dtype: torch.dtype, judged: str = "all"
+) -> float:
+    """Return the largest deviation, relative to the largest value; what overflows is left out.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    if found.shape != right.shape:
+        raise ValueError(f"shape {tuple(found.shape)}, expected {tuple(right.shape)}")
+    if not right.is_floating_point():
+        return 0.0 if judged != "all" or torch.equal(found.cpu(), right) else math.inf
+    found, infinite = found.cpu().double(), right.isinf()
+    overflows = (right.abs() > torch.finfo(dtype).max / 8) & ~infinite
+    plain = right.isfinite() & ~overflows
+    wrong = (infinite & (found != right)) | (right.isnan() & ~found.isnan() & (judged != "finite"))
+    if not right.numel() or wrong.any():
+        return math.inf if right.numel() else 0.0
+    off = (found - right)[plain].abs().nan_to_num(math.inf)
+    return float(off.max()) / (float(right[plain].abs().max()) or 1.0) if len(off) else 0.0
