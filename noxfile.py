@@ -310,7 +310,7 @@ def bench(session: nox.Session) -> None:
 def fleet(session: nox.Session) -> None:
     """Run the tests of fleets under Ansible and Slurm, which `.ci/fleet` prepares."""
     ensure_tools(dev=True)
-    tool(session, "pytest", "-m", "fleet", *session.posargs,
+    tool(session, "pytest", "-m", "fleet", "tests/fleet", *session.posargs,
          PROVISION_FLEET_TOOLS=str(Path(apart(session, "fleet")).parent))  # fmt: skip
 
 
