@@ -242,7 +242,7 @@ def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
-    others = ("docker", "wine", "faults", "profiles", "browser")  # sessions of their own
+    others = ("docker", "wine", "faults", "profiles", "browser", "fleet")  # sessions of their own
     chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "coverage", "erase")
@@ -301,15 +301,29 @@ def bench(session: nox.Session) -> None:
     """Measure against other tools; after --: subjects (build, lock …) and --rounds N."""
     ensure_tools(dev=True)
     # The tools to compare with and matplotlib stay out of .tools, whose start-up is measured.
-    prefix = HERE / ".cache" / "bench"
+    python = apart(session, "bench")
+    tool(session, "benchmarks", "--tools", python, *session.posargs)
+    session.run(python, "-m", "benchmarks.plot", external=True)
+
+
+@nox.session
+def fleet(session: nox.Session) -> None:
+    """Run the tests of fleets under Ansible and Slurm, which `.ci/fleet` prepares."""
+    ensure_tools(dev=True)
+    tool(session, "pytest", "-m", "fleet", "tests/fleet", *session.posargs,
+         PROVISION_FLEET_TOOLS=str(Path(apart(session, "fleet")).parent))  # fmt: skip
+
+
+def apart(session: nox.Session, name: str) -> str:
+    """Return the Python of an environment with the tools of a lock of its own."""
+    prefix = HERE / ".cache" / name
     python = str(prefix / BIN.name / f"python{EXE}")
     prefix.parent.mkdir(exist_ok=True)
     uv = [str(BIN / f"uv{EXE}")]
     session.run(*uv, "venv", "--quiet", "--no-config", "--clear", str(prefix), external=True)
     session.run(*uv, "pip", "sync", "--quiet", "--no-config", "--require-hashes", "--python",
-                python, str(LOCKS / "bench.txt"), external=True)  # fmt: skip
-    tool(session, "benchmarks", "--tools", python, *session.posargs)
-    session.run(python, "-m", "benchmarks.plot", external=True)
+                python, str(LOCKS / f"{name}.txt"), external=True)  # fmt: skip
+    return python
 
 
 @nox.session
@@ -376,9 +390,10 @@ def update_tools(session: nox.Session) -> None:
                 "--quiet", "--upgrade", "--no-config", "--python-version", "3.11",
                 "--custom-compile-command", "nox -s update-tools"]  # fmt: skip
     groups = {"uv.txt": ["uv"], "requirements.txt": ["tools"], "dev.txt": ["tools", "dev"],
-              "bench.txt": ["bench"], "axe.txt": ["axe"]}  # fmt: skip
+              "bench.txt": ["bench"], "axe.txt": ["axe"],
+              "fleet.txt": ["fleet"]}  # fmt: skip
     for name, parts in groups.items():
         chosen = [word for part in parts for word in ("--group", part)]
-        source = [] if name in {"uv.txt", "bench.txt", "axe.txt"} else ["pyproject.toml"]
+        source = [] if name in {"uv.txt", "bench.txt", "axe.txt", "fleet.txt"} else ["pyproject.toml"]
         source += ["--no-deps"] if name == "axe.txt" else []
         tool(session, *compile_, *source, *chosen, "--output-file", str(LOCKS / name))

@@ -1,0 +1,113 @@
+"""Slurm by the contract: only a verdict drains a node, and only a drain of ours is taken back."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fleet import slurm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.fleet.fleets import Fleet, Played
+    from tests.fleet.slurm import Cluster
+
+pytestmark = pytest.mark.fleet
+REASON = (
+    "provision: remove wrong-numbers poolxpu quick: device.matmul@1: card 1 computes wrong numbers"
+)
+
+HEALTH = ("timeout", "60", "env", "SLURMD_NODENAME=driver", "/mnt/slurm/health")
+
+
+@pytest.fixture(scope="module")
+def cluster(fleet: Fleet, first: Played) -> Iterator[Cluster]:
+    """A controller and three nodes, which run no health check by themselves yet."""
+    nodes = [fleet.lab.hosts[name] for name in ("good", "driver", "late")]
+    return slurm.start(fleet.lab, nodes)
+
+
+def test_a_prolog_refuses_a_job_where_a_new_driver_broke_the_node(cluster: Cluster) -> None:
+    good = cluster.lab.hosts["good"]
+    assert cluster.call("srun", "--nodelist=good", "hostname") == "good"
+    assert cluster.wait("good", "idle")[0] == "idle"  # the epilog has ended
+    good.drive(34303)  # what nobody has checked yet
+    (good.card(1) / "sick").touch()
+    assert "Prolog failure" in cluster.fails("srun", "--nodelist=good", "hostname")
+    cluster.call("scancel", "--user=root")
+    assert cluster.wait("good", "drained") == ("drained", REASON)
+    (good.card(1) / "sick").unlink()
+
+
+def test_a_node_is_drained_with_the_code_and_resumed_when_it_is_fit(cluster: Cluster) -> None:
+    cluster.every(2)
+    late = cluster.lab.hosts["late"]
+    (late.card(1) / "sick").touch()
+    assert cluster.wait("late", "drained") == ("drained", REASON)
+    (late.card(1) / "sick").unlink()
+    assert cluster.wait("late", "idle")[0] == "idle"
+    assert cluster.wait("good", "idle")[0] == "idle"  # which the prolog has drained
+
+
+def test_an_epilog_drains_a_node_that_a_job_has_left_unfit(cluster: Cluster) -> None:
+    cluster.every(3600)
+    late = cluster.lab.hosts["late"]
+    bad = f"/{late.card(1).relative_to(late.root)}/sick"
+    cluster.call("srun", "--nodelist=late", "touch", bad)
+    assert cluster.wait("late", "drained") == ("drained", REASON)
+    (late.card(1) / "sick").unlink()
+
+
+def test_what_an_administrator_has_drained_stays_so(cluster: Cluster) -> None:
+    cluster.call("scontrol", "update", "NodeName=late", "State=DRAIN", "Reason=a fan")
+    cluster.every(1)
+    cluster.check_twice(cluster.lab.hosts["late"])
+    assert cluster.node("late") == ("drained", "a fan")
+    cluster.call("scontrol", "update", "NodeName=late", "State=RESUME")
+
+
+@pytest.mark.parametrize(
+    ("trouble", "code"),
+    [("offline", "network-failure"), ("hang", "time-limit"), ("moved", "usage")],
+)
+def test_no_verdict_drains_nobody(cluster: Cluster, trouble: str, code: str) -> None:
+    cluster.every(3600)
+    node = cluster.lab.hosts["driver"]
+    environments = node.root / "opt/provision/toolkit/.envs"
+    if trouble == "moved":
+        environments.rename(environments.with_name("moved"))
+    else:
+        (node.root / "etc" / trouble).touch()
+    try:
+        told = node.run("env", "PROVISION_TIME_LIMIT=4s", *HEALTH)
+    finally:
+        if trouble == "moved":
+            environments.with_name("moved").rename(environments)
+        else:
+            (node.root / "etc" / trouble).unlink()
+    assert told.stdout.startswith(f"provision: none {code} poolxpu")
+    assert cluster.node("driver") == ("idle", "none")
+
+
+def test_a_node_that_cannot_reach_the_controller_is_not_drained_later(cluster: Cluster) -> None:
+    node = cluster.lab.hosts["driver"]
+    node.link("down")
+    (node.card(1) / "sick").touch()
+    told = node.run(*HEALTH)  # scontrol fails
+    (node.card(1) / "sick").unlink()
+    node.link("up")
+    assert told.stdout.strip() == REASON
+    cluster.every(2)
+    cluster.check_twice(node)
+    assert cluster.wait("driver", "idle") == ("idle", "none")
+
+
+def test_a_partition_is_proven_node_by_node(cluster: Cluster) -> None:
+    folder = cluster.lab.shared / "round"
+    cluster.call("/mnt/slurm/prove", "gpu", "/mnt/round")
+    names = [f"{node.name}.poolxpu.full.json" for node in cluster.nodes]
+    cluster.until(lambda: all((folder / name).exists() for name in names))
+    assert {json.loads((folder / name).read_text())["verdict"] for name in names} == {"keep"}
