@@ -394,6 +394,8 @@ def update_tools(session: nox.Session) -> None:
               "fleet.txt": ["fleet"]}  # fmt: skip
     for name, parts in groups.items():
         chosen = [word for part in parts for word in ("--group", part)]
-        source = [] if name in {"uv.txt", "bench.txt", "axe.txt", "fleet.txt"} else ["pyproject.toml"]
+        source = (
+            [] if name in {"uv.txt", "bench.txt", "axe.txt", "fleet.txt"} else ["pyproject.toml"]
+        )
         source += ["--no-deps"] if name == "axe.txt" else []
         tool(session, *compile_, *source, *chosen, "--output-file", str(LOCKS / name))
