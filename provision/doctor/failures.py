@@ -1,7 +1,7 @@
 """The last failure of a log: where it is, whether it wraps another, and whose fault it is."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -30,8 +30,8 @@ def any_of(name: str, table: str = "") -> re.Pattern[str]:
     return re.compile("|".join((lists[table] if table else lists)[name]))
 
 
-def last_failure(lines: Sequence[Line]) -> Failure:
-    """Return the last failure of a log; its ``ended`` is None if nothing failed."""
+def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
+    """Return the last failure of a log, where lines of the numbers ``warned`` only warn."""
     # What a destructor raises after the failure is a symptom of it.
     ignored = {i + 1 for i, line in enumerate(lines) if "Exception ignored in" in line.text}
     starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text and i not in ignored]
@@ -46,8 +46,9 @@ def last_failure(lines: Sequence[Line]) -> Failure:
         ends.sort()
     elif not ends:
         told = [i for i, line in enumerate(lines) if line.text.strip()][-_NEAR:]
-        weak, warned = any_of("weak_ending"), any_of("warned")
-        ends = [i for i in told if weak.search(lines[i].text) and not warned.search(lines[i].text)]
+        weak, calm = any_of("weak_ending"), any_of("handled")
+        told = [i for i in told if not (lines[i].number in warned or calm.search(lines[i].text))]
+        ends = [i for i in told if weak.search(lines[i].text)]
     ends = [i for i in ends if not ignored.intersection(range(i - _NEAR, i + 1))] or ends
     ends = [i for i in ends if not any_of("reporter").search(lines[i].text)] or ends
     wrapped = bool(start) and any(any_of("wrapper").search(line.text) for line in lines[start:])

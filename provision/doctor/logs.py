@@ -62,15 +62,14 @@ def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
 
     The evidence is lines of an error message, of what led to it, and of the traceback.
     """
-    found = _diagnose("\n".join(evidence), smoke=True)
-    return next((finding for finding in found if finding.bad), None)
+    return next((found for found in _diagnose("\n".join(evidence), smoke=True) if found.bad), None)
 
 
 def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
     warned = {line.number for line in raw if any_of("warned").search(line.text)}
-    failure = last_failure(lines)
+    failure = last_failure(lines, warned)
     matched = _matched(Search(lines), min(failure.near | {failure.start}), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:

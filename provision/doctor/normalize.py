@@ -23,9 +23,9 @@ _PREFIX = re.compile(
     r"(?:\s*(?:[-|]|:(?=\ )))?\ ?"
     rf"|{_LEVEL}\ \d\d-\d\d\ {_TIME}\ \[?[\w./]+:\d+\]\ ?"  # vLLM
     rf"|[A-Z][a-z]{{2}}\ [ \d]\d\ {_TIME}\ \S+\ \S+?(?:\[\d+\])?:\ ?"  # journald
-    r"|std(?:out|err)\ [FP]\ |\#\#\[\w+\]"  # containerd; GitHub Actions
+    r"|std(?:out|err)\ [FP]\ |\[std(?:out|err)\]|\#\#\[\w+\]"  # containerd; jobs; GitHub Actions
     r"|[\w.-]+\ {2,}\|\ ?|\#\d+\ \d+\.\d+\ |\d+\.\d+\ (?=\D)"  # docker compose and build
-    r"|[\w.:\\/-]+\ :\ (?=Traceback|[\w.]*(?:Error|Exception)\b)"  # PowerShell
+    r"|(?:[\w.:\\/-]+\ :\ |[^\0-\x7f]+\uff1a\ ?)(?=Traceback|[\w.]*(?:Error|Exception)\b)"  # shells
     r"|\[(?:rank|default)?\d+\]:\ ?|\([\w.:+ -]*\bpid=\d+[^)]*\)\ ?",  # torchrun; Ray and vLLM
     re.VERBOSE,
 )

@@ -390,3 +390,11 @@ def test_powershells_wrapped_lines_are_joined(width: int) -> None:
     (found, *_) = diagnose_log(shell + _wrapped(text, width))
     assert found.code == "oneapi-runtime-missing"
     assert "c10_xpu.dll" in found.remedy
+
+
+@pytest.mark.parametrize(("level", "codes"), [("WARNING", []), ("ERROR", ["not-recognised"])])
+def test_what_a_logger_only_warns_of_is_no_failure(level: str, codes: list[str]) -> None:
+    found = diagnose_log(
+        f"2026-01-01 12:00:00 {level} could not find the hostfile, using one node\n"
+    )
+    assert [finding.code for finding in found] == codes
