@@ -202,12 +202,12 @@ def compiled_sums_are_of_another_type() -> Iterator[None]:
 
 
 @fault("collective.sum", "wrong-numbers", children=True)
-def parts_are_gathered_in_the_order_of_others() -> Iterator[None]:
+def gathered_parts_are_those_of_the_next_rank() -> Iterator[None]:
     distributed = module("torch.distributed")
     plain = distributed.all_gather
 
-    def gather(parts: list[Any], *more: Any) -> None:
-        plain(parts[::-1], *more)
+    def gather(parts: list[Any], own: Any) -> None:
+        plain(parts, own + 1)
 
     with patch.object(distributed, "all_gather", gather):
         yield
