@@ -8,7 +8,14 @@ from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.doctor.failures import Failure, any_of, is_own_fault, last_failure, undecided
+from provision.doctor.failures import (
+    Failure,
+    any_of,
+    harmless,
+    is_own_fault,
+    last_failure,
+    undecided,
+)
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
@@ -68,8 +75,16 @@ def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
 def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
+    calm = harmless(lines)
     warned = {line.number for line in raw if any_of("warned").search(line.text)}
-    failure = last_failure(lines, warned)
+    mild = warned | {line.number for line in raw if any_of("mild").search(line.text)}
+    loud = [Line(n, "" if n in calm else text) for n, text in lines]
+    failure = last_failure(loud, calm | mild)
+    if failure.ended is not None:
+        last = lines[failure.ended]
+        # Beside a failure a harmless line explains nothing, but an installer says so what ended it.
+        lines = lines if last.text.startswith("ERROR: ") else loud
+        warned = set() if last.number in warned else warned  # the logger's level of every line
     matched = _matched(Search(lines), min(failure.near | {failure.start}), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:
@@ -94,16 +109,16 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     for rule, hit in matched:
         if rule.code == _OWN_FAULT and (failure.ended is None or hit[0] < first):
             continue  # survived
-        only_warned = lines[hit[0]].number in warned and not rule.anywhere
+        number = lines[hit[0]].number
+        only_warned = number in warned and not rule.anywhere
         level = _level(rule, smoke=smoke)
         weak = only_warned or level is Level.WARNING
         survived = hit[0] < failure.worked and not rule.anywhere
-        if rule.transient and not survived:
-            # The program says, in the same line or the next, that it deals with the error; what was
-            # only warned of in a log without any failure was survived as well.
-            told = any(any_of("handled").search(line.text) for line in lines[hit[0] : hit[0] + 2])
-            survived = told or (only_warned and failure.ended is None)
-        if unknown or survived or (doubtful and weak):
+        # What was only warned of where nothing failed was survived as well, unless it is a state
+        # that stays, such as a GPU that is not seen.
+        stays = rule.code in data("failures")["stays"]
+        survived |= failure.ended is None and number in (calm if stays else calm | mild)
+        if unknown or survived or _handled(rule, hit, lines) or (doubtful and weak):
             level = Level.NOTE
         findings.append((before(rule, hit), _finding(rule, hit, lines, level)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
@@ -137,6 +152,12 @@ def _fires(rule: LogRule, search: Search) -> Hit | None:
     if not all(search.find(pattern) for pattern in rule.also):
         return None
     return max(hits, key=lambda hit: hit[0])
+
+
+def _handled(rule: LogRule, hit: Hit, lines: Sequence[Line]) -> bool:
+    """Whether the program says, in the same line or the next, that it deals with the error."""
+    near = lines[hit[0] : hit[0] + 2] if rule.transient else ()
+    return any(any_of("handled").search(line.text) for line in near)
 
 
 def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level) -> Finding:
