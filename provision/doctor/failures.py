@@ -10,7 +10,6 @@ from provision.doctor.sampling import Line
 
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
-_MOST_QUOTED = 60  # lines of a traceback in a warning
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
 
 
@@ -37,9 +36,8 @@ def harmless(lines: Sequence[Line]) -> set[int]:
     for at, line in enumerate(lines[1:]):
         # A traceback that a warning quotes belongs to the warning.
         if _TRACEBACK in line.text and any_of("quoting").search(lines[at].text):
-            rest = lines[at + 1 : at + _MOST_QUOTED]
-            last = next((i for i, each in enumerate(rest) if i and _LAST_LINE.match(each.text)), 0)
-            numbers.update(each.number for each in rest[: last + 1])
+            rest = (i for i in range(at + 2, len(lines)) if _LAST_LINE.match(lines[i].text))
+            numbers.update(each.number for each in lines[at + 1 : next(rest, at) + 1])
     return numbers
 
 

@@ -114,11 +114,13 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         level = _level(rule, smoke=smoke)
         weak = only_warned or level is Level.WARNING
         survived = hit[0] < failure.worked and not rule.anywhere
-        # What was only warned of where nothing failed was survived as well, unless it is a state
-        # that stays, such as a GPU that is not seen.
+        # So was what is only warned of where nothing failed, unless it is a state that stays.
         stays = rule.code in data("failures")["stays"]
         survived |= failure.ended is None and number in (calm if stays else calm | mild)
-        if unknown or survived or _handled(rule, hit, lines) or (doubtful and weak):
+        # The program says, in the same line or the next, that it deals with the error.
+        near = f"{lines[hit[0]].text}\n{lines[min(hit[0] + 1, len(lines) - 1)].text}"
+        handled = rule.transient and any_of("handled").search(near)
+        if unknown or survived or handled or (doubtful and weak):
             level = Level.NOTE
         findings.append((before(rule, hit), _finding(rule, hit, lines, level)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
@@ -152,12 +154,6 @@ def _fires(rule: LogRule, search: Search) -> Hit | None:
     if not all(search.find(pattern) for pattern in rule.also):
         return None
     return max(hits, key=lambda hit: hit[0])
-
-
-def _handled(rule: LogRule, hit: Hit, lines: Sequence[Line]) -> bool:
-    """Whether the program says, in the same line or the next, that it deals with the error."""
-    near = lines[hit[0] : hit[0] + 2] if rule.transient else ()
-    return any(any_of("handled").search(line.text) for line in near)
 
 
 def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level) -> Finding:

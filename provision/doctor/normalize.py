@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
+from provision.doctor.data import data
 from provision.doctor.sampling import Line
 
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SUCCESS)"
@@ -56,9 +57,18 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
         for line in _unwrapped(lines)
         for text in _unescaped(line.text)
     ]
+    bare = [each for line in bare for each in (line, _english(line)) if each]
     texts = [line.text for line in bare if line.text]
     margin = min((len(text) - len(text.lstrip()) for text in texts), default=0)
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
+
+
+def _english(line: Line) -> Line | None:
+    """Return the line with its known words of another language in English; None if it has none."""
+    text = line.text
+    for english, words in data("failures")["english"].items():
+        text = re.sub(words, english, text.replace("\uff1a", ": "))
+    return Line(line.number, text) if text != line.text else None
 
 
 def _bare(text: str) -> str:
