@@ -30,14 +30,14 @@ def any_of(name: str, table: str = "") -> re.Pattern[str]:
     return re.compile("|".join((lists[table] if table else lists)[name]))
 
 
-def harmless(lines: Sequence[Line]) -> set[int]:
+def quiet(lines: Sequence[Line]) -> set[int]:
     """Return the numbers of lines that tell of no failure, though they read like one."""
     numbers = {line.number for line in lines if any_of("harmless").search(line.text)}
     for at, line in enumerate(lines[1:]):
         # A traceback that a warning quotes belongs to the warning.
         if _TRACEBACK in line.text and any_of("quoting").search(lines[at].text):
-            rest = (i for i in range(at + 2, len(lines)) if _LAST_LINE.match(lines[i].text))
-            numbers.update(each.number for each in lines[at + 1 : next(rest, at) + 1])
+            ends = (i for i in range(at + 2, len(lines)) if _LAST_LINE.match(lines[i].text))
+            numbers.update(each.number for each in lines[at + 1 : next(ends, at) + 1])
     return numbers
 
 

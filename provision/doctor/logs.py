@@ -8,14 +8,7 @@ from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.doctor.failures import (
-    Failure,
-    any_of,
-    harmless,
-    is_own_fault,
-    last_failure,
-    undecided,
-)
+from provision.doctor.failures import Failure, any_of, is_own_fault, last_failure, quiet, undecided
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
@@ -56,26 +49,22 @@ def log_rules() -> tuple[LogRule, ...]:
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     """Return what a log shows of its environment, worst first: one finding per code.
 
-    The source is a text, or a stream of bytes of any size, read once from its position. A failure
-    that no rule explains gives a note: ``not-environment`` where the log proves that it is the
-    program's own, or else ``not-recognised``. A log without one gives nothing, or other notes.
-    OSError: it cannot be read, or does not end.
+    The source is a text, or a stream of bytes, read once from its position. A failure that no rule
+    explains gives a note: ``not-environment`` where it is proven to be the program's own, or else
+    ``not-recognised``. OSError: the stream cannot be read, or does not end.
     """
     return _diagnose(source, smoke=False)
 
 
 def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
-    """Return what the evidence of a failed smoke check shows, or None.
-
-    The evidence is lines of an error message, of what led to it, and of the traceback.
-    """
+    """Return what the lines that a failed smoke check printed show, or None."""
     return next((found for found in _diagnose("\n".join(evidence), smoke=True) if found.bad), None)
 
 
 def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
-    calm = harmless(lines)
+    calm = quiet(lines)
     warned = {line.number for line in raw if any_of("warned").search(line.text)}
     mild = warned | {line.number for line in raw if any_of("mild").search(line.text)}
     loud = [Line(n, "" if n in calm else text) for n, text in lines]
@@ -90,9 +79,8 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     def before(rule: LogRule, hit: Hit) -> bool:
         return not (rule.anywhere or failure.wrapped) and hit[0] < failure.start
 
-    # What no rule explains at the last failure or just above it is another failure than those that
-    # matched earlier: the program survived them, and they become notes.
-    # A note explains nothing: beside one, what was survived earlier stays survived.
+    # A failure that no rule explains, at it or just above, is another one than those that matched
+    # earlier: the program survived these, and they become notes. A note explains nothing.
     causes = [found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE]
     explained = failure.wrapped or any(
         not before(rule, hit) or hit[0] in failure.near for rule, hit in causes

@@ -1,8 +1,4 @@
-"""Normalization of pasted logs: the lines as the program printed them.
-
-A logger, a container runtime, a terminal, a chat or a word processor adds prefixes, wraps lines or
-replaces characters, and patterns depend on how a line begins.
-"""
+"""Normalization of pasted logs: the lines without what loggers, terminals and chats change."""
 
 import html
 import json
@@ -103,11 +99,8 @@ def _json(text: str) -> list[str]:
 
 
 def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines, and after the parts of a line that a terminal wrapped the whole line.
-
-    Lines were wrapped if the longest is exactly as wide as a terminal. The parts are yielded too,
-    since a log may have a longest line of that length by chance.
-    """
+    """Yield the lines, and after the parts of a line that a terminal wrapped the whole line."""
+    # The parts too: that the longest line is exactly as wide as a terminal may be chance.
     powershell = any(_POWERSHELL.search(line.text) for line in lines)
     own = (line.text for line in lines if not (powershell and _SHELL_LINE.match(line.text)))
     width = max(map(len, own), default=0)
