@@ -11,6 +11,7 @@ from provision.doctor.sampling import Line
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
+_RAISED = re.compile(r"[\w.]*[a-z](Error|Exception): ")  # never harmless, whatever its words
 
 
 class Failure(NamedTuple):
@@ -32,7 +33,8 @@ def any_of(name: str, table: str = "") -> re.Pattern[str]:
 
 def quiet(lines: Sequence[Line]) -> set[int]:
     """Return the numbers of lines that tell of no failure, though they read like one."""
-    numbers = {line.number for line in lines if any_of("harmless").search(line.text)}
+    calm = (each for each in lines if not _RAISED.match(each.text))
+    numbers = {line.number for line in calm if any_of("harmless").search(line.text)}
     for at, line in enumerate(lines[1:]):
         # A traceback that a warning quotes belongs to the warning.
         if _TRACEBACK in line.text and any_of("quoting").search(lines[at].text):

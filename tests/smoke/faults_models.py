@@ -182,7 +182,7 @@ def under_autocast_a_normalisation_is_rounded() -> Iterator[None]:
 
     def layer_norm(*args: Any, **more: Any) -> Any:
         found = plain(*args, **more)
-        return found.bfloat16() if torch.is_autocast_enabled("cpu") else found
+        return found.bfloat16() if torch.is_autocast_enabled(args[0].device.type) else found
 
     with patch.object(functional, "layer_norm", layer_norm):
         yield
