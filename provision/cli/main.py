@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(arguments)
     except KeyboardInterrupt:
         text = "interrupted; what was complete stays, and the rest is as it was before"
-        Console(program_name()).line(text)
+        Console(program_name(), aside=True).line(text)
         code = int(Exit.INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the one place where all of them are caught
         code = _fail(arguments, error)
@@ -55,7 +55,7 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    console = Console(program_name())
+    console = Console(program_name(), quiet=arguments.quiet, aside=arguments.json)
     start = (arguments.project or Path.cwd()).absolute()
     try:
         project = find_project(start)
@@ -91,7 +91,7 @@ def _fail(arguments: argparse.Namespace, error: Exception) -> int:
     known = as_error(error)
     if arguments.json:
         print_json(arguments.verb, {"error": known})
-    console = Console(program_name())
+    console = Console(program_name(), aside=True)
     if arguments.debug:
         import traceback  # noqa: PLC0415 - as above
 
@@ -121,6 +121,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
     common.add_argument("--project", type=Path, metavar="DIR", help="the project to work in")
+    common.add_argument("-q", "--quiet", action="store_true", help="leave out the steps")
     common.add_argument("--debug", action="store_true", help="show tracebacks")
     common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
     for name in verb_names() if verbs is None else verbs:
