@@ -18,18 +18,19 @@ def wrapped(text: str, width: int | None, hang: int = 4) -> list[str]:
     ``hang`` is the indentation of all but the first, unless that leaves less than half the width.
     """
     if not width or len(text) <= width:
-        return [text]
+        return [text.replace(_GLUE, " ")]
     import textwrap  # noqa: PLC0415 - what is piped is never parted
 
     hang = hang if hang <= width // 2 else 4
-    whole = re.sub(rf"`[^`]{{1,{max(width - hang - 4, 1)}}}`", lambda m: _glued(m[0]), text)
+    whole = re.sub(rf"`[^`]{{1,{max(width - hang - 4, 1)}}}`", lambda m: glued(m[0]), text)
     parted = textwrap.wrap(
         whole, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
     )
     return [line.replace(_GLUE, " ") for line in parted]
 
 
-def _glued(text: str) -> str:
+def glued(text: str) -> str:
+    """Return a text that :func:`wrapped` does not part."""
     return text.replace(" ", _GLUE)
 
 

@@ -8,10 +8,6 @@ _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.epilog = (
-        "--project DIR alone examines the lock and requirement files of DIR: uv.lock, pylock.toml, "
-        "poetry.lock, pixi.lock, pyproject.toml, requirements.txt, environment.yml."
-    )
     subjects = parser.add_mutually_exclusive_group()
     subjects.add_argument(
         "--python", metavar="PATH", help="an interpreter, its folder, or a command such as python3"

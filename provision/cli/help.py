@@ -1,0 +1,49 @@
+"""The layout of help: parted between words, with the defaults, and examples from a table."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from provision.ui.layout import glued, wrapped
+
+
+class Formatter(argparse.HelpFormatter):
+    """Lays out the help of one verb, or of the whole command line."""
+
+    def format_help(self) -> str:
+        """Return the help, with what ``examples.toml`` has for the verb; a usage as it is."""
+        text = super().format_help()
+        if "\n\n" not in text:
+            return text
+        import tomllib  # noqa: PLC0415 - whoever gives a command needs no examples
+
+        table = tomllib.loads(Path(__file__).with_name("examples.toml").read_text("utf-8"))
+        examples = table.get(self._prog.split()[-1], {}).items()
+        shown = (
+            f"  {typed}\n{self._fill_text(does, self._width, ' ' * 6)}\n"
+            for typed, does in examples
+        )
+        return "".join((text, "\nexamples:\n" * bool(examples), *shown))
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Add an argument; ``target`` means the same in most verbs."""
+        action.help = action.help or "the target's name"
+        super().add_argument(action)
+
+    def _format_usage(self, *parts: Any) -> str:  # noqa: ANN401 - as argparse has them
+        flat = " ".join(super()._format_usage(*parts).split())
+        fits = rf"\[[^]]{{1,{self._width - 9}}}\]"  # one option, or several that exclude each other
+        whole = re.sub(fits, lambda found: glued(found[0]), flat)
+        return "\n".join(wrapped(whole, self._width, 7)) + "\n\n"
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        shown = action.help or ""
+        told = not action.default or action.default == argparse.SUPPRESS or "default" in shown
+        return shown if told else f"{shown}; default %(default)s"
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrapped(" ".join(text.split()), width, 0)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(indent + line for line in self._split_lines(text, width - len(indent)))
