@@ -176,7 +176,7 @@ def test_the_commands_of_a_page_work(page: str, world: World, tmp_path: Path) ->
 EXAMPLES = tomllib.loads((ROOT / "provision/cli/examples.toml").read_text(encoding="utf-8"))
 # Examples that cannot be run here, and why; tests/cli/test_help.py parses all of them.
 NOT_RUN = {
-    "provision bundle arc-windows -o bundle": "the index has no tools; tests/commands/test_bundle.py",
+    "provision bundle arc-windows -o bundle": "the index has no tools of its own",
     "provision docker cuda-linux": "needs an engine",
     "provision docker cuda-linux --print": "needs an engine",
     "provision evidence emit cpu-linux": "needs a key; tests/commands/test_evidence.py makes one",
@@ -194,8 +194,12 @@ def test_the_examples_of_a_verb_work(verb: str, world: World, tmp_path: Path) ->
     root = tmp_path / "project"
     shutil.copytree(world.template, root, symlinks=True)
     (root / "venv").symlink_to(sys.prefix)
-    needs = {"remove": "add cpu-linux einops", "rollback": "add cpu-linux einops",
-             "kernel": "add cpu-linux ipykernel", "fleet": "smoke cpu-linux --contract slurm"}  # fmt: skip
+    needs = {
+        "fleet": "smoke cpu-linux --contract slurm",
+        "kernel": "add cpu-linux ipykernel",
+        "remove": "add cpu-linux einops",
+        "rollback": "add cpu-linux einops",
+    }
     before = f"provision build cpu-linux\nprovision {needs.get(verb, 'targets')}"
     made = shell(before, root, world.variables)
     assert made.returncode == 0, made.stdout

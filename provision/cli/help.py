@@ -26,21 +26,11 @@ class Formatter(argparse.HelpFormatter):
         )
         return "".join((text, "\nexamples:\n" * bool(examples), *shown))
 
-    def add_argument(self, action: argparse.Action) -> None:
-        """Add an argument; ``target`` means the same in most verbs."""
-        action.help = action.help or "the target's name"
-        super().add_argument(action)
-
     def _format_usage(self, *parts: Any) -> str:  # noqa: ANN401 - as argparse has them
         flat = " ".join(super()._format_usage(*parts).split())
         fits = rf"\[[^]]{{1,{self._width - 9}}}\]"  # one option, or several that exclude each other
         whole = re.sub(fits, lambda found: glued(found[0]), flat)
         return "\n".join(wrapped(whole, self._width, 7)) + "\n\n"
-
-    def _get_help_string(self, action: argparse.Action) -> str:
-        shown = action.help or ""
-        told = not action.default or action.default == argparse.SUPPRESS or "default" in shown
-        return shown if told else f"{shown}; default %(default)s"
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(" ".join(text.split()), width, 0)

@@ -10,7 +10,7 @@ from provision.core.text import harmless
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
+    parser.add_argument("target", help="the target's name")
     parser.add_argument(
         "--print", action="store_true", help="prepare the build's folder and print its command"
     )
