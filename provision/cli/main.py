@@ -58,7 +58,8 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    console = Console(program_name(), quiet=arguments.quiet, aside=arguments.json)
+    aside = arguments.json or getattr(arguments, "watch", False)  # stdout is the command's
+    console = Console(program_name(), quiet=arguments.quiet, aside=aside)
     start = (arguments.project or Path.cwd()).absolute()
     try:
         project = find_project(start)

@@ -90,23 +90,21 @@ class Screen:
         except OSError:
             return None
 
-    def print(self, text: str, style: str = "", hang: int = 4, *, whole: bool = False) -> None:
-        """Print a text; each of its lines is parted at the width, unless it is to stay whole."""
-        width = None if whole else self.width
+    def print(
+        self, text: str, style: str = "", hang: int = 4, *, bold: int = 0, whole: bool = False
+    ) -> None:
+        """Print a text, its first characters bold; each line is parted, unless it stays whole."""
         for line in harmless(text).split("\n"):
-            for part in layout.wrapped(line.rstrip(), width, hang):
-                self._write(self._in(style, part))
+            for part in layout.wrapped(line.rstrip(), None if whole else self.width, hang):
+                self._write(self._in("bold", part[:bold]) + self._in(style, part[bold:]))
 
     def parts(self, head: str, style: str, of: Finding | ProvisionError, evidence: str) -> None:
         """Print a fault: its evidence, cause and remedy below each other, each after its name."""
         self.print(head, style)
         for name, text in (("evidence", evidence), ("cause", of.cause), ("remedy", of.remedy)):
-            mark = f"  {name + ':':<10}"
-            below = harmless(text).rstrip().replace("\n", "\n" + " " * len(mark))
-            for line in f"{mark}{below}".split("\n") if below else ():
-                for part in layout.wrapped(line, self.width, len(mark)):
-                    told = part.removeprefix(mark)
-                    self._write(part if told == part else self._in("bold", mark) + told)
+            if text:
+                below = text.rstrip().replace("\n", "\n" + " " * 12)
+                self.print(f"  {name + ':':<10}{below}", hang=12, bold=12)
 
     def _in(self, style: str, text: str) -> str:
         codes = ";".join(str(_CODES[word]) for word in style.split())

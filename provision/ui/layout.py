@@ -3,13 +3,8 @@
 import re
 from collections.abc import Sequence
 
-_GLUE = "\x00"  # a space that is kept; no text that is shown has this character
+GLUE = "\x00"  # a space that is kept; no text that is shown has this character
 _NARROW = 20  # characters; a text in less is hard to read
-
-
-def glued(text: str) -> str:
-    """Return a text that :func:`wrapped` does not part."""
-    return text.replace(" ", _GLUE)
 
 
 def wrapped(text: str, width: int | None, hang: int) -> list[str]:
@@ -17,17 +12,17 @@ def wrapped(text: str, width: int | None, hang: int) -> list[str]:
 
     A word that is longer, such as a path, stays whole. ``hang`` indents all lines but the first.
     """
-    if width and len(text) > width:
+    if width and 0 < width < len(text):
         import textwrap  # noqa: PLC0415 - what is piped is never parted
 
         hang = hang if hang <= max(width // 2, width - _NARROW) else 4
         short = rf"`[^`]{{1,{max(width - hang - 4, 1)}}}`"
         parted = textwrap.wrap(
-            re.sub(short, lambda found: glued(found[0]), text), width,
+            re.sub(short, lambda found: found[0].replace(" ", GLUE), text), width,
             subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
-        return [line.replace(_GLUE, " ") for line in parted]
-    return [text.replace(_GLUE, " ")]
+        return [line.replace(GLUE, " ") for line in parted]
+    return [text.replace(GLUE, " ")]
 
 
 def table(

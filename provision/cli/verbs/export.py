@@ -11,10 +11,10 @@ FORMATS = ("pylock", "requirements", "environment", "uv", "devcontainer", "ci",
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("target", help="the target's name")
-    names = "one of %(choices)s"
-    parser.add_argument("--format", required=True, choices=FORMATS, metavar="FORMAT", help=names)
-    said = "write it there instead of printing it"
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=said)
+    parser.add_argument("--format", required=True, choices=FORMATS, metavar="F", help="%(choices)s")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write it, do not print it"
+    )
 
 
 def handle(call: Call) -> Outcome:

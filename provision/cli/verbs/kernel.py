@@ -7,8 +7,9 @@ from provision.cli.call import Call, Outcome, Parser
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("target", help="the target's name")
-    said = "for the Jupyter of this environment only"
-    parser.add_argument("--prefix", type=Path, metavar="DIR", help=said)
+    parser.add_argument(
+        "--prefix", type=Path, metavar="DIR", help="into this environment's Jupyter"
+    )
 
 
 def handle(call: Call) -> Outcome:
