@@ -2,15 +2,16 @@
 
 import argparse
 import importlib
+import itertools
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from provision import __version__
 from provision.cli.call import Call, is_contract
-from provision.core.errors import Exit, UsageError
+from provision.core.errors import Exit, Interrupted, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import Project, find_project
@@ -19,28 +20,36 @@ from provision.ui.console import Console, open_streams, print_json, show_log
 _VERBS = Path(__file__).with_name("verbs")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Raises what is wrong with a command line, which is a document too where ``--json`` is."""
+
+    def error(self, message: str) -> NoReturn:
+        help_ = f"`{self.prog.replace('provision', program_name(), 1)} --help`"
+        raise UsageError(message, evidence=self.format_usage().strip(), remedy=help_)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see :class:`provision.core.errors.Exit`."""
     words = sys.argv[1:] if argv is None else list(argv)
-    # One verb's module is enough to parse a command that begins with it: importing all of them
-    # takes longer than a build that has nothing to do.
-    known = words[:1] if words[:1] and words[0] in verb_names() else None
-    if known == ["run"]:
+    if "run" in words:
         from provision.cli.verbs.run import mark_command  # noqa: PLC0415 - of this verb alone
 
-        words = ["run", *mark_command(words[1:])]
+        words = mark_command(words)
     open_streams()
-    arguments = parser(known).parse_args(words)
-    if arguments.verbose:
-        show_log()
+    as_json = "--json" in itertools.takewhile("--".__ne__, words)
+    arguments = argparse.Namespace(
+        verb=None, json=as_json, project=None, debug=False, verbose=False
+    )  # until the words are known to be right
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
+        parse(words, arguments)
+        if arguments.verbose:
+            show_log()
         return _dispatch(arguments)
     except KeyboardInterrupt:
-        text = "interrupted; what was complete stays, and the rest is as it was before"
-        Console(program_name()).line(text)
-        code = int(Exit.INTERRUPTED)
+        what = "interrupted; what was complete stays, and the rest is as it was before"
+        code = _fail(arguments, Interrupted(what))
     except Exception as error:  # noqa: BLE001 - the one place where all of them are caught
         code = _fail(arguments, error)
     # Of a scheduler's command, no other code than 0 and 1 says anything about the node.
@@ -79,7 +88,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if isinstance(outcome, int):
         return int(outcome)
     if arguments.json:
-        print_json(arguments.verb, outcome.result)
+        print_json(arguments.verb, outcome.result, ok=outcome.code == Exit.OK)
     else:
         outcome.show(console)
     return int(outcome.code)
@@ -90,7 +99,7 @@ def _fail(arguments: argparse.Namespace, error: Exception) -> int:
 
     known = as_error(error)
     if arguments.json:
-        print_json(arguments.verb, {"error": known})
+        print_json(arguments.verb, {"error": known}, ok=False)
     console = Console(program_name())
     if arguments.debug:
         import traceback  # noqa: PLC0415 - as above
@@ -107,10 +116,25 @@ def verb_names() -> list[str]:
     return sorted(path.stem for path in _VERBS.glob("[a-z]*.py"))
 
 
-def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Return the parser of some verbs, or of the whole command line."""
-    top = argparse.ArgumentParser(
+def parse(words: Sequence[str], found: argparse.Namespace) -> None:
+    """Add what a command line says; what every verb takes may stand before the verb too."""
+    frame = _Parser(prog="provision", parents=[_common()], add_help=False)
+    frame.add_argument("rest", nargs=argparse.REMAINDER)
+    _, unknown = frame.parse_known_args(words, found)
+    # One verb's module is enough for a command: importing all of them takes longer than a build
+    # that has nothing to do.
+    if unknown or found.rest[:1] == [] or found.rest[0] not in verb_names():
+        parser().parse_args(words, found)
+    else:
+        found.verb = found.rest[0]
+        verb_parser(found.verb).parse_args(found.rest[1:], found)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = _Parser(
         prog="provision",
+        parents=[_common()],
         description="Reproducible PyTorch environments, one per kind of hardware.",
         epilog="Exit codes: 0 good, 1 findings, 2 usage or spec, 3 a tool or the network failed, "
         "4 and 5 a log without a known cause, 130 interrupted; `run` ends with its command's code, "
@@ -118,17 +142,33 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    common = argparse.ArgumentParser(add_help=False)
+    for name in verb_names():
+        verb_parser(name, added)
+    return top
+
+
+def verb_parser(
+    name: str, added: "argparse._SubParsersAction[_Parser] | None" = None
+) -> argparse.ArgumentParser:
+    """Return the parser of one verb, added to those of a command line."""
+    module = importlib.import_module(f"provision.cli.verbs.{name}")
+    summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
+    given: dict[str, Any] = {"prog": f"provision {name}", "parents": [_common()], "description": summary}
+    verb = added.add_parser(name, help=summary, **given) if added else _Parser(**given)
+    anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
+    verb.set_defaults(handle=module.handle, anywhere=anywhere)
+    if hasattr(module, "add_arguments"):
+        module.add_arguments(verb)
+    return verb
+
+
+def _common() -> argparse.ArgumentParser:
+    """Return the options of every verb; without defaults, which would hide what came before it."""
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
-    common.add_argument("--project", type=Path, metavar="DIR", help="the project to work in")
+    common.add_argument(
+        "-C", "--project", type=Path, metavar="DIR", help="the project to work in"
+    )
     common.add_argument("--debug", action="store_true", help="show tracebacks")
     common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
-    for name in verb_names() if verbs is None else verbs:
-        module = importlib.import_module(f"provision.cli.verbs.{name}")
-        summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
-        verb = added.add_parser(name, parents=[common], help=summary, description=summary)
-        anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
-        verb.set_defaults(handle=module.handle, anywhere=anywhere)
-        if hasattr(module, "add_arguments"):
-            module.add_arguments(verb)
-    return top
+    return common

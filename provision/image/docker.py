@@ -36,6 +36,16 @@ class BuiltImage:
     digest: str | None = None  # digest of the manifest in the layout
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedImage:
+    """An image whose build is prepared: ``command`` builds it, with ``DOCKER_BUILDKIT=1``."""
+
+    target: str  # name of the target
+    tag: str  # name and tag of the image
+    context: Path  # folder of the build context
+    command: tuple[str, ...]
+
+
 def build_image(
     request: ImageRequest, run: Run, progress: Progress, *, layout: Path | None = None
 ) -> BuiltImage:

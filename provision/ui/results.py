@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Diagnosis
-from provision.core.text import plural, size
+from provision.core.text import harmless, plural, size
 from provision.ui.console import Console, print_text
 from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from provision.commands.lock import Confirmation, Freshness, LockResult
     from provision.commands.status import ProjectStatus
     from provision.environment.verify import Verification
-    from provision.image.docker import BuiltImage
+    from provision.image.docker import BuiltImage, PreparedImage
     from provision.lockfile.diff import ArtifactChange
     from provision.report.fleet import Fleet
 
@@ -147,6 +148,11 @@ def show_image(result: BuiltImage, console: Console) -> None:
     console.line(f"  docker run --rm {result.tag}")
 
 
+def show_image_command(result: PreparedImage, console: Console) -> None:  # noqa: ARG001
+    """Print the command that builds an image."""
+    print_text(harmless(f"DOCKER_BUILDKIT=1 {shlex.join(result.command)}") + "\n")
+
+
 _STYLES = {"valid": "bold green", "stale": "yellow", "refused": "bold red"}
 
 
@@ -186,6 +192,9 @@ def show_cleaned(result: Cleaned, console: Console) -> None:
         console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
         if name in users:
             console.note(f"{name} is in use by {users[name]}; clean again when that has ended")
+    if result.abandoned and result.kept:
+        command = f"{console.program} clean {result.target} --all"
+        console.note(f"{result.target} has no spec any more; `{command}` removes what is kept")
 
 
 def show_diagnosis(result: Diagnosis, console: Console) -> None:

@@ -5,7 +5,7 @@ from provision.core.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all if none is named; also one without a spec")
     parser.add_argument(
         "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
     )
@@ -13,18 +13,19 @@ def add_arguments(parser: Parser) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.generations import clean
+    from provision.commands.generations import abandoned, clean
     from provision.spec.reader import load_target, target_names
     from provision.ui.results import show_cleaned
 
     keep, everything = call.arguments.keep, call.arguments.all
     if keep < 0:
         raise UsageError("--keep takes a number from 0 up")
-    specs = call.project.specs
-    names = [load_target(specs, name).name for name in call.arguments.targets]
+    specs, gone = call.project.specs, abandoned(call.project)
+    named = call.arguments.targets
+    names = [name if name in gone else load_target(specs, name).name for name in named]
     cleaned = []
     try:
-        for name in names or target_names(specs):
+        for name in names or [*target_names(specs), *gone]:
             done = clean(call.project, name, call.console, keep=keep, everything=everything)
             cleaned.append(done)
     except KeyboardInterrupt:

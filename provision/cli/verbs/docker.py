@@ -1,12 +1,9 @@
 """lock -> the image of a Linux target."""
 
 import os
-import shlex
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser, add_wheelhouse
-from provision.core.errors import Exit
-from provision.core.text import harmless
 
 
 def add_arguments(parser: Parser) -> None:
@@ -21,12 +18,11 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--oci", type=Path, metavar="FILE", help="also write an OCI layout")
 
 
-def handle(call: Call) -> Outcome | int:
+def handle(call: Call) -> Outcome:
     from provision.core.process import run
     from provision.image.context import ImageRequest, prepare_context
-    from provision.image.docker import build_argv, build_image, context_lock, find_engine
-    from provision.ui.console import print_text
-    from provision.ui.results import show_image
+    from provision.image.docker import PreparedImage, build_argv, build_image, context_lock
+    from provision.ui.results import show_image, show_image_command
 
     arguments, console = call.arguments, call.console
     request = ImageRequest(
@@ -36,6 +32,7 @@ def handle(call: Call) -> Outcome | int:
         return Outcome(build_image(request, run, console, layout=arguments.oci), show_image)
     with context_lock(request, console):
         prepare_context(request, run, console)
-    command = build_argv(request, find_engine(run), os.environ)
-    print_text(harmless(f"DOCKER_BUILDKIT=1 {shlex.join(command)}") + "\n")
-    return Exit.OK
+    # By its bare name: the engine may be on another machine.
+    command = build_argv(request, "docker", os.environ)
+    made = PreparedImage(request.target.name, request.tag, request.context, tuple(command))
+    return Outcome(made, show_image_command)
