@@ -38,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_streams()
     as_json = "--json" in itertools.takewhile("--".__ne__, words)
     arguments = argparse.Namespace(
-        verb=None, json=as_json, project=None, debug=False, verbose=False
-    )  # until the words are known to be right
+        verb=None, json=as_json, project=None, quiet=False, debug=False, verbose=False
+    )
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -64,7 +64,7 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    console = Console(program_name())
+    console = Console(program_name(), quiet=arguments.quiet, aside=arguments.json)
     start = (arguments.project or Path.cwd()).absolute()
     try:
         project = find_project(start)
@@ -100,7 +100,7 @@ def _fail(arguments: argparse.Namespace, error: Exception) -> int:
     known = as_error(error)
     if arguments.json:
         print_json(arguments.verb, {"error": known}, ok=False)
-    console = Console(program_name())
+    console = Console(program_name(), aside=True)
     if arguments.debug:
         import traceback  # noqa: PLC0415 - as above
 
@@ -166,9 +166,8 @@ def _common() -> argparse.ArgumentParser:
     """Return the options of every verb; without defaults, which would hide what came before it."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
-    common.add_argument(
-        "-C", "--project", type=Path, metavar="DIR", help="the project to work in"
-    )
+    common.add_argument("-C", "--project", type=Path, metavar="DIR", help="the project to work in")
+    common.add_argument("-q", "--quiet", action="store_true", help="leave out the steps")
     common.add_argument("--debug", action="store_true", help="show tracebacks")
     common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
     return common
