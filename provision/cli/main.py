@@ -7,11 +7,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from provision import __version__
 from provision.cli.call import Call, is_contract
-from provision.core.errors import Exit, Interrupted, UsageError
+from provision.core.errors import Exit, ProvisionError, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import Project, find_project
@@ -21,11 +21,11 @@ _VERBS = Path(__file__).with_name("verbs")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises what is wrong with a command line, which is a document too where ``--json`` is."""
+    """Raises what is wrong with a command line: with ``--json`` that is a document, too."""
 
     def error(self, message: str) -> NoReturn:
-        help_ = f"`{self.prog.replace('provision', program_name(), 1)} --help`"
-        raise UsageError(message, evidence=self.format_usage().strip(), remedy=help_)
+        remedy = f"`{self.prog.replace('provision', program_name(), 1)} --help`"
+        raise UsageError(message, evidence=self.format_usage().strip(), remedy=remedy)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,20 +36,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         words = mark_command(words)
     open_streams()
-    as_json = "--json" in itertools.takewhile("--".__ne__, words)
-    arguments = argparse.Namespace(
-        verb=None, json=as_json, project=None, quiet=False, debug=False, verbose=False
-    )
+    switches = dict.fromkeys(("quiet", "debug", "verbose"), False)
+    switches["json"] = "--json" in itertools.takewhile("--".__ne__, words)
+    arguments = argparse.Namespace(verb=None, project=None, **switches)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        parse(words, arguments)
+        _, left = parser(_known(words)).parse_known_args(words, arguments)
+        if left:
+            arguments.refuse(f"unrecognized arguments: {' '.join(left)}")
         if arguments.verbose:
             show_log()
         return _dispatch(arguments)
     except KeyboardInterrupt:
-        what = "interrupted; what was complete stays, and the rest is as it was before"
-        code = _fail(arguments, Interrupted(what))
+        ended = ProvisionError("interrupted; what was complete stays, the rest is as it was before")
+        ended.exit_code = Exit.INTERRUPTED
+        code = _fail(arguments, ended)
     except Exception as error:  # noqa: BLE001 - the one place where all of them are caught
         code = _fail(arguments, error)
     # Of a scheduler's command, no other code than 0 and 1 says anything about the node.
@@ -116,22 +118,18 @@ def verb_names() -> list[str]:
     return sorted(path.stem for path in _VERBS.glob("[a-z]*.py"))
 
 
-def parse(words: Sequence[str], found: argparse.Namespace) -> None:
-    """Add what a command line says; what every verb takes may stand before the verb too."""
-    frame = _Parser(prog="provision", parents=[_common()], add_help=False)
-    frame.add_argument("rest", nargs=argparse.REMAINDER)
-    _, unknown = frame.parse_known_args(words, found)
-    # One verb's module is enough for a command: importing all of them takes longer than a build
-    # that has nothing to do.
-    if unknown or found.rest[:1] == [] or found.rest[0] not in verb_names():
-        parser().parse_args(words, found)
-    else:
-        found.verb = found.rest[0]
-        verb_parser(found.verb).parse_args(found.rest[1:], found)
+def _known(words: Sequence[str]) -> list[str] | None:
+    """Return the verb of a command line; None where it is not clear, or help is wanted."""
+    # Its module is enough then: importing all of them takes longer than a build that has nothing
+    # to do.
+    frame = _common()
+    frame.add_argument("words", nargs=argparse.REMAINDER)
+    given, unknown = frame.parse_known_args(words)
+    return given.words[:1] if not unknown and {*given.words[:1]} & {*verb_names()} else None
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser of some verbs, or of the whole command line."""
     top = _Parser(
         prog="provision",
         parents=[_common()],
@@ -142,29 +140,20 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for name in verb_names():
-        verb_parser(name, added)
+    for name in verb_names() if verbs is None else verbs:
+        module = importlib.import_module(f"provision.cli.verbs.{name}")
+        summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
+        verb = added.add_parser(name, parents=[_common()], help=summary, description=summary)
+        anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
+        verb.set_defaults(handle=module.handle, anywhere=anywhere, refuse=verb.error)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(verb)
     return top
 
 
-def verb_parser(
-    name: str, added: "argparse._SubParsersAction[_Parser] | None" = None
-) -> argparse.ArgumentParser:
-    """Return the parser of one verb, added to those of a command line."""
-    module = importlib.import_module(f"provision.cli.verbs.{name}")
-    summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
-    given: dict[str, Any] = {"prog": f"provision {name}", "parents": [_common()], "description": summary}
-    verb = added.add_parser(name, help=summary, **given) if added else _Parser(**given)
-    anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
-    verb.set_defaults(handle=module.handle, anywhere=anywhere)
-    if hasattr(module, "add_arguments"):
-        module.add_arguments(verb)
-    return verb
-
-
-def _common() -> argparse.ArgumentParser:
-    """Return the options of every verb; without defaults, which would hide what came before it."""
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+def _common() -> _Parser:
+    """Return the options of every verb; a default would undo what stood before the verb."""
+    common = _Parser("provision", add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
     common.add_argument("-C", "--project", type=Path, metavar="DIR", help="the project to work in")
     common.add_argument("-q", "--quiet", action="store_true", help="leave out the steps")

@@ -53,12 +53,6 @@ class ToolError(ProvisionError):
     exit_code = Exit.TOOL
 
 
-class Interrupted(ProvisionError):
-    """Somebody ended the command, as Ctrl-C does."""
-
-    exit_code = Exit.INTERRUPTED
-
-
 @contextlib.contextmanager
 def os_errors(what: str, *, cause: str = "", remedy: str) -> Iterator[None]:
     """Raise what the system refuses in the block as a ToolError."""

@@ -36,16 +36,6 @@ class BuiltImage:
     digest: str | None = None  # digest of the manifest in the layout
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedImage:
-    """An image whose build is prepared: ``command`` builds it, with ``DOCKER_BUILDKIT=1``."""
-
-    target: str  # name of the target
-    tag: str  # name and tag of the image
-    context: Path  # folder of the build context
-    command: tuple[str, ...]
-
-
 def build_image(
     request: ImageRequest, run: Run, progress: Progress, *, layout: Path | None = None
 ) -> BuiltImage:
@@ -66,15 +56,9 @@ def build_image(
         progress.step(f"writing {layout}")
         digest = _export(engine, request, layout, run)
     return BuiltImage(
-        target=request.target.name,
-        tag=request.tag,
-        id=image,
-        size=size,
-        seconds=round(built.seconds, 1),
-        sbom=request.context / "root" / SBOM,
-        layout=layout,
-        digest=digest,
-    )
+        target=request.target.name, tag=request.tag, id=image, size=size, layout=layout,
+        digest=digest, seconds=round(built.seconds, 1), sbom=request.context / "root" / SBOM,
+    )  # fmt: skip
 
 
 def context_lock(

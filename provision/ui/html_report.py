@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -18,7 +18,6 @@ from provision.ui import courses
 
 if TYPE_CHECKING:
     from provision.report.fleet import Fleet
-    from provision.ui.console import Console
 
 
 def _written(value: object) -> object:
@@ -31,19 +30,6 @@ _PAGES = Environment(
     lstrip_blocks=True, loader=FileSystemLoader(Path(__file__).parent),
 )  # fmt: skip
 _PAGES.globals |= {name: getattr(courses, name) for name in ("amount", "bar_width", "day", "short")}
-
-
-class Page(NamedTuple):
-    """A page that was written."""
-
-    target: str
-    file: Path
-    reports: int  # how many of the target's reports on this host it shows
-
-
-def show_page(result: Page, console: Console) -> None:
-    """Print where a page was written."""
-    console.line(f"{result.file}: {result.reports} reports")
 
 
 def render_page(reports: Sequence[Report]) -> str:

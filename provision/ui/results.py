@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Diagnosis
-from provision.core.text import harmless, plural, size
+from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
 from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from provision.commands.lock import Confirmation, Freshness, LockResult
     from provision.commands.status import ProjectStatus
     from provision.environment.verify import Verification
-    from provision.image.docker import BuiltImage, PreparedImage
+    from provision.image.docker import BuiltImage
     from provision.lockfile.diff import ArtifactChange
     from provision.report.fleet import Fleet
 
@@ -148,11 +147,6 @@ def show_image(result: BuiltImage, console: Console) -> None:
         console.line(f"{result.layout}: {result.digest}")
     console.line("Next: prove it on its device")
     console.command(f"docker run --rm {result.tag}")
-
-
-def show_image_command(result: PreparedImage, console: Console) -> None:  # noqa: ARG001
-    """Print the command that builds an image."""
-    print_text(harmless(f"DOCKER_BUILDKIT=1 {shlex.join(result.command)}") + "\n")
 
 
 _STYLES = {"valid": "bold green", "stale": "yellow", "refused": "bold red"}

@@ -8,18 +8,19 @@ import hashlib
 import importlib
 import json
 import pkgutil
+import shlex
 import shutil
 import typing
 from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 from pydantic import BaseModel
 
 import provision
+from provision.cli import main
 from provision.cli.main import verb_names
 from provision.commands import bundle as bundling
 from provision.core.process import Completed
@@ -51,7 +52,9 @@ def validator(verb: str) -> jsonschema.Draft202012Validator:
 def check(ended: Ended, verb: str | None, words: Sequence[str]) -> dict[str, Any]:
     """Return the document of a command, which has to be one document of its verb."""
     document: dict[str, Any] = json.loads(ended.out)
-    faults = [f"{e.json_path}: {e.message}" for e in validator(verb or "usage").iter_errors(document)]
+    faults = [
+        f"{e.json_path}: {e.message}" for e in validator(verb or "usage").iter_errors(document)
+    ]
     assert not faults, f"{words}\n{faults}\n{ended.out[:2000]}"
     assert document["verb"] == verb, words
     assert document["ok"] == (ended.code == 0), (words, ended.code)
@@ -240,12 +243,66 @@ def test_a_wrong_command_line_is_a_document(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], verb: str | None, *, first: bool
 ) -> None:
     line = ["--json", *words] if first else [*words, "--json"]
-    code = importlib.import_module("provision.cli.main").main(line)
+    code = main.main(line)
     out, err = capsys.readouterr()
     assert code == 2
     document = check(Ended(code, out, err), verb, line)
     assert document["result"]["error"]["what"] in err
     assert "usage: provision" in document["result"]["error"]["evidence"]
+
+
+@pytest.mark.parametrize("words", [("targets",), ("lock", "--check"), ("clean", "--keep", "9")])
+def test_common_options_stand_before_the_verb_as_well(
+    play: Played, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    root = str(play.scene.root)
+    lines = [
+        [*words, "--json", "--project", root],
+        ["--json", "--project", root, *words],
+        ["-C", root, "-q", *words, "--json"],
+        ["-C", str(tmp_path), "--json", words[0], f"--project={root}", *words[1:], "-qv"],
+        ["-C", str(tmp_path), "-C", root, *words, "--json", "--json"],
+    ]
+    found = []
+    for line in lines:
+        assert main.main(line) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found == [found[0]] * len(lines)
+    assert main.main(["-C", root, *words, "-C", str(tmp_path)]) == 2  # the later one counts
+    assert "no project in" in capsys.readouterr().err
+
+
+def test_the_options_of_a_program_are_its_own(
+    play: Played, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a command line is wrong before them."""
+    root, echo = str(play.scene.root), ["sh", "-c", 'echo "$@"', "x", "--json", "-C", "/absent"]
+    for line in (
+        ["doctor", "--watch", "-C", root, "--", *echo],
+        ["-C", root, "doctor", "--watch", "--", *echo],
+    ):
+        assert main.main(line) == 0
+        assert capfd.readouterr().out == "--json -C /absent\n"
+    for line in (["run", "--nope", TARGET, *echo], ["-C", root, "run", "none", "--", *echo]):
+        assert main.main(line) == 2
+        assert capfd.readouterr().out == ""
+
+
+def test_ctrl_c_is_a_document(
+    play: Played, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("provision.commands.status.target_statuses", interrupted)
+    line = ["targets", "--json", "--project", str(play.scene.root)]
+    code = main.main(line)
+    out, err = capsys.readouterr()
+    assert code == 130
+    assert (
+        "interrupted; what was"
+        in check(Ended(code, out, err), "targets", line)["result"]["error"]["what"]
+    )
 
 
 def test_an_image_s_command_needs_no_engine(
@@ -273,9 +330,10 @@ def test_an_image_s_command_needs_no_engine(
     finally:
         spec.unlink()
         shutil.rmtree(play.lab.project.lock("image"))
-    assert result["command"][0] == "docker"
-    assert Path(result["command"][-1], "Dockerfile").is_file()
-    assert ended.out == f"DOCKER_BUILDKIT=1 {' '.join(result['command'])}\n"
+    setting, program, *words = shlex.split(result["text"])
+    assert (setting, program) == ("DOCKER_BUILDKIT=1", "docker")
+    assert Path(words[-1], "Dockerfile").is_file()
+    assert ended.out == result["text"]
 
 
 def classes() -> dict[str, list[Any]]:
@@ -309,13 +367,17 @@ def test_a_definition_has_the_fields_of_its_class(name: str) -> None:
     known = classes()[OTHER.get(name, name)]
     table = DEFINED[name]
     found = [fields(each) for each in known if not issubclass(each, enum.Enum)]
-    stated = {key: "null" in json.dumps(value) .replace(value["description"], "")
-              for key, value in table["properties"].items()}
+    stated = {
+        key: "null" in json.dumps(value).replace(value["description"], "")
+        for key, value in table["properties"].items()
+    }
     assert stated in found, found
     assert table["additionalProperties"] is False
     assert all(value["description"] for value in table["properties"].values())
-    optional = {"Measurement": {"rounds", "every"},
-                "Record": {"schema_version", "interpreter", "reason", "path", "number"}}
+    optional = {
+        "Measurement": {"rounds", "every"},
+        "Record": {"schema_version", "interpreter", "reason", "path", "number"},
+    }
     assert stated.keys() - set(table["required"]) == optional.get(name, set())
 
 

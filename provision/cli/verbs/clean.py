@@ -5,7 +5,9 @@ from provision.core.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all if none is named; also one without a spec")
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help="all if none is named; also one without a spec"
+    )
     parser.add_argument(
         "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
     )

@@ -1,9 +1,11 @@
 """lock -> the image of a Linux target."""
 
 import os
+import shlex
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser, add_wheelhouse
+from provision.core.text import harmless
 
 
 def add_arguments(parser: Parser) -> None:
@@ -19,10 +21,11 @@ def add_arguments(parser: Parser) -> None:
 
 
 def handle(call: Call) -> Outcome:
+    from provision.commands.export import Export
     from provision.core.process import run
     from provision.image.context import ImageRequest, prepare_context
-    from provision.image.docker import PreparedImage, build_argv, build_image, context_lock
-    from provision.ui.results import show_image, show_image_command
+    from provision.image.docker import build_argv, build_image, context_lock
+    from provision.ui.results import show_export, show_image
 
     arguments, console = call.arguments, call.console
     request = ImageRequest(
@@ -33,6 +36,6 @@ def handle(call: Call) -> Outcome:
     with context_lock(request, console):
         prepare_context(request, run, console)
     # By its bare name: the engine may be on another machine.
-    command = build_argv(request, "docker", os.environ)
-    made = PreparedImage(request.target.name, request.tag, request.context, tuple(command))
-    return Outcome(made, show_image_command)
+    words = shlex.join(build_argv(request, "docker", os.environ))
+    text = harmless(f"DOCKER_BUILDKIT=1 {words}") + "\n"
+    return Outcome(Export(request.target.name, "docker", None, text, (), ()), show_export)

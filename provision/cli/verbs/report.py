@@ -13,9 +13,12 @@ def add_arguments(parser: Parser) -> None:
 
 
 def handle(call: Call) -> Outcome:
+    from provision.commands.export import Export
     from provision.core.filesystem import write_atomic
+    from provision.core.text import plural
     from provision.report.history import history, read_reports
-    from provision.ui.html_report import Page, render_page, show_page
+    from provision.ui.html_report import render_page
+    from provision.ui.results import show_export
 
     name = call.target.name
     kept = list(read_reports(history(call.project, name), call.console.note))
@@ -24,4 +27,5 @@ def handle(call: Call) -> Outcome:
         raise UsageError(what, remedy=f"`{program_name()} smoke {name}` makes one")
     out = call.arguments.output or Path(f"{name}.html")
     write_atomic(out, render_page(kept))
-    return Outcome(Page(name, out, len(kept)), show_page)
+    made = Export(name, "html", out, "", (), (f"it shows {plural(len(kept), 'report')}",))
+    return Outcome(made, show_export)
