@@ -120,8 +120,7 @@ def verb_names() -> list[str]:
 
 def _known(words: Sequence[str]) -> list[str] | None:
     """Return the verb of a command line; None where it is not clear, or help is wanted."""
-    # Its module is enough then: importing all of them takes longer than a build that has nothing
-    # to do.
+    # Its module is enough: importing all takes longer than a build that has nothing to do.
     frame = _common()
     frame.add_argument("words", nargs=argparse.REMAINDER)
     given, unknown = frame.parse_known_args(words)

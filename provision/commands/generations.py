@@ -53,9 +53,10 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
 
 
 def abandoned(project: Project) -> list[str]:
-    """Return the names below which generations lie, and which no spec has."""
-    tagged = (folder for folder in (project.root / ".envs").glob("*/*") if is_tagged(folder))
-    return sorted({folder.parent.name for folder in tagged} - {*target_names(project.specs)})
+    """Return the names in ``.envs`` that no spec has, and below which generations lie."""
+    known = target_names(project.specs)
+    others = (home for home in (project.root / ".envs").glob("*") if home.name not in known)
+    return sorted(home.name for home in others if any(map(is_tagged, home.glob("*"))))
 
 
 def clean(

@@ -18,7 +18,6 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.ui.console import print_text
-    from provision.ui.documents import document_schema
 
     if call.arguments.of == "spec":
         from provision.spec.model import spec_schema
@@ -29,5 +28,7 @@ def handle(call: Call) -> Outcome:
 
         made = verdict_schema()
     else:
+        from provision.ui.documents import document_schema
+
         made = document_schema(call.arguments.of)
     return Outcome(made, lambda made, _: print_text(json.dumps(made, indent=2) + "\n"))
