@@ -23,8 +23,7 @@ def handle(call: Call) -> Outcome:
     if keep < 0:
         raise UsageError("--keep takes a number from 0 up")
     specs, gone = call.project.specs, abandoned(call.project)
-    named = call.arguments.targets
-    names = [name if name in gone else load_target(specs, name).name for name in named]
+    names = [n if n in gone else load_target(specs, n).name for n in call.arguments.targets]
     cleaned = []
     try:
         for name in names or [*target_names(specs), *gone]:
