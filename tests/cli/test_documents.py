@@ -10,6 +10,7 @@ import json
 import pkgutil
 import shlex
 import shutil
+import signal
 import typing
 from functools import cache
 from pathlib import Path
@@ -76,8 +77,12 @@ class Played:
 
 @pytest.fixture(scope="module")
 def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    # A contract handles signals, which is not for the process of the tests.
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
     with open_scene(tmp_path_factory.mktemp("documents")) as made:
         yield Played(made)
+    for name, handler in before.items():
+        signal.signal(name, handler)
 
 
 @pytest.fixture(scope="module")
@@ -386,3 +391,30 @@ def test_every_definition_is_used_and_every_result_has_a_verb() -> None:
     assert DEFINED.keys() | {"Result"} == used
     results = json.loads(TABLE.read_text(encoding="utf-8"))["results"]
     assert sorted(results) == sorted([*verb_names(), "usage"])
+
+
+GOOD = {"schema": 1, "verb": "kernel", "ok": True, "result": {"kernel": "k", "python": "p"}}
+ERROR = {"error": {"what": "w", "evidence": "", "cause": "", "remedy": ""}}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ok": False, "result": {"kernel": "k"}},
+        {"result": ERROR},  # which cannot be ok
+        {"ok": False, "result": ERROR | {"kernel": "k"}},
+        {"ok": False, "result": {"error": ERROR["error"] | {"more": ""}}},
+        {"result": {"kernel": "k", "python": None}},
+        {"schema": 2},
+        {"verb": "build"},
+        {"verb": None},
+        {"ok": 1},
+        {"more": 1},
+        {"result": [GOOD["result"]]},
+    ],
+)
+def test_a_schema_refuses_what_no_verb_prints(wrong: dict[str, Any]) -> None:
+    assert validator("kernel").is_valid(GOOD)
+    assert validator("kernel").is_valid(GOOD | {"ok": False, "result": ERROR})
+    assert not validator("kernel").is_valid(GOOD | wrong)
+    assert not validator("kernel").is_valid({k: GOOD[k] for k in GOOD.keys() - {"ok"}})
