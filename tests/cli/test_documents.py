@@ -12,11 +12,9 @@ import shlex
 import shutil
 import signal
 import typing
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 from pydantic import BaseModel
 
@@ -28,6 +26,7 @@ from provision.core.process import Completed
 from provision.image import context as images
 from provision.ui.documents import document_schema
 from tests.attacks.scene import SOLO, VERBS, Ended, Scene, open_scene
+from tests.published import faults, validator
 from tests.report.test_evidence import make_key
 from tests.small import SUITE, TARGET, make_wheel
 
@@ -43,20 +42,11 @@ OTHER = {"FleetNode": "Node", "DeviceFile": "Node"}
 BY_HAND = {"Error", "Failure", "Number"}
 
 
-@cache
-def validator(verb: str) -> jsonschema.Draft202012Validator:
-    schema = document_schema(verb)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
-
-
 def check(ended: Ended, verb: str | None, words: Sequence[str]) -> dict[str, Any]:
     """Return the document of a command, which has to be one document of its verb."""
     document: dict[str, Any] = json.loads(ended.out)
-    faults = [
-        f"{e.json_path}: {e.message}" for e in validator(verb or "usage").iter_errors(document)
-    ]
-    assert not faults, f"{words}\n{faults}\n{ended.out[:2000]}"
+    found = faults(verb or "usage", document)
+    assert not found, f"{words}\n{found}\n{ended.out[:2000]}"
     assert document["verb"] == verb, words
     assert document["ok"] == (ended.code == 0), (words, ended.code)
     return document
