@@ -11,6 +11,7 @@ import argparse
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from provision.spec.model import Target, spec_schema  # noqa: E402
 from provision.ui import documents as documents_module  # noqa: E402
 from provision.ui.console import SCHEMA  # noqa: E402
 
+EXAMPLES = tomllib.loads((ROOT / "provision" / "cli" / "examples.toml").read_text("utf-8"))
 MADE = "Made from the code by `docs/draw_reference.py`; `nox -s docs` makes it again.\n\n"
 VERBS = f"""# Verbs
 
@@ -117,7 +119,9 @@ def _cell(text: str) -> str:
 
 
 def _row(action: argparse.Action) -> str:
-    text = (action.help or "the target's name").replace("%(default)s", str(action.default))
+    text = (action.help or "the target's name") % {
+        "choices": ", ".join(map(str, action.choices or ()))
+    }
     return f"| `{_cell(_words(action))}` | {_cell(text)} |\n"
 
 
@@ -140,6 +144,7 @@ def verbs() -> str:
         page += f"```text\nprovision {name} {usage}".rstrip() + "\n```\n"
         page += f"\n{table}{''.join(map(_row, own))}" if own else ""
         page += f"\n{verb.epilog}\n" if verb.epilog else ""
+        page += "".join(f"\n- `{typed}`: {does}" for typed, does in EXAMPLES[name].items()) + "\n"
     return page
 
 

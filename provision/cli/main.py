@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from provision import __version__
 from provision.cli.call import Call, is_contract
+from provision.cli.help import Formatter
 from provision.core.errors import Exit, ProvisionError, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
@@ -31,6 +32,8 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see :class:`provision.core.errors.Exit`."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     if "run" in words:
         from provision.cli.verbs.run import mark_command  # noqa: PLC0415 - of this verb alone
 
@@ -66,7 +69,8 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    console = Console(program_name(), quiet=arguments.quiet, aside=arguments.json)
+    aside = arguments.json or getattr(arguments, "watch", False)  # stdout is the command's
+    console = Console(program_name(), quiet=arguments.quiet, aside=aside)
     start = (arguments.project or Path.cwd()).absolute()
     try:
         project = find_project(start)
@@ -132,6 +136,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     top = _Parser(
         prog="provision",
         parents=[_common()],
+        formatter_class=Formatter,
         description="Reproducible PyTorch environments, one per kind of hardware.",
         epilog="Exit codes: 0 good, 1 findings, 2 usage or spec, 3 a tool or the network failed, "
         "4 and 5 a log without a known cause, 130 interrupted; `run` ends with its command's code, "
@@ -143,6 +148,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
         verb = added.add_parser(name, parents=[_common()], help=summary, description=summary)
+        verb.formatter_class = Formatter
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
         verb.set_defaults(handle=module.handle, anywhere=anywhere, refuse=verb.error)
         if hasattr(module, "add_arguments"):

@@ -5,13 +5,10 @@ from provision.core.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "targets", nargs="*", metavar="TARGET", help="all if none is named; also one without a spec"
-    )
-    parser.add_argument(
-        "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
-    )
-    parser.add_argument("--all", action="store_true", help="remove the current one too")
+    add, said = parser.add_argument, "all if none is named; also one whose spec is gone"
+    add("targets", nargs="*", metavar="TARGET", help=said)
+    add("--keep", type=int, default=0, metavar="N", help="keep N besides the current one")
+    add("--all", action="store_true", help="remove the current one too")
 
 
 def handle(call: Call) -> Outcome:

@@ -9,11 +9,9 @@ ANYWHERE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "of", nargs="?", choices=("spec", "verdict", "usage", *verb_names()), default="spec",
-        metavar="WHAT", help="`spec`, the default, `verdict`, the name of a verb, or `usage`: the "
-        "document of a command line without a verb",
-    )  # fmt: skip
+    which = ("spec", "verdict", "usage", *verb_names())
+    said = "default spec; verdict; a verb, for its --json; usage, for that without a verb"
+    parser.add_argument("of", nargs="?", choices=which, default="spec", metavar="OF", help=said)
 
 
 def handle(call: Call) -> Outcome:
