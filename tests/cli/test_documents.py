@@ -206,6 +206,10 @@ def _environments(play: Played, folder: Path) -> None:
     shutil.move(play.lab.project.specs / f"{SOLO}.toml", folder)
     found = {each["target"]: each for each in play("clean")}
     assert (found[SOLO]["abandoned"], found[TARGET]["abandoned"]) == (True, False)
+    record = next(play.lab.project.environments(SOLO).glob("*/provision.json"))
+    record.write_text("{", encoding="utf-8")  # as one of another version might be
+    assert SOLO not in {each["target"] for each in play("clean")}
+    play("clean", SOLO, code=2)
     play("clean", "--keep", "-1", code=2)
 
 

@@ -1,7 +1,7 @@
 """remove generations that are not in use."""
 
 from provision.cli.call import Call, Outcome, Parser, each
-from provision.core.errors import UsageError
+from provision.core.errors import SpecError, UsageError
 
 
 def add_arguments(parser: Parser) -> None:
@@ -24,8 +24,13 @@ def handle(call: Call) -> Outcome:
     cleaned = []
     try:
         for name in names or [*target_names(specs), *gone]:
-            done = clean(call.project, name, call.console, keep=keep, everything=everything)
-            cleaned.append(done)
+            try:
+                done = clean(call.project, name, call.console, keep=keep, everything=everything)
+                cleaned.append(done)
+            except SpecError as error:
+                if name in names or name not in gone:
+                    raise
+                call.console.note(f"left {name}, which has no spec, as it is: {error.what}")
     except KeyboardInterrupt:
         each(show_cleaned)(cleaned, call.console)
         raise
