@@ -39,15 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         words = mark_command(words)
     open_streams()
-    switches = dict.fromkeys(("quiet", "debug", "verbose"), False)
-    switches["json"] = "--json" in itertools.takewhile("--".__ne__, words)
+    own = [*itertools.takewhile("--".__ne__, words)]
+    switches = {"json": "--json" in own, "quiet": False, "debug": False, "verbose": False}
     arguments = argparse.Namespace(verb=None, project=None, **switches)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        _, left = parser(_known(words)).parse_known_args(words, arguments)
-        if left:
-            arguments.refuse(f"unrecognized arguments: {' '.join(left)}")
+        _parse(words, len(own), arguments)
         if arguments.verbose:
             show_log()
         return _dispatch(arguments)
@@ -122,13 +120,18 @@ def verb_names() -> list[str]:
     return sorted(path.stem for path in _VERBS.glob("[a-z]*.py"))
 
 
-def _known(words: Sequence[str]) -> list[str] | None:
-    """Return the verb of a command line; None where it is not clear, or help is wanted."""
-    # Its module is enough: importing all takes longer than a build that has nothing to do.
+def _parse(words: Sequence[str], own: int, found: argparse.Namespace) -> None:
+    """Add to ``found`` what a command line says, the first ``own`` words of it before a ``--``."""
+    # One verb's module is enough: importing all takes longer than a build with nothing to do.
     frame = _common()
     frame.add_argument("words", nargs=argparse.REMAINDER)
     given, unknown = frame.parse_known_args(words)
-    return given.words[:1] if not unknown and {*given.words[:1]} & {*verb_names()} else None
+    known = not unknown and given.words[:1] and given.words[0] in verb_names()
+    _, left = parser(given.words[:1] if known else None).parse_known_args(words, found)
+    if left:
+        found.refuse(f"unrecognized arguments: {' '.join(left)}")
+    if "command" in found and own < len(words):
+        found.command = words[own + 1 :]  # argparse drops a `--` inside of it
 
 
 def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:

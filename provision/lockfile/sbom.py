@@ -71,10 +71,7 @@ def _component(
 ) -> Component:
     """Return a package; its package URL: https://github.com/package-url/purl-spec."""
     return Component(
-        name=item.name,
-        version=item.version,
-        bom_ref=ref,
+        name=item.name, version=item.version, bom_ref=ref, properties=notes,
         purl=PackageURL(kind, name=item.name, version=item.version, qualifiers=where),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.sha256)],
-        properties=notes,
-    )
+    )  # fmt: skip

@@ -275,13 +275,13 @@ def test_the_options_of_a_program_are_its_own(
     play: Played, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Also where a command line is wrong before them."""
-    root, echo = str(play.scene.root), ["sh", "-c", 'echo "$@"', "x", "--json", "-C", "/absent"]
+    root, echo = str(play.scene.root), ["sh", "-c", 'echo "$@"', "x", "--json", "--", "-C", "--"]
     for line in (
         ["doctor", "--watch", "-C", root, "--", *echo],
         ["-C", root, "doctor", "--watch", "--", *echo],
     ):
         assert main.main(line) == 0
-        assert capfd.readouterr().out == "--json -C /absent\n"
+        assert capfd.readouterr().out == "--json -- -C --\n"
     for line in (["run", "--nope", TARGET, *echo], ["-C", root, "run", "none", "--", *echo]):
         assert main.main(line) == 2
         assert capfd.readouterr().out == ""

@@ -70,8 +70,8 @@ def ran(lab: Lab, *words: str, **variables: str) -> subprocess.CompletedProcess[
 @pytest.mark.parametrize("dashes", [(), ("--",)])
 def test_the_program_and_its_code(lab: Lab, dashes: tuple[str, ...]) -> None:
     code = "import alpha, sys; print(sys.argv[1:]); sys.exit(7)"
-    done = ran(lab, *dashes, "python", "-c", code, "--json", "-v")
-    assert (done.returncode, done.stdout) == (7, "['--json', '-v']\n")
+    done = ran(lab, *dashes, "python", "-c", code, "--json", "--", "-v", "--")
+    assert (done.returncode, done.stdout) == (7, "['--json', '--', '-v', '--']\n")
 
 
 @pytest.mark.machine
