@@ -68,14 +68,9 @@ class Call:
         if target.status == "legacy":
             self.console.note(f"{target.name} is legacy: {target.reason}")
         return BuildRequest(
-            project,
-            target,
-            self.lock,
-            self.supply,
-            smoke=not self.arguments.no_smoke,
-            absent=why_device_is_absent(project, target),
-            stack=lambda: read_layers(project),
-        )
+            project, target, self.lock, self.supply, smoke=not self.arguments.no_smoke,
+            absent=why_device_is_absent(project, target), stack=lambda: read_layers(project),
+        )  # fmt: skip
 
 
 class Outcome:

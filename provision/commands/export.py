@@ -28,25 +28,20 @@ _LINUX = ("devcontainer", "module", "apptainer")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A target in another format."""
+    """A target in another format, or what is made of it: its page, the command of its image."""
 
     target: str
-    format: str  # a key of provision.lockfile.formats.LOST
+    format: str  # a key of provision.lockfile.formats.LOST; html, docker
     file: Path | None  # where it was written; None where the text is the result
-    text: str
+    text: str  # empty of a page
     lost: tuple[str, ...]  # what the format does not hold of the lock
     notes: tuple[str, ...]  # what its user has to know
 
 
 def export(
-    project: Project,
-    target: Target,
-    lock: Lock,
-    *,
-    supply: ArtifactSources,
-    kind: str,
+    project: Project, target: Target, lock: Lock, *, supply: ArtifactSources, kind: str,
     file: Path | None,
-) -> Export:
+) -> Export:  # fmt: skip
     """Return a target in another format, and write it to a file if one is named.
 
     ToolError: an index does not answer, or no longer lists a locked wheel.
@@ -113,17 +108,17 @@ def _without_login(url: str) -> str:
     return redact(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl())
 
 
-def _toolkit() -> str:
+def _toolkit(name: str = "provision-torch") -> str:
     """Return the requirement by which another machine gets this toolkit (PEP 610)."""
     try:
-        direct = json.loads(distribution("provision").read_text("direct_url.json") or "{}")
+        direct = json.loads(distribution(name).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
         direct = {}
     if "vcs_info" in direct:
-        return f"provision @ git+{_without_login(direct['url'])}@{direct['vcs_info']['commit_id']}"
+        return f"{name} @ git+{_without_login(direct['url'])}@{direct['vcs_info']['commit_id']}"
     if str(direct.get("url", "")).startswith("https://"):
-        return f"provision @ {_without_login(direct['url'])}"
-    return f"./provision-{__version__}-py3-none-any.whl"
+        return f"{name} @ {_without_login(direct['url'])}"
+    return f"./{name.replace('-', '_')}-{__version__}-py3-none-any.whl"
 
 
 def _notes(target: Target, kind: str, toolkit: str) -> tuple[str, ...]:

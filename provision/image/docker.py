@@ -56,15 +56,9 @@ def build_image(
         progress.step(f"writing {layout}")
         digest = _export(engine, request, layout, run)
     return BuiltImage(
-        target=request.target.name,
-        tag=request.tag,
-        id=image,
-        size=size,
-        seconds=round(built.seconds, 1),
-        sbom=request.context / "root" / SBOM,
-        layout=layout,
-        digest=digest,
-    )
+        target=request.target.name, tag=request.tag, id=image, size=size, layout=layout,
+        digest=digest, seconds=round(built.seconds, 1), sbom=request.context / "root" / SBOM,
+    )  # fmt: skip
 
 
 def context_lock(

@@ -146,9 +146,9 @@ def show_log() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-def print_json(verb: str, result: object) -> None:
-    """Print a result on stdout: ``{"schema": 1, "verb": …, "result": …}``."""
-    document = {"schema": SCHEMA, "verb": verb, "result": to_jsonable(result)}
+def print_json(verb: str | None, result: object, *, ok: bool) -> None:
+    """Print a document on stdout; ``ok`` where the exit code is 0."""
+    document = {"schema": SCHEMA, "verb": verb, "ok": ok, "result": to_jsonable(result)}
     print_text(json_text(document, indent=2))
 
 

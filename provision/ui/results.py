@@ -178,6 +178,9 @@ def show_cleaned(result: Cleaned, console: Console) -> None:
         console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
         if name in users:
             console.remark(f"{name} is in use by {users[name]}; clean again when that has ended")
+    if result.abandoned and result.kept:
+        command = f"{console.program} clean {result.target} --all"
+        console.remark(f"{result.target} has no spec any more; `{command}` removes what is kept")
 
 
 def show_diagnosis(result: Diagnosis, console: Console) -> None:

@@ -226,8 +226,10 @@ def test_the_table_is_a_line_per_row_and_the_page_escapes(
 
 def test_bad_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(tmp_path / "absent") == 2
-    assert call(tmp_path, "--hosts", tmp_path / "absent.txt") == 3
+    assert call(tmp_path, "--hosts", tmp_path / "absent.txt") == 2
     assert "absent.txt" in capsys.readouterr().err
+    (tmp_path / "hosts.bin").write_bytes(b"\xff\xfe")
+    assert call(tmp_path, "--hosts", tmp_path / "hosts.bin") == 2
     assert call(tmp_path) == 0  # an empty folder, and nobody expected
 
 

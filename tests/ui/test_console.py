@@ -89,9 +89,8 @@ def test_attack_a_log_steers_no_terminal(
 
 
 def test_attack_a_result_holds_no_password(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json(
-        "doctor", {"a": [ADDRESS], "b": Finding("c", Level.NOTE, ADDRESS, "", "", (ADDRESS,))}
-    )
+    found = Finding("c", Level.NOTE, ADDRESS, "", "", (ADDRESS,))
+    print_json("doctor", {"a": [ADDRESS], "b": found}, ok=True)
     written = capsys.readouterr().out
     assert "hunter2" not in written
     assert json.loads(written)["result"]["a"] == ["https://***@host/"]
