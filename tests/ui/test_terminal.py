@@ -8,6 +8,7 @@ import io
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -74,6 +75,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         log = "RuntimeError: Found no NVIDIA driver on your system.\n"
         (made.project.root / "train.log").write_text(log, encoding="utf-8")
         yield made
+
+
+def read_until(end: int, text: str) -> str:
+    """Return what a terminal or a pipe shows up to a text; a terminal's comes a little later."""
+    found = b""
+    while text not in ESCAPE.sub("", found.decode(errors="replace")):
+        assert select.select([end], [], [], 60)[0], found
+        found += os.read(end, 65536)
+    return found.decode(errors="replace")
 
 
 def both(
@@ -233,11 +243,9 @@ def test_the_bytes_of_each_stream(
         stdout=streams["out"], stderr=streams["err"],
     )  # fmt: skip
     assert done.returncode == 2
-    for name, says in (("out", b"tiny: fresh"), ("err", b"error: ")):
-        os.set_blocking(ends[name], False)
-        found = os.read(ends[name], 65536)
-        assert says in ESCAPE.sub("", found.decode()).encode()
-        assert (b"\x1b" in found) == (name in styled.split()), found
+    for name, says in (("out", "tiny: fresh"), ("err", "error: ")):
+        found = read_until(ends[name], says)
+        assert ("\x1b" in found) == (name in styled.split()), found
         os.close(ends[name])
         os.close(streams[name])
 
@@ -266,5 +274,5 @@ def test_the_order_on_a_terminal_is_that_of_the_work(lab: Lab) -> None:
         [*argv, "--project", str(lab.project.root)], check=True, stdout=outer, stderr=outer,
         env={"PATH": os.defpath, "TERM": "dumb", "HOME": "/"},
     )  # fmt: skip
-    shown = os.read(inner, 65536).decode()
+    shown = read_until(inner, "quick suite on toy")
     assert shown.index("the quick checks") < shown.index("quick suite on toy")
