@@ -1,7 +1,4 @@
-"""What the system, the memory or Provision itself raises, as an error in four parts.
-
-Caught in one place (:mod:`provision.cli.main`), which loads this module only then.
-"""
+"""What the system, the memory or Provision itself raises, as an error in four parts."""
 
 import errno
 import traceback

@@ -127,10 +127,8 @@ def is_link(path: Path) -> bool:
 
 
 def read_link(link: Path) -> Path | None:
-    """Return where a link made by :func:`swap_link` points: a sibling, itself no link; else None.
-
-    Anything else was put there by another program, and may lie outside of the project.
-    """
+    """Return where a link of :func:`swap_link` points: a sibling, itself no link; else None."""
+    # Anything else was put there by another program, and may lie outside of the project.
     try:
         windows = sys.platform == "win32"
         name = _pointer(link).read_text("utf-8").strip() if windows else str(link.readlink())

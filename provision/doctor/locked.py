@@ -1,7 +1,6 @@
 """Judgement of packages that are used together: of a lock, and of what was built from it.
 
-A resolver checks declared requirements only. Builds of one release for other accelerators, and what
-a compiled package was built against, are in no requirement, and fail when the program imports them.
+No requirement tells of builds for other accelerators, or what a compiled package was built against.
 """
 
 import re

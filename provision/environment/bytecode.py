@@ -1,8 +1,7 @@
 """Bytecode that Python would run instead of the source that was verified.
 
 ``__pycache__`` is in no RECORD. A file of it is run if it names time and size of its source, or
-says that the source need not be looked at; compiling that again shows whether it is its. What
-was compared once is remembered by its hash, because compiling takes seconds.
+says that the source does not matter; compiling that again shows whether it is its, once per hash.
 """
 
 import contextlib

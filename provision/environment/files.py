@@ -1,8 +1,8 @@
 """The files of an environment: listed, hashed, and compared with the RECORDs that name them.
 
 A RECORD counts only if its digest, less what an installer adds, is that of the locked wheel.
-All paths are strings relative to site-packages with forward slashes, as RECORD writes them (a
-script is ``../../../bin/x``): for 20,000 files Path objects cost more than the comparison.
+Paths are strings relative to site-packages with forward slashes, as RECORD has them: for 20,000
+files Path objects cost more than the comparison.
 """
 
 import contextlib

@@ -22,10 +22,7 @@ _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 
 @dataclass(frozen=True)  # without slots: cached_property stores its value in the instance
 class InstalledDistribution:
-    """One distribution and its ``.dist-info`` folder.
-
-    ``index`` is the catalog's index that it comes from; installers do not record it.
-    """
+    """One distribution, its ``.dist-info`` folder and, which no installer records, its index."""
 
     name: str  # normalised; empty where the metadata cannot be read
     version: str
@@ -104,10 +101,7 @@ class InstalledDistribution:
 
 
 class EggInfo(InstalledDistribution):
-    """A distribution with ``.egg-info`` metadata, as Debian and old installers leave it.
-
-    There is no RECORD, and its requirements are in another file and syntax: neither is read.
-    """
+    """A distribution with ``.egg-info``, of which neither files nor requirements are read."""
 
     requires = ()
 
@@ -131,11 +125,9 @@ def installed_distributions(site: Path) -> list[InstalledDistribution]:
 
 
 def distributions_by_name(sites: Sequence[Path]) -> dict[str, tuple[InstalledDistribution, ...]]:
-    """Return what is installed by normalised name, ``.egg-info`` included.
+    """Return what is installed by normalised name, ``.egg-info`` included, leftovers too.
 
-    Leftovers of an installation make more than one of a name. Where the metadata cannot be read,
-    name and version are taken from the name of the folder. As on ``sys.path``, an earlier folder
-    hides the same name in a later one.
+    Without readable metadata the folder's name counts; an earlier folder hides a later one.
     """
     return {name: dists for site in reversed(sites) for name, dists in _by_name(site).items()}
 

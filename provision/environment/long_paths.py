@@ -1,8 +1,7 @@
 """The limit of Windows on the length of a path: 260 characters with the NUL at its end.
 
-A program may declare that it can do more, as ``python.exe`` does, if LongPathsEnabled is set
-(Microsoft, "Maximum Path Length Limitation"). uv and Provision can; programs that use the
-environment may not.
+If LongPathsEnabled is set, programs that declare it can do more (Microsoft, "Maximum Path Length
+Limitation"): uv and Provision can, those that use the environment may not.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""The build manifest, ``provision.json`` inside a generation, written last and atomically.
-
-A folder without one is an unfinished build, which the next build removes.
-"""
+"""The build manifest, ``provision.json``, written last: without it a build is unfinished."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Compare an environment with its lock: distributions, conda packages, and every file.
+"""Compare an environment with its lock: lock -> wheel -> the wheel's RECORD -> file.
 
-The chain is lock → wheel → the wheel's RECORD → file. The installer checks the first link when it
-downloads a wheel, and links files from a cache that anybody can edit: the rest is checked here.
+The installer checks the first link at a download only, and links files from a cache.
 """
 
 import contextlib

@@ -76,10 +76,7 @@ def obstacles(
 
 
 def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
-    """Yield what keeps every program from using a GPU, causes before consequences.
-
-    A GPU without a kernel driver, for instance, has no device files with permissions to repair.
-    """
+    """Yield what keeps every program from using a GPU, causes before consequences."""
     driver, linux = gpu.driver.name if gpu.driver else "", host.platform.startswith("linux")
     if not driver:
         name, place = host.system.refused.get(gpu.vendor, ("no-driver", ""))

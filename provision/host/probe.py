@@ -41,8 +41,7 @@ def read_host(
 ) -> Host:
     """Read what this machine has, without torch, root rights or other programs.
 
-    Another root than ``/`` holds a recorded Linux machine; the environment variables and the user,
-    whose permissions are judged, are those of this process unless given.
+    Another root than ``/`` holds a recorded Linux machine; the user is who its permissions are for.
     """
     environ = os.environ if environ is None else environ
     variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(_VARIABLES)}

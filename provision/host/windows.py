@@ -24,10 +24,8 @@ if sys.platform == "win32":
     _CLASS_AND_PRESENT = 0x200 | 0x100  # CM_GETIDLIST_FILTER_CLASS, CM_GETIDLIST_FILTER_PRESENT
 
     def probe() -> dict[str, dict[str, str | int]]:
-        """Return the present display devices: device instance id to the values of its driver key.
-
-        The registry alone also lists devices that were removed; cfgmgr32 knows the present ones.
-        """
+        """Return the present display devices: instance id to the values of its driver key."""
+        # The registry alone also lists devices that were removed; cfgmgr32 knows the present ones.
         return {instance: _values(instance) for instance in _present()}
 
     def _present() -> list[str]:
@@ -91,10 +89,7 @@ def read_windows(
 
 
 def parse(found: Mapping[str, Mapping[str, str | int]], devices: Devices) -> list[Gpu]:
-    """Return the PCI display devices of a device tree as GPUs.
-
-    A device without a driver key has no driver, or Microsoft's basic display driver.
-    """
+    """Return the PCI display devices as GPUs; one on Microsoft's basic driver has no driver."""
     gpus = (_gpu(instance, values, devices) for instance, values in found.items())
     return sorted((gpu for gpu in gpus if gpu is not None), key=lambda gpu: gpu.address)
 

@@ -30,8 +30,7 @@ _DISTRIBUTIONS = "distributions.toml"
 def require_drivers(request: ImageRequest) -> DriverSet | None:
     """Return the driver set of an image, None if it has none and needs none.
 
-    UsageError: the image could never prove itself, as its driver is older than the target's floor
-    or not known, or a package of the set cannot be verified.
+    UsageError: its driver does not meet the target's floor, or a package cannot be verified.
     """
     docker, catalog = request.target.docker, request.project.catalog
     name = docker.drivers if docker else None

@@ -1,7 +1,6 @@
 """Write an image as an OCI layout whose digest depends on the content of the image only.
 
-Engines write the time of the build into an image, and some compress layers as their version does.
-Here all times are set to one, and layers are stored uncompressed.
+All times are set to one, and layers stored uncompressed: engines differ in both.
 The format: https://specs.opencontainers.org/image-spec/image-layout/.
 """
 
@@ -27,8 +26,7 @@ _NOISE = ("container", "container_config", "docker_version", "moby.buildkit.cach
 def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
     """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest.
 
-    The file also has the ``manifest.json`` that ``docker load`` of engines before 25 reads, which
-    do not support OCI layouts. The epoch, in Unix seconds, is the time to set everywhere.
+    The epoch, in Unix seconds, is set everywhere; ``manifest.json`` is for engines before 25.
     """
     # Under another name until it is complete: a file cut short has no index, but looks like one.
     partial = layout.with_name(f".{layout.name}.partial")

@@ -98,11 +98,9 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
 
 
 def _check_shape(events: Iterable[str]) -> None:
-    """Refuse what conda-lock never writes, before PyYAML builds it.
-
-    PyYAML crashes the interpreter on deep nesting, and a few bytes of references to references
-    stand for any amount of memory.
-    """
+    """Refuse what conda-lock never writes, before PyYAML builds it."""
+    # PyYAML crashes the interpreter on deep nesting, and a few bytes of references to references
+    # stand for any amount of memory.
     depth = 0
     for event in events:
         depth += event.endswith("StartEvent") - event.endswith("EndEvent")

@@ -39,11 +39,7 @@ def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
 def render(
     kind: str, *, target: Target, lock: Lock, indexes: Mapping[str, str], toolkit: str, prefix: Path
 ) -> str:
-    """Return a format's text, from its template.
-
-    The toolkit is what pip installs Provision from, and the prefix that of the environment, by the
-    link that stays when a new generation is built.
-    """
+    """Return a format's text; ``toolkit`` is what pip installs, ``prefix`` the link to use."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - slow
 
     # These delimiters are in no text of the formats.
@@ -62,10 +58,7 @@ def render(
 
 
 def pylock(lock: Lock, urls: Mapping[Artifact, str], indexes: Mapping[str, str]) -> str:
-    """Return the pip layer of a lock as a validated ``pylock.toml``.
-
-    The address of each wheel is without credentials, or its path in the project.
-    """
+    """Return the pip layer as ``pylock.toml``; addresses have no credentials, or are paths."""
     document = Pylock(
         lock_version=Version("1.0"),
         environments=[Marker(MARKERS[lock.header["platform"]])],

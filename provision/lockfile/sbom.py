@@ -21,10 +21,8 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_OID, "provision.sbom")
 
 
 def sbom(target: Target, lock: Lock) -> str:
-    """Return the components of a target as CycloneDX 1.6 JSON, the same bytes for the same lock.
-
-    Its time is the cut-off of the lock, because the time of the call would change the bytes.
-    """
+    """Return the components of a target as CycloneDX 1.6 JSON, the same bytes for the same lock."""
+    # Its time is the cut-off of the lock, because the time of the call would change the bytes.
     root = Component(
         name=target.name, type=ComponentType.PLATFORM, version=lock.digest[:12],
         description=target.summary, bom_ref=target.name,

@@ -85,7 +85,7 @@ class Statement(Table):
 
 
 def statement(report: Report, checks_digest: str) -> Statement:
-    """Return the statement of a report; the digest is over the files of the suite.
+    """Return the statement of a report, with the digest of the suite's files.
 
     UsageError: the report proves nothing, as a quick one, a foreign one or one with a failed check.
     """
@@ -116,10 +116,8 @@ def _without_addresses(stack: Mapping[str, str]) -> dict[str, str]:
 
 
 def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
-    """Return the text of an envelope that holds a statement, signed with an OpenSSH or PEM key.
-
-    The passphrase is asked for only where the key has one; if it is wrong, UsageError.
-    """
+    """Return an envelope with a statement, signed with an OpenSSH or PEM key; else UsageError."""
+    # The passphrase is asked for only where the key has one.
     try:
         data = key.read_bytes()
         load = load_ssh_private_key if b"OPENSSH" in data[:64] else load_pem_private_key

@@ -70,7 +70,7 @@ class Fleet(NamedTuple):
 
 
 def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fleet:
-    """Return the state of all nodes with a verdict in a folder, and of all that are expected.
+    """Return the state of all expected nodes, and of all with a verdict in a folder.
 
     Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
     """

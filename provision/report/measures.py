@@ -88,8 +88,7 @@ def series(
 ) -> list[Sample]:
     """Return the series of one number over the results that passed of a check, oldest first.
 
-    Unit and limit are those of the last one, which is to be judged: another unit is another number.
-    Timed numbers of another suite are left out.
+    Numbers of another unit are left out, and timed ones of another suite than the last.
     """
     suite = past[-1][0].report.suite
     found = []

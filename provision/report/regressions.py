@@ -42,8 +42,7 @@ class LayerChange:
 class Comparison:
     """The comparison of a report with the earlier ones of its target and device.
 
-    ``since`` is of the last report of its suite in which nothing failed that passes now, else of
-    the last one; ISO 8601.
+    ``since``: of the last report of its suite that fails no more, else of the last one; ISO 8601.
     """
 
     target: str

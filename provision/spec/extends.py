@@ -79,8 +79,7 @@ def resolved_text(path: Path) -> str:
 def resolved(chain: Sequence[SpecFile]) -> Data:
     """Return what a chain of files says together, in the keys of one spec without ``extends``.
 
-    Tables merge. Requirements and the other lists of ``pip`` and ``conda`` add; an entry replaces
-    the inherited one of its distribution. Any other value replaces the inherited one.
+    Tables merge and lists add, an entry in place of its distribution's; any other value replaces.
     """
     whole = chain[-1].data
     for file in reversed(chain[:-1]):
