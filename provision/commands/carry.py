@@ -50,9 +50,7 @@ class Earlier(NamedTuple):
         """Return what the suite may leave out, for ``expect.json``."""
         then, report = self.report.closures, self.report
         names = then.keys() | now.closures.keys()
-        same = {
-            name for name, digest in now.closures.items() if digest and then.get(name) == digest
-        }
+        same = {name for name, own in now.closures.items() if own and then.get(name) == own}
         passed = {c.id for c in (*report.checks, *report.carried) if c.outcome == "passed"}
         settled = passed | {entry.id for entry in report.not_run if not entry.owed}
         return {"settled": sorted(settled - self.doubtful), "changed": sorted(names - same)}

@@ -45,9 +45,6 @@ def as_error(error: Exception) -> ProvisionError:
         return ToolError("the system starts no more threads", evidence=evidence, remedy=_LIMIT)
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "provision" in Path(frame.filename).parts] or frames
-    return ToolError(
-        "Provision itself failed",
-        evidence=evidence,
-        cause=f"a fault in {own[-1].filename}, line {own[-1].lineno}" if own else "",
-        remedy="the same command with --debug shows where; please report that",
-    )
+    cause = f"a fault in {own[-1].filename}, line {own[-1].lineno}" if own else ""
+    remedy = "the same command with --debug shows where; please report that"
+    return ToolError("Provision itself failed", evidence=evidence, cause=cause, remedy=remedy)

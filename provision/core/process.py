@@ -94,7 +94,6 @@ def run(
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if to_terminal and sys.stderr.isatty() else subprocess.PIPE,
-            text=True,
             encoding="utf-8",
             errors="replace",
             start_new_session=os.name == "posix",

@@ -57,10 +57,7 @@ def diagnose_lock(
 
     ``requires`` is the ``Requires-Dist`` lines by the name of the wheel, of any wheels.
     """
-    found = {
-        artifact.name: (_distribution(artifact, requires.get(artifact.filename, ())),)
-        for artifact in lock.artifacts
-    }
+    found = {a.name: (_distribution(a, requires.get(a.filename, ())),) for a in lock.artifacts}
     python, windows = target.python, lock.header["platform"].startswith("win")
     markers, folder = markers_of(python, found, windows=windows), lock.folder
     env = Environment(folder, folder, python, windows, markers=markers, distributions=found)

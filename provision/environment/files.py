@@ -42,10 +42,8 @@ def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
     if not with_stdlib:
         return dict(_walk(site))
     inside = f"{site.name}/"
-    return {
-        path.removeprefix(inside) if path.startswith(inside) else f"../{path}": size
-        for path, size in _walk(site.parent)
-    }
+    found = _walk(site.parent)
+    return {p.removeprefix(inside) if p.startswith(inside) else f"../{p}": n for p, n in found}
 
 
 def _walk(top: Path) -> Iterator[tuple[str, int]]:

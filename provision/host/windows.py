@@ -100,12 +100,10 @@ def _gpu(instance: str, values: Mapping[str, str | int], devices: Devices) -> Gp
         return None
     gpu = catalogued(devices, match[1].lower(), match[2].lower(), instance)
     memory = values.get("HardwareInformation.qwMemorySize")
-    return dataclasses.replace(
-        gpu,
-        name=str(values.get("DriverDesc") or (instance if gpu.integrated is None else gpu.name)),
-        driver=_driver(gpu.vendor, values),
-        memory_bytes=memory if isinstance(memory, int) else None,
-    )
+    size = memory if isinstance(memory, int) else None
+    name = str(values.get("DriverDesc") or (instance if gpu.integrated is None else gpu.name))
+    driver = _driver(gpu.vendor, values)
+    return dataclasses.replace(gpu, name=name, driver=driver, memory_bytes=size)
 
 
 def _driver(vendor: str, values: Mapping[str, str | int]) -> Driver | None:

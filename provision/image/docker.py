@@ -45,10 +45,8 @@ def build_image(
         progress.step(f"building {request.tag}")
         argv = build_argv(request, engine, os.environ)
         built = run(argv, env=_environment(), to_terminal=True)
-    built.require(
-        f"could not build the image of {request.target.name}",
-        remedy="the output above has the error; `--print` shows the command, to run it by hand",
-    )
+    remedy = "the output above has the error; `--print` shows the command, to run it by hand"
+    built.require(f"could not build the image of {request.target.name}", remedy=remedy)
     image, size = _inspect(engine, request.tag, run)
     digest = None
     if layout:
@@ -111,11 +109,8 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
     """Return the command that builds an image in its prepared context."""
     # The URL of a mirror, which may contain a password, and a private certificate authority are
     # secrets: build arguments would stay in the history of the image.
-    values = {
-        "TARGET": request.target.name,
-        "PYTHON": request.target.python,
-        "SOURCE_DATE_EPOCH": str(request.epoch),
-    }
+    target, epoch = request.target, str(request.epoch)
+    values = {"TARGET": target.name, "PYTHON": target.python, "SOURCE_DATE_EPOCH": epoch}
     if request.base_image:
         values["BASE_IMAGE"] = request.base_image
     if request.supply.offline:

@@ -71,11 +71,8 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
 
 def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]:
     sets = {n: load_snapshot(catalog, n, DriverSet).version for n in names_of(catalog, DriverSet)}
-    return [
-        name
-        for name, version in sets.items()
-        if judge_version(version, required, "intel", devices).verdict is DriverVerdict.NEW_ENOUGH
-    ]
+    judged = ((n, judge_version(v, required, "intel", devices)) for n, v in sets.items())
+    return [name for name, each in judged if each.verdict is DriverVerdict.NEW_ENOUGH]
 
 
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
@@ -104,10 +101,8 @@ def copy_drivers(
     Another folder keeps downloads for the next image.
     """
     docker = request.target.docker
-    wanted = [
-        WantedFile(file.filename, str(file.sha256), file.size, file.url, None)
-        for file in drivers.files
-    ]
+    files = drivers.files
+    wanted = [WantedFile(f.filename, str(f.sha256), f.size, f.url, None) for f in files]
     progress.step(f"{plural(len(wanted), 'package')} of the driver {drivers.version}")
     supply = request.supply
     missing = fetch_all(wanted, cache, supply.wheelhouses, progress, offline=supply.offline)

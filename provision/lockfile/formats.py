@@ -78,9 +78,5 @@ def _package(artifact: Artifact, url: str, indexes: Mapping[str, str]) -> Packag
         size=artifact.size,
         hashes={"sha256": artifact.sha256},
     )
-    return Package(
-        name=canonicalize_name(artifact.name),
-        version=Version(artifact.version),
-        index=indexes.get(artifact.index),
-        wheels=[wheel],
-    )
+    name, version = canonicalize_name(artifact.name), Version(artifact.version)
+    return Package(name=name, version=version, index=indexes.get(artifact.index), wheels=[wheel])

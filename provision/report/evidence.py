@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
     load_ssh_public_key,
 )
-from pydantic import Field, ValidationError
+from pydantic import Field
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import FormatError, VerificationError
 from securesystemslib.signer import CryptoSigner, Key, SSlibKey  # type: ignore[attr-defined]
@@ -95,16 +95,14 @@ def statement(report: Report, checks_digest: str) -> Statement:
         evidence = ", ".join(bad) or f"it is of the {report.suite} suite"
         remedy = f"`provision smoke {report.target} --full` on the device makes one"
         raise UsageError(what, evidence=evidence, remedy=remedy)
+    device = {key: report.device[key] for key in _SHOWN if key in report.device}
+    stack = _without_addresses(report.stack)
+    seen = {"checks_digest": checks_digest, "device": device, "stack": stack}
     document = {
         "_type": _STATEMENT,
         "subject": [{"name": report.target, "digest": {"sha256": report.lock}}],
         "predicateType": _PREDICATE,
-        "predicate": report.model_dump(mode="json", include=_TAKEN)
-        | {
-            "checks_digest": checks_digest,
-            "device": {key: report.device[key] for key in _SHOWN if key in report.device},
-            "stack": _without_addresses(report.stack),
-        },
+        "predicate": report.model_dump(mode="json", include=_TAKEN) | seen,
     }
     return Statement.model_validate_json(json.dumps(document))
 
@@ -162,11 +160,11 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
         return name, Statement.model_validate_json(envelope.payload)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
             FormatError, VerificationError) as error:  # fmt: skip
-        faults = faults_of(error, Statement) if isinstance(error, ValidationError) else [str(error)]
         what = f"{file} is no evidence"
         cause = "it was changed, was not written by Provision, or its key is not known here"
         remedy = "ask its author for the file again, or put their public key among the known"
-        raise ToolError(what, evidence="\n".join(faults), cause=cause, remedy=remedy) from error
+        evidence = "\n".join(faults_of(error, Statement))
+        raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy) from error
 
 
 def _opened(file: Path, keys: Container[str]) -> Envelope:

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from provision.core.limits import read_bytes
 from provision.report.measures import CPU_SHARE, kind_of, scored
 from provision.report.regressions import changed_layers, ratio
@@ -113,10 +111,8 @@ def _read(folder: Path, files: list[tuple[str, str]]) -> Iterator[tuple[str, Ver
         name = path.relative_to(folder).as_posix()
         try:
             yield name, Verdict.model_validate_json(read_bytes(path))
-        except ValidationError as error:
-            files.append((name, faults_of(error, Verdict)[0]))
         except (OSError, ValueError) as error:
-            files.append((name, str(error)))
+            files.append((name, faults_of(error, Verdict)[0]))
 
 
 def _when(verdict: Verdict) -> dt.datetime:

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    FiniteFloat,
-    ValidationError,
-    computed_field,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, FiniteFloat, computed_field
 
 from provision.core.errors import ToolError
 from provision.core.limits import read_parsed
@@ -169,10 +162,10 @@ def read_report(path: Path) -> Report:
         data = read_parsed(path, json.loads)
         return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        faults = faults_of(error, Report) if isinstance(error, ValidationError) else [str(error)]
         what = f"no usable smoke report at {path}"
         cause = "the suite ended before it could write one"
-        raise ToolError(what, evidence="\n".join(faults), cause=cause) from error
+        evidence = "\n".join(faults_of(error, Report))
+        raise ToolError(what, evidence=evidence, cause=cause) from error
 
 
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
@@ -180,8 +173,5 @@ def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
     # A report that could not name its device is comparable with any: a driver that broke is what
     # comparison is for. Timed numbers count within one suite only, see measures.series().
     name = after.device.get("name")
-    return [
-        report
-        for report in reports
-        if report.target == after.target and (not name or report.device.get("name") in (None, name))
-    ]
+    same = [report for report in reports if report.target == after.target]
+    return [r for r in same if not name or r.device.get("name") in (None, name)]

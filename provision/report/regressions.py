@@ -88,11 +88,8 @@ def changed_layers(
     old = before.stack | ({"lock": before.lock[:16]} if before.lock else {})
     new = stack | ({"lock": lock[:16]} if lock else {})
     layers = [*old, *(layer for layer in new if layer not in old)]
-    return tuple(
-        LayerChange(layer, old.get(layer), new.get(layer))
-        for layer in layers
-        if old.get(layer) != new.get(layer)
-    )
+    moves = (LayerChange(layer, old.get(layer), new.get(layer)) for layer in layers)
+    return tuple(move for move in moves if move.before != move.after)
 
 
 def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:

@@ -127,12 +127,8 @@ def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
 
 def _merge(own: Any, inherited: Any, place: tuple[str, ...]) -> Any:  # noqa: ANN401 - TOML's values
     if isinstance(own, dict) and isinstance(inherited, dict):
-        return {
-            key: _merge(own[key], inherited[key], (*place, key))
-            if key in own and key in inherited
-            else own.get(key, inherited.get(key))
-            for key in [*own, *(key for key in inherited if key not in own)]
-        }
+        pairs = inherited.items()
+        return own | {k: _merge(own[k], v, (*place, k)) if k in own else v for k, v in pairs}
     adds = place[:1] == ("pip",) or place == ("conda", "dependencies")
     if adds and isinstance(own, list) and isinstance(inherited, list):
         key = _name if place[-1] in _BY_NAME else str
