@@ -67,9 +67,8 @@ def choose_wheels(
 
     def one(session: Session, tool: Tool) -> WantedFile | MissingFile:
         try:
-            found = _best(_local(tool, wheelhouses), platform, python) or _best(
-                _listed(session, tool, index), platform, python
-            )
+            here = _best(_local(tool, wheelhouses), platform, python)
+            found = here or _best(_listed(session, tool, index), platform, python)
         except ToolError as error:
             return missing(tool, error.what)
         return found or missing(tool, f"its index has no wheel for {platform}")

@@ -70,8 +70,5 @@ def artifact_sources(
             raise UsageError(f"--wheelhouse {folder}: there is no such folder")
     config = read_pip_config()
     indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
-    return ArtifactSources(
-        wheelhouses=(*(folder.resolve() for folder in wheelhouses), *config.wheelhouses),
-        indexes={"default": config.index_url, **indexes},
-        offline=offline,
-    )
+    houses = (*(folder.resolve() for folder in wheelhouses), *config.wheelhouses)
+    return ArtifactSources(houses, {"default": config.index_url, **indexes}, offline=offline)

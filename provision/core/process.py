@@ -162,11 +162,10 @@ def start(argv: list[str], *, merged: bool) -> subprocess.Popen[bytes]:
     """Start a program with this process's input, and its output and errors in pipes, or in one."""
     if (program := _found(argv[0], os.environ)) is None:
         raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
-    errors = subprocess.STDOUT if merged else subprocess.PIPE
+    pipe, words = subprocess.PIPE, [program, *argv[1:]]
+    errors = subprocess.STDOUT if merged else pipe
     try:
-        return subprocess.Popen(
-            [program, *argv[1:]], stdout=subprocess.PIPE, stderr=errors, bufsize=0
-        )
+        return subprocess.Popen(words, stdout=pipe, stderr=errors, bufsize=0)
     except OSError as error:
         raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
 

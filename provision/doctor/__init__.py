@@ -29,9 +29,8 @@ def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     from provision.host.model import host_layers  # noqa: PLC0415
 
     usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
-    accelerators = [
-        name for name, vendor in (("cuda", "nvidia"), ("xpu", "intel")) if vendor in usable
-    ]
+    served = {"nvidia": "cuda", "intel": "xpu"}
+    accelerators = [name for vendor, name in served.items() if vendor in usable]
     no_environment = Environment(Path(), Path())
     found: dict[Finding, None] = {}  # a fault of two accelerators is reported once
     for name in accelerators or ["cpu"]:

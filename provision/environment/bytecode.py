@@ -74,9 +74,8 @@ def _compare(python: Path, site: Path, paths: list[str], run: Run) -> set[str]:
     def compare(share: list[str]) -> list[str]:
         text = json.dumps([top + path for path in share])
         done = run([python, "-I", "-S", "-B", "-c", _COMPARE], stdin=text)
-        found: list[str] = json.loads(
-            done.require("could not compare bytecode with its source").stdout
-        )
+        done.require("could not compare bytecode with its source")
+        found: list[str] = json.loads(done.stdout)
         return found
 
     with ThreadPoolExecutor(workers) as pool:

@@ -162,9 +162,8 @@ def record_digests(
     made = _launchers(dist)
     # Without those that the installer made for entry points, and as they were before it wrote the
     # interpreter into their first line.
-    shipped = [
-        (p, line.hash, _read_script(site / line.path)) for p, line in scripts if p not in made
-    ]
+    others = ((place, line) for place, line in scripts if place not in made)
+    shipped = [(place, line.hash, _read_script(site / line.path)) for place, line in others]
     found: dict[str, None] = {}
     for start in _PLACEHOLDERS:
         before = [(p, _hash(own.match(text), start) or hash_) for p, hash_, text in shipped]

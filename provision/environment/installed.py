@@ -32,13 +32,6 @@ class InstalledDistribution:
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
 
-    def files(self) -> list[RecordEntry] | None:
-        """Return the lines of its RECORD, or None where it has no readable one."""
-        try:
-            return parse_record(limits.read_text(self.folder / "RECORD"))
-        except (OSError, UnicodeDecodeError, csv.Error):
-            return None
-
     @property
     def installer(self) -> str:
         """The tool that installed it, as its INSTALLER file says."""
@@ -97,7 +90,10 @@ class InstalledDistribution:
     @cached_property
     def entries(self) -> list[RecordEntry]:
         """The lines of its RECORD; none where it has no readable one."""
-        return self.files() or []
+        try:
+            return parse_record(limits.read_text(self.folder / "RECORD"))
+        except (OSError, UnicodeDecodeError, csv.Error):
+            return []
 
 
 class EggInfo(InstalledDistribution):

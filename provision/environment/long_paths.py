@@ -27,7 +27,7 @@ def check_path_lengths(prefix: Path, progress: Progress) -> None:
     """Fail if Windows would not let a program open an installed file; see below."""
     site = site_packages(prefix)
     if site and is_limited():
-        lines = (line for dist in installed_distributions(site) for line in dist.files() or [])
+        lines = (line for dist in installed_distributions(site) for line in dist.entries)
         judge_path_lengths(str(site), (line.path for line in lines), progress)
 
 

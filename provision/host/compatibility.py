@@ -84,9 +84,8 @@ def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     elif linux and driver not in _COMPUTE[gpu.vendor]:
         yield _obstacle("nouveau" if driver in _NOUVEAU else "foreign-driver", gpu, host)
     # Both libraries refuse to work with a kernel module of another version; WSL has none.
-    module = (
-        (gpu.driver.version or "") if gpu.driver and driver == "nvidia" and gpu.device_id else ""
-    )
+    seen = gpu.driver and driver == "nvidia" and gpu.device_id
+    module = (gpu.driver.version or "") if gpu.driver and seen else ""
     for library in filter(None, (host.runtimes.cuda, host.runtimes.nvml) if module else ()):
         if library != module:
             yield _obstacle("half-updated-driver", gpu, host, module=module, library=library)

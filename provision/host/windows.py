@@ -46,9 +46,8 @@ if sys.platform == "win32":
         try:
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, rf"{system}\Enum\{instance}") as key:
                 driver = winreg.QueryValueEx(key, "Driver")[0]
-            with winreg.OpenKey(
-                winreg.HKEY_LOCAL_MACHINE, rf"{system}\Control\Class\{driver}"
-            ) as key:
+            path = rf"{system}\Control\Class\{driver}"
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, path) as key:
                 return {name: value for name in VALUES if (value := _value(key, name)) is not None}
         except OSError:
             return {}  # a device without a driver has no driver key
@@ -79,13 +78,8 @@ def read_windows(
     # Intel's driver installs the Level Zero loader there; its version is not in its name.
     loader = (system / "ze_loader.dll").exists()
     cuda = next((g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None)
-    return Host(
-        platform="win-64",
-        kernel=kernel,
-        gpus=tuple(gpus),
-        runtimes=Runtimes(level_zero="" if loader else None, cuda=cuda),
-        variables=dict(variables),
-    )
+    runtimes = Runtimes(level_zero="" if loader else None, cuda=cuda)
+    return Host("win-64", kernel, gpus=tuple(gpus), runtimes=runtimes, variables=dict(variables))
 
 
 def parse(found: Mapping[str, Mapping[str, str | int]], devices: Devices) -> list[Gpu]:

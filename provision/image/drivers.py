@@ -53,9 +53,8 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
     required = target.hardware.driver
     if target.accelerator != "xpu" or not required:
         return
-    version, origin = (
-        (drivers.version, "the driver set of its spec") if drivers else _of_distribution(request)
-    )
+    own = (drivers.version, "the driver set of its spec") if drivers else None
+    version, origin = own or _of_distribution(request)
     devices = read_devices(catalog)
     judged = judge_version(version, required, "intel", devices)
     if judged.verdict is not DriverVerdict.NEW_ENOUGH:
@@ -81,12 +80,8 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     path = fact(request.project.catalog, _DISTRIBUTIONS)
     with damage_in(path, "restore it from version control"):
         known = tomllib.loads(path.read_text(encoding="utf-8"))
-        versions = {
-            package: fact["version"]
-            for image, packages in known.items()
-            if re.match(rf"{re.escape(image)}(?![a-z0-9])", base)
-            for package, fact in packages.items()
-        }
+        at = [known[name] for name in known if re.match(rf"{re.escape(name)}(?![a-z0-9])", base)]
+        versions = {package: fact["version"] for each in at for package, fact in each.items()}
     package = next((name for name in (docker.apt if docker else ()) if name in versions), None)
     if package is None:
         return None, f"{base}: the spec names no driver set, and no package of a known version"

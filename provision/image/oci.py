@@ -35,9 +35,8 @@ def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
             digest = _Layout(source, target, epoch).write(tag)
         partial.replace(layout)
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
-        raise ToolError(
-            f"could not write {layout}", evidence=repr(error), remedy="check the free space"
-        ) from error
+        what, remedy = f"could not write {layout}", "check the free space"
+        raise ToolError(what, evidence=repr(error), remedy=remedy) from error
     finally:
         partial.unlink(missing_ok=True)
     return digest
@@ -57,12 +56,8 @@ class _Layout:
         config = normalized_config(json.load(self._open(saved["Config"])), self._epoch)
         layers = [self._layer(name) for name in saved["Layers"]]
         config_blob = self._blob(_compact(config), "config.v1+json")
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": f"{_IMAGE}.manifest.v1+json",
-            "config": config_blob,
-            "layers": layers,
-        }
+        head = {"schemaVersion": 2, "mediaType": f"{_IMAGE}.manifest.v1+json"}
+        manifest = head | {"config": config_blob, "layers": layers}
         entry = self._blob(_compact(manifest), "manifest.v1+json")
         names = {"io.containerd.image.name": tag, "org.opencontainers.image.ref.name": tag}
         index = {"schemaVersion": 2, "manifests": [entry | {"annotations": names}]}

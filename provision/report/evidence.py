@@ -29,6 +29,7 @@ _STATEMENT = "https://in-toto.io/Statement/v1"
 # No address is behind it: in-toto asks for a URI as a name only.
 _PREDICATE = "urn:provision:smoke-evidence:v1"
 _SHOWN = ("name", "count", "memory", "driver", "capability", "threads")  # no serial, no UUID
+_Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _LARGEST = 4 * 2**20  # bytes; a report of all checks has a tenth of it
 
 
@@ -36,10 +37,7 @@ class Subject(Table):
     """The lock that was proven."""
 
     name: str
-    digest: Annotated[
-        dict[Literal["sha256"], Annotated[str, Field(pattern="^[0-9a-f]{64}$")]],
-        Field(min_length=1),
-    ]
+    digest: Annotated[dict[Literal["sha256"], _Sha256], Field(min_length=1)]
 
 
 class CheckResult(Table):

@@ -35,9 +35,8 @@ class Measurement(Part):
     def comparable(self) -> bool:
         """Whether it can be drawn and compared: an operation that fails may give NaN."""
         numbers = (self.value, self.spread or 0.0, *self.rounds)
-        return all(abs(n) < 1e100 for n in numbers) and (
-            not self.limit or 1e-100 < self.limit < 1e100
-        )
+        limited = not self.limit or 1e-100 < self.limit < 1e100
+        return limited and all(abs(n) < 1e100 for n in numbers)
 
 
 class ReportedFinding(Part):

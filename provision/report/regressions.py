@@ -167,9 +167,8 @@ class _Comparer:
         if last.check.outcome == "failed":
             evidence = last.check.finding.symptom if last.check.finding else check.title
             symptom = f"{check.id} works again"
-            yield _finding(
-                "check-healed", symptom, self._cause(last.run.report), evidence, Level.NOTE
-            )
+            cause = self._cause(last.run.report)
+            yield _finding("check-healed", symptom, cause, evidence, Level.NOTE)
 
     def _failed(self, check: Check, past: list[_Result]) -> Finding:
         evidence = check.finding.symptom if check.finding else check.title
