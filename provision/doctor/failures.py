@@ -22,6 +22,7 @@ class Failure(NamedTuple):
     ended: int | None  # the last line that reports a failure; None if none does
     wrapped: bool  # whether it only reports that another process failed, so the cause is above
     worked: int  # the last line on which the program did its work; what failed before was survived
+    calm: bool  # whether no line tells of a failure, of work or of a good end
 
 
 @cache
@@ -77,8 +78,9 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     near = frozenset(ends).intersection(range(max(went_on, default=first), start))
     worked = max(_matching("at_work", lines), default=-1)
     ended = ends[-1] if ends and ends[-1] > worked else None
-    well = ended is not None and _matching("ended_well", lines[ended + 1 :])
-    return Failure(start, near, None if well else ended, wrapped, worked)
+    well = _matching("ended_well", lines[0 if ended is None else ended + 1 :])
+    still = ended is None and worked < 0 and not well
+    return Failure(start, near, None if well else ended, wrapped, worked, still)
 
 
 def _matching(name: str, lines: Sequence[Line]) -> list[int]:

@@ -1,5 +1,6 @@
 """Diagnosis of logs: applies the rules of ``log_rules.toml`` and orders their findings."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
+from provision.doctor.evidence import Evidence, provided
 from provision.doctor.failures import Failure, any_of, is_own_fault, last_failure, quiet, undecided
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.normalize import normalize_log
@@ -21,7 +23,10 @@ _UNKNOWN = "not-recognised"
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """A rule of ``log_rules.toml``, whose head explains the fields, with the texts of its code."""
+    """A rule of ``log_rules.toml``, whose head explains the fields, with the texts of its code.
+
+    ``when`` and ``lacks`` name facts of ``evidence.toml``, which has rules of the same fields.
+    """
 
     code: str
     any: Sequence[str]
@@ -32,6 +37,8 @@ class LogRule:
     reference: str = ""
     also: Sequence[str] = ()
     unless: Sequence[str] = ()
+    when: Sequence[str] = ()
+    lacks: Sequence[str] = ()
     anywhere: bool = False
     test: str | None = None
     smoke: bool = False
@@ -40,10 +47,15 @@ class LogRule:
 
 
 @cache
-def log_rules() -> tuple[LogRule, ...]:
-    """Return the log rules in the order of the file: causes before their symptoms."""
-    texts = data("findings")
-    return tuple(LogRule(**{**texts[row["code"]], **row}) for row in data("log_rules")["rule"])
+def log_rules(table: str = "log_rules") -> tuple[LogRule, ...]:
+    """Return the rules of a file in its order: causes before their symptoms."""
+    texts, words = data("findings"), data(table).get("words", {})
+
+    def pattern(text: str) -> str:
+        return re.sub(r"@(\w+)@", lambda word: words[word[1]], text)
+
+    rows = ({**row, "any": [*map(pattern, row["any"])]} for row in data(table)["rule"])
+    return tuple(LogRule(**{**texts[row["code"]], **row}) for row in rows)
 
 
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
@@ -74,7 +86,8 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         # Beside a failure a harmless line explains nothing, but an installer says so what ended it.
         lines = lines if last.text.startswith("ERROR: ") else loud
         warned = set() if last.number in warned else warned  # the logger's level of every line
-    matched = _matched(Search(lines), min(failure.near | {failure.start}), smoke=smoke)
+    evidence = Evidence(Search(lines), failure, calm | mild)
+    matched = _matched(evidence, min(failure.near | {failure.start}), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:
         return not (rule.anywhere or failure.wrapped) and hit[0] < failure.start
@@ -110,36 +123,47 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         handled = rule.transient and any_of("handled").search(near)
         if unknown or survived or handled or (doubtful and weak):
             level = Level.NOTE
-        findings.append((before(rule, hit), _finding(rule, hit, lines, level)))
+        found = _finding(rule, hit, lines, level)
+        general = rule.remedy == data("findings")[rule.code]["remedy"]
+        findings.append((before(rule, hit), evidence.in_context(found, general=general)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
+        named = not after.isdisjoint((0, 1, 2))
         verdict = _verdict(failure, lines, named=0 in after)
-        named = verdict.code == _UNKNOWN and not after.isdisjoint((0, 1, 2))
+        if verdict.code == _UNKNOWN and not (named or smoke):
+            verdict = _by_facts(evidence) or verdict
+        named &= verdict.code == _UNKNOWN
         findings.insert(len(findings) if named else 0, (False, verdict))
+    if not findings and failure.calm and (sure := _by_facts(evidence, sure=True)):
+        return [sure]
     # Of one level, what was before the last traceback comes last; else the rules keep their order.
     findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
     return [finding for _, finding in findings]
 
 
-def _matched(search: Search, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
+def _matched(evidence: Evidence, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
     """Return of each code the first rule that fires, rather at the last failure than before it."""
     found: dict[str, tuple[LogRule, Hit]] = {}
     for rule in log_rules():
         known = found.get(rule.code)
         if (rule.smoke and not smoke) or (known and (known[0].anywhere or known[1][0] >= start)):
             continue
-        if (hit := _fires(rule, search)) and (not known or hit[0] >= start):
+        if (hit := _fires(rule, evidence.search, evidence)) and (not known or hit[0] >= start):
             found[rule.code] = (rule, hit)
     return list(found.values())
 
 
-def _fires(rule: LogRule, search: Search) -> Hit | None:
+def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
     hits = [hit for pattern in rule.any for hit in search.find(pattern)]
+    if "{provider}" in rule.cause + rule.remedy:
+        hits = [hit for hit in hits if provided(hit[1].groupdict())]
     if rule.test:
         hits = [hit for hit in hits if PREDICATES[rule.test](hit, search)]
     # `unless` and `also` are searched only after a hit: most rules have none in a given log.
     if not hits or any(search.find(pattern) for pattern in rule.unless):
         return None
     if not all(search.find(pattern) for pattern in rule.also):
+        return None
+    if not evidence.agrees(rule.when, rule.lacks):
         return None
     return max(hits, key=lambda hit: hit[0])
 
@@ -148,6 +172,7 @@ def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level) -> Fi
     groups = defaultdict(
         lambda: "what is quoted", {k: v for k, v in hit[1].groupdict().items() if v}
     )
+    groups["provider"] = provided(groups)
     remedy = rule.remedy + (f" (see {rule.reference})" if rule.reference else "")
     cause, remedy = (text.format_map(groups) for text in (rule.cause, remedy))
     return Finding(rule.code, level, rule.symptom, cause, remedy, (_quote(lines[hit[0]]),))
@@ -157,6 +182,16 @@ def _level(rule: LogRule, *, smoke: bool) -> Level:
     if rule.ambiguous:
         return Level.ERROR if smoke else Level.NOTE
     return Level(rule.level)
+
+
+def _by_facts(evidence: Evidence, *, sure: bool = False) -> Finding | None:
+    """Return what the last failure is by its facts; ``sure`` asks rules that need no failure only."""
+    region = evidence.region
+    for rule in log_rules("evidence"):
+        if (rule.anywhere or not sure) and (hit := _fires(rule, region, evidence)):
+            found = _finding(rule, hit, region.lines, Level(rule.level))
+            return evidence.in_context(found, general=True)
+    return None
 
 
 def _verdict(failure: Failure, lines: Sequence[Line], *, named: bool) -> Finding:

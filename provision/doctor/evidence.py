@@ -1,0 +1,86 @@
+"""Evidence: what all lines of a log together say of the machine and of what is installed.
+
+``evidence.toml`` names the facts, the patterns that show them, and the versions that exclude each
+other. Rules of logs ask for facts; a finding takes the remedy of the machine that the log shows.
+"""
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from provision.core.findings import Finding, Level
+from provision.doctor.data import data
+from provision.doctor.failures import Failure, any_of, frames
+from provision.doctor.matcher import Search
+from provision.doctor.sampling import Line
+
+_AROUND = 60  # lines before a failure without a traceback that can belong to it
+_AFTER = 4  # lines after the last one that a library prints in explanation
+
+
+class Evidence:
+    """The facts of a log, looked for when a rule asks for them."""
+
+    def __init__(self, search: Search, failure: Failure, mild: Container[int]) -> None:
+        self.search, self._failure, self._mild = search, failure, mild
+        self._frames = frames(failure, search.lines)
+
+    @cached_property
+    def region(self) -> Search:
+        """The lines of the last failure; all that do not only warn, where there is none."""
+        lines, failure = self.search.lines, self._failure
+        if failure.ended is None:
+            return Search([line for line in lines if line.number not in self._mild])
+        end = failure.ended + _AFTER
+        first = min(failure.near | {failure.start}) if failure.start else max(0, end - _AROUND)
+        return Search(lines[0 if failure.wrapped else first : end])
+
+    def agrees(self, when: Sequence[str], lacks: Sequence[str]) -> bool:
+        """Whether the log shows all facts of ``when`` and none of ``lacks``."""
+        return all(map(self._shows, when)) and not any(map(self._shows, lacks))
+
+    def _shows(self, fact: str) -> bool:
+        tables = data("evidence")
+        if pattern := tables["inside"].get(fact):  # the innermost call of the failure
+            return bool(self._frames) and bool(re.search(pattern, self._frames[-1]))
+        if row := tables["conflict"].get(fact):
+            return self._excluded(row)
+        return any(self.search.find(pattern) for pattern in tables["facts"][fact])
+
+    def _excluded(self, row: Mapping[str, Any]) -> bool:
+        of, value = (self._version(row[key]) for key in ("of", "value"))
+        for prefix, text in row["bounds"].items():
+            start, bound = _numbers(prefix), _numbers(text)
+            if of and value and of[: len(start)] == start:
+                found = value[: len(bound)]
+                return (found > bound) - (found < bound) in row["wrong"]
+        return False
+
+    def _version(self, name: str) -> list[int]:
+        hits = [hit for p in data("evidence")["versions"][name] for hit in self.search.find(p)]
+        return _numbers(max(hits, key=lambda hit: hit[0])[1]["version"]) if hits else []
+
+    def in_context(self, finding: Finding, *, general: bool) -> Finding:
+        """Return a finding with what the machine of the log changes in it.
+
+        Texts of a rule's own stay, unless a fact contradicts them.
+        """
+        for row in data("evidence")["context"]:
+            fits = finding.code in row["codes"] and (general or row.get("contradicts"))
+            if fits and self.agrees(row.get("when", ()), row.get("lacks", ())):
+                texts = {k: v for k, v in row.items() if k in ("code", "symptom", "cause", "remedy")}
+                return replace(finding, level=Level(row.get("level", finding.level)), **texts)
+        return finding
+
+
+def provided(groups: Mapping[str, str]) -> str:
+    """Return what provides a library, header, program or module that a match names; "" if unknown."""
+    tables = data("evidence")["provides"]
+    found = (tables[name].get(value.lower(), "") for name, value in groups.items() if name in tables)
+    return next(filter(None, found), "")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)[:3]]
