@@ -16,8 +16,10 @@ from provision.doctor.failures import Failure, any_of, frames
 from provision.doctor.matcher import Search
 from provision.doctor.sampling import Line
 
-_AROUND = 60  # lines before a failure without a traceback that can belong to it
+_ABOVE = 40  # lines above a failure in which its cause can be
 _AFTER = 4  # lines after the last one that a library prints in explanation
+# An exception without a traceback: what is above it can be of anything.
+_RAISED = re.compile(r"\s*(?:E\s+)?[\w.]*(?:Error|Exception)\b")
 
 
 class Evidence:
@@ -29,13 +31,20 @@ class Evidence:
 
     @cached_property
     def region(self) -> Search:
-        """The lines of the last failure; all that do not only warn, where there is none."""
+        """The lines that can tell of the last failure: no warnings, and nothing handled."""
         lines, failure = self.search.lines, self._failure
-        if failure.ended is None:
-            return Search([line for line in lines if line.number not in self._mild])
-        end = failure.ended + _AFTER
-        first = min(failure.near | {failure.start}) if failure.start else max(0, end - _AROUND)
-        return Search(lines[0 if failure.wrapped else first : end])
+        start, end = 0, len(lines)
+        if failure.ended is not None and not failure.wrapped:
+            end = failure.ended + _AFTER
+            alone = not failure.start and _RAISED.match(lines[failure.ended].text)
+            start = failure.ended if alone else max(0, (failure.start or failure.ended) - _ABOVE)
+            start = min(failure.near | {start})
+        own = None if failure.ended is None else lines[failure.ended].number
+        quiet = any_of("handled").search
+        return Search([
+            line for line in lines[start:end]
+            if line.number == own or not (line.number in self._mild or quiet(line.text))
+        ])  # fmt: skip
 
     def agrees(self, when: Sequence[str], lacks: Sequence[str]) -> bool:
         """Whether the log shows all facts of ``when`` and none of ``lacks``."""

@@ -11,6 +11,7 @@ from provision.doctor.sampling import Line
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
+_IMPORT = re.compile(r"\s*(-+> ?\d+ )?(from \S+ )?import ").match
 _RAISED = re.compile(r"[\w.]*[a-z](Error|Exception): ")  # never harmless, whatever its words
 
 
@@ -90,6 +91,8 @@ def _matching(name: str, lines: Sequence[Line]) -> list[int]:
 def is_own_fault(failure: Failure, lines: Sequence[Line]) -> bool:
     """Whether the last failure is proven to be the program's own; False where that is unknown."""
     text = lines[failure.ended or 0].text
+    if importing(lines[: failure.ended]):
+        return False
     if any_of("message", "program").search(text):
         return True
     through, library = any_of("passed_through", "program"), any_of("library_frame", "program")
@@ -99,6 +102,22 @@ def is_own_fault(failure: Failure, lines: Sequence[Line]) -> bool:
         return bool(own) and not any(alien)
     raised = any_of("exception", "program").search(text)
     return bool(raised) and not (alien[-1] or any_of("never", "program").search(text))
+
+
+def library_part(above: Sequence[Line]) -> list[str]:
+    """Return the lines from the program's last frame on, if a library raised what follows."""
+    frame, library = any_of("frame"), any_of("library_frame", "program")
+    part: list[str] = []
+    for line in reversed(above):
+        part.append(line.text)
+        if (frame.match(line.text) and not library.search(line.text)) or "Traceback" in line.text:
+            break
+    return part if any(frame.match(text) and library.search(text) for text in part) else []
+
+
+def importing(above: Sequence[Line]) -> bool:
+    """Whether a library raised what follows while it was imported."""
+    return any(map(_IMPORT, library_part(above)))
 
 
 def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:

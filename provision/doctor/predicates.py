@@ -3,10 +3,8 @@
 import re
 from collections.abc import Callable
 
-from provision.doctor.failures import any_of
+from provision.doctor.failures import importing, library_part
 from provision.doctor.matcher import Hit, Search
-
-_IMPORT = re.compile(r"\s*(-+> ?\d+ )?(from \S+ )?import ").match
 
 
 def _below_all(hit: Hit, _search: Search) -> bool:
@@ -49,17 +47,6 @@ def _no_gpu_listed(hit: Hit, search: Search) -> bool:
     return not any(found[0] >= first for found in search.find(r"^\[\w+:(gpu[:\]]|\d+\] gpu)"))
 
 
-def _library_part(hit: Hit, search: Search) -> list[str]:
-    """Return the lines from the program's last frame to an error that a library raised, or none."""
-    frame, library = any_of("frame"), any_of("library_frame", "program")
-    part: list[str] = []
-    for line in reversed(search.lines[: hit[0]]):
-        part.append(line.text)
-        if (frame.match(line.text) and not library.search(line.text)) or "Traceback" in line.text:
-            break
-    return part if any(frame.match(text) and library.search(text) for text in part) else []
-
-
 def _flag_given_as_false(hit: Hit, search: Search) -> bool:
     """Whether a flag that was given as False is printed as True."""
     flag = hit[1]["flag"].replace("-", "_")
@@ -83,7 +70,7 @@ PREDICATES: dict[str, Callable[[Hit, Search], bool]] = {
     ),
     "answered-igpu": _answered(r"\b(UHD|Iris|HD) ?(\(R\))?.*Graphics"),
     "below-all": _below_all,
-    "in-library": lambda hit, search: bool(_library_part(hit, search)),
+    "in-library": lambda hit, search: bool(library_part(search.lines[: hit[0]])),
     "more-is-free": lambda hit, _search: float(hit[1]["free"]) > float(hit[1]["wanted"]),
     "no-gpu-listed": _no_gpu_listed,
     # Whether modules come from more than one site-packages folder.
@@ -92,7 +79,7 @@ PREDICATES: dict[str, Callable[[Hit, Search], bool]] = {
     ),
     "other-soname": _other_soname,
     "other-python": _other_python,
-    "while-importing": lambda hit, search: any(map(_IMPORT, _library_part(hit, search))),
+    "while-importing": lambda hit, search: importing(search.lines[: hit[0]]),
     "satisfied-elsewhere": _satisfied_elsewhere,
     "flag-given-as-false": _flag_given_as_false,
 }
