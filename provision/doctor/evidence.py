@@ -18,8 +18,9 @@ from provision.doctor.sampling import Line
 
 _ABOVE = 40  # lines above a failure in which its cause can be
 _AFTER = 4  # lines after the last one that a library prints in explanation
-# An exception without a traceback: what is above it can be of anything.
+# Above an exception without a traceback, or one of these, are lines of anything.
 _RAISED = re.compile(r"\s*(?:E\s+)?[\w.]*(?:Error|Exception)\b")
+_PLAIN = re.compile(r"\s*(?:E\s+)?(?:Key|Index|Type|Value|Attribute|Name|Assertion)Error\b")
 
 
 class Evidence:
@@ -36,9 +37,9 @@ class Evidence:
         start, end = 0, len(lines)
         if failure.ended is not None and not failure.wrapped:
             end = failure.ended + _AFTER
-            alone = not failure.start and _RAISED.match(lines[failure.ended].text)
-            start = failure.ended if alone else max(0, (failure.start or failure.ended) - _ABOVE)
-            start = min(failure.near | {start})
+            alone = (_PLAIN if failure.start else _RAISED).match(lines[failure.ended].text)
+            start = (failure.start or failure.ended) - (0 if alone else _ABOVE)
+            start = max(0, min(failure.near | {start}))
         own = None if failure.ended is None else lines[failure.ended].number
         quiet = any_of("handled").search
         return Search([

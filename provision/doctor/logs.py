@@ -159,9 +159,9 @@ def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
     if rule.test:
         hits = [hit for hit in hits if PREDICATES[rule.test](hit, search)]
     # `unless` and `also` are searched only after a hit: most rules have none in a given log.
-    if not hits or any(search.find(pattern) for pattern in rule.unless):
+    if not hits or any(evidence.search.find(pattern) for pattern in rule.unless):
         return None
-    if not all(search.find(pattern) for pattern in rule.also):
+    if not all(evidence.search.find(pattern) for pattern in rule.also):
         return None
     if not evidence.agrees(rule.when, rule.lacks):
         return None
