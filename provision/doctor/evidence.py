@@ -12,7 +12,7 @@ from typing import Any
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.doctor.failures import Failure, any_of, frames
+from provision.doctor.failures import Failure, any_of, frames, importing
 from provision.doctor.matcher import Search
 from provision.doctor.sampling import Line
 
@@ -28,7 +28,10 @@ class Evidence:
 
     def __init__(self, search: Search, failure: Failure, mild: Container[int]) -> None:
         self.search, self._failure, self._mild = search, failure, mild
+        self.last = None if failure.ended is None else search.lines[failure.ended]
         self._frames = frames(failure, search.lines)
+        through = any_of("passed_through").search
+        self._own = [frame for frame in self._frames if not through(frame)]
 
     @cached_property
     def region(self) -> Search:
@@ -40,21 +43,39 @@ class Evidence:
             alone = (_PLAIN if failure.start else _RAISED).match(lines[failure.ended].text)
             start = (failure.start or failure.ended) - (0 if alone else _ABOVE)
             start = max(0, min(failure.near | {start}))
-        own = None if failure.ended is None else lines[failure.ended].number
         quiet = any_of("handled").search
         return Search([
             line for line in lines[start:end]
-            if line.number == own or not (line.number in self._mild or quiet(line.text))
+            if line is self.last or not (line.number in self._mild or quiet(line.text))
         ])  # fmt: skip
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """The place of a failure that no rule knows, and what the log excludes."""
+        rows = data("evidence")["excluded"]
+        shown = (f"excluded: {row['what']}" for row in rows if self.search.find(row["line"]))
+        return (*self._frames[-1:], *shown)
+
+    @property
+    def prefix(self) -> str:
+        """The folder of the environment that the log names first."""
+        found = map(any_of("prefix").search, (line.text for line in self.search.lines))
+        return next((each["prefix"] for each in found if each), "python")
 
     def agrees(self, when: Sequence[str], lacks: Sequence[str]) -> bool:
         """Whether the log shows all facts of ``when`` and none of ``lacks``."""
         return all(map(self._shows, when)) and not any(map(self._shows, lacks))
 
     def _shows(self, fact: str) -> bool:
-        tables = data("evidence")
-        if pattern := tables["inside"].get(fact):  # the innermost call of the failure
-            return bool(self._frames) and bool(re.search(pattern, self._frames[-1]))
+        tables, alien = data("evidence"), any_of("library_frame").search
+        if fact == "importing":
+            return importing(self.search.lines[: self._failure.ended])
+        if fact == "all-own":
+            return bool(self._own) and not any(map(alien, self._own))
+        if fact == "program":
+            return bool(self._own) and not alien(self._own[-1])
+        if pattern := tables["inside"].get(fact):
+            return any(re.search(pattern, each) for each in (self._own or self._frames)[-1:])
         if row := tables["conflict"].get(fact):
             return self._excluded(row)
         return any(self.search.find(pattern) for pattern in tables["facts"][fact])

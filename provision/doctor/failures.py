@@ -1,4 +1,4 @@
-"""The last failure of a log: where it is, whether it wraps another, and whose fault it is."""
+"""The last failure of a log: where it is, whether it wraps another, and the calls that led to it."""
 
 import re
 from collections.abc import Container, Sequence
@@ -27,10 +27,9 @@ class Failure(NamedTuple):
 
 
 @cache
-def any_of(name: str, table: str = "") -> re.Pattern[str]:
+def any_of(name: str) -> re.Pattern[str]:
     """Return a list of ``failures.toml`` as one pattern."""
-    lists = data("failures")
-    return re.compile("|".join((lists[table] if table else lists)[name]))
+    return re.compile("|".join(data("failures")[name]))
 
 
 def quiet(lines: Sequence[Line]) -> set[int]:
@@ -88,25 +87,9 @@ def _matching(name: str, lines: Sequence[Line]) -> list[int]:
     return [i for i, line in enumerate(lines) if any_of(name).search(line.text)]
 
 
-def is_own_fault(failure: Failure, lines: Sequence[Line]) -> bool:
-    """Whether the last failure is proven to be the program's own; False where that is unknown."""
-    text = lines[failure.ended or 0].text
-    if importing(lines[: failure.ended]):
-        return False
-    if any_of("message", "program").search(text):
-        return True
-    through, library = any_of("passed_through", "program"), any_of("library_frame", "program")
-    own = [frame for frame in frames(failure, lines) if not through.search(frame)]
-    alien = [library.search(frame) is not None for frame in own]
-    if not own or any_of("call", "program").search(text):
-        return bool(own) and not any(alien)
-    raised = any_of("exception", "program").search(text)
-    return bool(raised) and not (alien[-1] or any_of("never", "program").search(text))
-
-
 def library_part(above: Sequence[Line]) -> list[str]:
     """Return the lines from the program's last frame on, if a library raised what follows."""
-    frame, library = any_of("frame"), any_of("library_frame", "program")
+    frame, library = any_of("frame"), any_of("library_frame")
     part: list[str] = []
     for line in reversed(above):
         part.append(line.text)
@@ -125,16 +108,3 @@ def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:
     above = [line.text.strip() for line in lines[failure.start : failure.ended]]
     found = [text for text in above if any_of("frame").match(text)]
     return found or [text for text in above if any_of("pointer").match(text)]
-
-
-def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[list[str], str]:
-    """Return the place of a failure that no rule knows and what the log excludes; what decides."""
-    tables, last = data("failures"), lines[failure.ended or 0].text
-    excluded = [
-        f"excluded: {row['what']}"
-        for row in tables["excluded"]
-        if any(re.search(row["line"], line.text) for line in lines)
-    ]
-    remedy: str = next(row["remedy"] for row in tables["decide"] if re.search(row["line"], last))
-    prefixes = [found["prefix"] for line in lines if (found := any_of("prefix").search(line.text))]
-    return frames(failure, lines)[-1:] + excluded, remedy.format(prefix=[*prefixes, "python"][0])

@@ -2,15 +2,15 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
 from provision.doctor.evidence import Evidence, provided
-from provision.doctor.failures import Failure, any_of, is_own_fault, last_failure, quiet, undecided
+from provision.doctor.failures import any_of, last_failure, quiet
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
@@ -40,6 +40,7 @@ class LogRule:
     when: Sequence[str] = ()
     lacks: Sequence[str] = ()
     anywhere: bool = False
+    last: bool = False
     test: str | None = None
     smoke: bool = False
     ambiguous: bool = False
@@ -126,15 +127,19 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         found = _finding(rule, hit, lines, level)
         general = rule.remedy == data("findings")[rule.code]["remedy"]
         findings.append((before(rule, hit), evidence.in_context(found, general=general)))
+    named = not after.isdisjoint((0, 1, 2))  # by a note
+    verdict = None
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
-        named = not after.isdisjoint((0, 1, 2))
-        verdict = _verdict(failure, lines, named=0 in after)
-        if verdict.code == _UNKNOWN and not (named or smoke):
-            verdict = _by_facts(evidence) or verdict
-        named &= verdict.code == _UNKNOWN
-        findings.insert(len(findings) if named else 0, (False, verdict))
-    if not findings and failure.calm and (sure := _by_facts(evidence, sure=True)):
-        return [sure]
+        alone = 0 in after
+        facts = not (named or smoke)
+        verdict = _by_facts(
+            evidence, lambda r: r.code == _UNKNOWN or (not alone and (r.last or facts))
+        )
+    elif not findings and failure.calm:
+        verdict = _by_facts(evidence, lambda rule: rule.anywhere)
+    if verdict:
+        late = named and verdict.code == _UNKNOWN
+        findings.insert(len(findings) if late else 0, (False, verdict))
     # Of one level, what was before the last traceback comes last; else the rules keep their order.
     findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
     return [finding for _, finding in findings]
@@ -156,6 +161,8 @@ def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
     hits = [hit for pattern in rule.any for hit in search.find(pattern)]
     if "{provider}" in rule.cause + rule.remedy:
         hits = [hit for hit in hits if provided(hit[1].groupdict())]
+    if rule.last:
+        hits = [hit for hit in hits if search.lines[hit[0]] is evidence.last]
     if rule.test:
         hits = [hit for hit in hits if PREDICATES[rule.test](hit, search)]
     # `unless` and `also` are searched only after a hit: most rules have none in a given log.
@@ -168,10 +175,11 @@ def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
     return max(hits, key=lambda hit: hit[0])
 
 
-def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level) -> Finding:
-    groups = defaultdict(
-        lambda: "what is quoted", {k: v for k, v in hit[1].groupdict().items() if v}
-    )
+def _finding(
+    rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **more: str
+) -> Finding:
+    named = {k: v for k, v in hit[1].groupdict().items() if v}
+    groups = defaultdict(lambda: "what is quoted", {**named, **more})
     groups["provider"] = provided(groups)
     remedy = rule.remedy + (f" (see {rule.reference})" if rule.reference else "")
     cause, remedy = (text.format_map(groups) for text in (rule.cause, remedy))
@@ -184,24 +192,16 @@ def _level(rule: LogRule, *, smoke: bool) -> Level:
     return Level(rule.level)
 
 
-def _by_facts(evidence: Evidence, *, sure: bool = False) -> Finding | None:
-    """Return what the last failure is by its facts; ``sure`` asks rules that need no failure only."""
+def _by_facts(evidence: Evidence, asked: Callable[[LogRule], bool]) -> Finding | None:
+    """Return what a failure is that no sentence's rule explains, or what would decide it."""
     region = evidence.region
-    for rule in log_rules("evidence"):
-        if (rule.anywhere or not sure) and (hit := _fires(rule, region, evidence)):
-            found = _finding(rule, hit, region.lines, Level(rule.level))
+    for rule in filter(asked, log_rules("evidence")):
+        if hit := _fires(rule, region, evidence):
+            found = _finding(rule, hit, region.lines, Level(rule.level), prefix=evidence.prefix)
+            if rule.code == _UNKNOWN:
+                return replace(found, evidence=found.evidence + evidence.undecided)
             return evidence.in_context(found, general=True)
     return None
-
-
-def _verdict(failure: Failure, lines: Sequence[Line], *, named: bool) -> Finding:
-    """Return whose fault a failure is that no rule explains, or what would decide it."""
-    own = not named and is_own_fault(failure, lines)
-    facts, remedy = ([], "") if own else undecided(failure, lines)
-    code = _OWN_FAULT if own else _UNKNOWN
-    texts, evidence = data("findings")[code], (_quote(lines[failure.ended or 0]), *facts)
-    words = (texts["symptom"], texts["cause"], remedy or texts["remedy"])
-    return Finding(code, Level.NOTE, *words, evidence)
 
 
 def _quote(line: Line) -> str:

@@ -17,7 +17,7 @@ _MOST_HITS = 32
 _MOST_LINES = 4096
 # An escaped sign, a group's beginning, a class, another special sign, or a plain character.
 _TOKEN = re.compile(
-    r"\\(?P<escaped>[^A-Za-z0-9])|(?P<open>\((?:\?(?:P<\w+>|:|=|!|<=|<!))?)"
+    r"\\(?P<escaped>[^A-Za-z0-9])|(?P<open>\((?:\?(?:P<\w+>|[i-]*:|=|!|<=|<!))?)"
     r"|(?P<other>\\.|\[\^?\]?(?:\\.|[^\]])*\]|[.^$])|(?P<sign>[*+?|)]|\{\d+(?:,\d*)?\})|(?P<plain>.)",
     re.DOTALL,
 )
