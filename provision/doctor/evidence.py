@@ -40,8 +40,9 @@ class Evidence:
         start, end = 0, len(lines)
         if failure.ended is not None and not failure.wrapped:
             end = failure.ended + _AFTER
-            alone = (_PLAIN if failure.start else _RAISED).match(lines[failure.ended].text)
-            start = (failure.start or failure.ended) - (0 if alone else _ABOVE)
+            traced = "Traceback" in lines[failure.start].text
+            alone = (_PLAIN if traced else _RAISED).match(lines[failure.ended].text)
+            start = (failure.start if traced else failure.ended) - (0 if alone else _ABOVE)
             start = max(0, min(failure.near | {start}))
         quiet = any_of("handled").search
         return Search([
