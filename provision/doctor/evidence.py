@@ -42,7 +42,7 @@ class Evidence:
             end = failure.ended + _AFTER
             traced = "Traceback" in lines[failure.start].text
             alone = (_PLAIN if traced else _RAISED).match(lines[failure.ended].text)
-            start = (failure.start if traced else failure.ended) - (0 if alone else _ABOVE)
+            start = (failure.start if traced else failure.ended) - (1 if alone else _ABOVE)
             start = max(0, min(failure.near | {start}))
         quiet = any_of("handled").search
         return Search([
