@@ -1,4 +1,4 @@
-"""The last failure of a log: where it is, whether it wraps another, and the calls that led to it."""
+"""The last failure of a log: where it is, whether it wraps another, and what led to it."""
 
 import re
 from collections.abc import Container, Sequence
@@ -11,7 +11,6 @@ from provision.doctor.sampling import Line
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
-_IMPORT = re.compile(r"\s*(-+> ?\d+ )?(from \S+ )?import ").match
 _RAISED = re.compile(r"[\w.]*[a-z](Error|Exception): ")  # never harmless, whatever its words
 
 
@@ -89,18 +88,12 @@ def _matching(name: str, lines: Sequence[Line]) -> list[int]:
 
 def library_part(above: Sequence[Line]) -> list[str]:
     """Return the lines from the program's last frame on, if a library raised what follows."""
-    frame, library = any_of("frame"), any_of("library_frame")
-    part: list[str] = []
+    frame, library, part = any_of("frame").match, any_of("library_frame").search, list[str]()
     for line in reversed(above):
         part.append(line.text)
-        if (frame.match(line.text) and not library.search(line.text)) or "Traceback" in line.text:
+        if "Traceback" in line.text or (frame(line.text) and not library(line.text)):
             break
-    return part if any(frame.match(text) and library.search(text) for text in part) else []
-
-
-def importing(above: Sequence[Line]) -> bool:
-    """Whether a library raised what follows while it was imported."""
-    return any(map(_IMPORT, library_part(above)))
+    return part if any(frame(text) and library(text) for text in part) else []
 
 
 def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:

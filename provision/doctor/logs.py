@@ -16,6 +16,7 @@ from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
 from provision.doctor.sampling import Line, sample
 
+Ranked = list[tuple[bool, Finding]]  # each with whether it was before the last traceback
 _EVIDENCE = 300
 _OWN_FAULT = "not-environment"
 _UNKNOWN = "not-recognised"
@@ -23,10 +24,7 @@ _UNKNOWN = "not-recognised"
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """A rule of ``log_rules.toml``, whose head explains the fields, with the texts of its code.
-
-    ``when`` and ``lacks`` name facts of ``evidence.toml``, which has rules of the same fields.
-    """
+    """A rule of ``log_rules.toml``, whose head explains the fields, or of ``evidence.toml``."""
 
     code: str
     any: Sequence[str]
@@ -41,7 +39,9 @@ class LogRule:
     lacks: Sequence[str] = ()
     anywhere: bool = False
     last: bool = False
-    test: str | None = None
+    next: str = ""
+    beside: str = ""
+    test: str = ""
     smoke: bool = False
     ambiguous: bool = False
     transient: bool = False
@@ -51,19 +51,17 @@ class LogRule:
 def log_rules(table: str = "log_rules") -> tuple[LogRule, ...]:
     """Return the rules of a file in its order: causes before their symptoms."""
     texts, words = data("findings"), data(table).get("words", {})
-
-    def pattern(text: str) -> str:
-        return re.sub(r"@(\w+)@", lambda word: words[word[1]], text)
-
-    rows = ({**row, "any": [*map(pattern, row["any"])]} for row in data(table)["rule"])
-    return tuple(LogRule(**{**texts[row["code"]], **row}) for row in rows)
+    rows = [{**texts[row["code"]], **row} for row in data(table)["rule"]]
+    for row in rows:
+        row["any"] = [re.sub(r"@(\w+)@", lambda word: words[word[1]], p) for p in row["any"]]
+    return tuple(LogRule(**row) for row in rows)
 
 
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     """Return what a log shows of its environment, worst first: one finding per code.
 
-    The source is a text, or a stream of bytes, read once from its position. A failure that no rule
-    explains gives a note: ``not-environment`` where it is proven to be the program's own, or else
+    The source is a text, or a stream of bytes, read once from its position. A failure that is
+    proven to be the program's own is ``not-environment``, one that nothing explains
     ``not-recognised``. OSError: the stream cannot be read, or does not end.
     """
     return _diagnose(source, smoke=False)
@@ -107,7 +105,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         any_of("open_end").search(lines[failure.ended].text)
         or any(hit[0] >= failure.ended for _, hit in causes)
     )
-    findings, first = [], min(failure.near | {failure.start})
+    findings, first = Ranked(), min(failure.near | {failure.start})
     for rule, hit in matched:
         if rule.code == _OWN_FAULT and (failure.ended is None or hit[0] < first):
             continue  # survived
@@ -127,19 +125,10 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         found = _finding(rule, hit, lines, level)
         general = rule.remedy == data("findings")[rule.code]["remedy"]
         findings.append((before(rule, hit), evidence.in_context(found, general=general)))
-    named = not after.isdisjoint((0, 1, 2))  # by a note
-    verdict = None
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
-        alone = 0 in after
-        facts = not (named or smoke)
-        verdict = _by_facts(
-            evidence, lambda r: r.code == _UNKNOWN or (not alone and (r.last or facts))
-        )
-    elif not findings and failure.calm:
-        verdict = _by_facts(evidence, lambda rule: rule.anywhere)
-    if verdict:
-        late = named and verdict.code == _UNKNOWN
-        findings.insert(len(findings) if late else 0, (False, verdict))
+        findings = _with_verdict(findings, evidence, after, smoke=smoke)
+    elif not findings and failure.calm and (sure := _by_facts(evidence, lambda r: r.anywhere)):
+        return [sure]
     # Of one level, what was before the last traceback comes last; else the rules keep their order.
     findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
     return [finding for _, finding in findings]
@@ -147,7 +136,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
 
 def _matched(evidence: Evidence, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
     """Return of each code the first rule that fires, rather at the last failure than before it."""
-    found: dict[str, tuple[LogRule, Hit]] = {}
+    found = dict[str, tuple[LogRule, Hit]]()
     for rule in log_rules():
         known = found.get(rule.code)
         if (rule.smoke and not smoke) or (known and (known[0].anywhere or known[1][0] >= start)):
@@ -158,26 +147,36 @@ def _matched(evidence: Evidence, start: int, *, smoke: bool) -> list[tuple[LogRu
 
 
 def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
-    hits = [hit for pattern in rule.any for hit in search.find(pattern)]
+    lines, last = search.lines, evidence.last
+    if rule.last:
+        words = (re.search(p, last.text, re.IGNORECASE) for p in rule.any) if last else ()
+        hits = [(lines.index(last), match) for match in words if match and last]
+    else:
+        hits = [hit for pattern in rule.any for hit in search.find(pattern)]
     if "{provider}" in rule.cause + rule.remedy:
         hits = [hit for hit in hits if provided(hit[1].groupdict())]
-    if rule.last:
-        hits = [hit for hit in hits if search.lines[hit[0]] is evidence.last]
+    if rule.next:
+        answer = re.compile(rule.next, re.IGNORECASE).search
+        hits = [(i, m) for i, m in hits if any(answer(x.text) for x in lines[i + 1 : i + 2])]
+    if rule.beside:
+        hits = [hit for hit in hits if search.find(_filled(rule.beside, hit))]
     if rule.test:
         hits = [hit for hit in hits if PREDICATES[rule.test](hit, search)]
-    # `unless` and `also` are searched only after a hit: most rules have none in a given log.
-    if not hits or any(evidence.search.find(pattern) for pattern in rule.unless):
+    # `unless`, `also` and facts are searched only after a hit: most rules have none in a given log.
+    find = evidence.search.find
+    if not hits or any(map(find, rule.unless)) or not all(map(find, rule.also)):
         return None
-    if not all(evidence.search.find(pattern) for pattern in rule.also):
-        return None
-    if not evidence.agrees(rule.when, rule.lacks):
-        return None
-    return max(hits, key=lambda hit: hit[0])
+    return max(hits, key=lambda hit: hit[0]) if evidence.agrees(rule.when, rule.lacks) else None
 
 
-def _finding(
-    rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **more: str
-) -> Finding:
+def _filled(pattern: str, hit: Hit) -> str:
+    """Return a pattern with the groups of a match in place of their names."""
+    for name, value in hit[1].groupdict().items():
+        pattern = pattern.replace(f"<{name}>", re.sub(r"\\?[-_]", "[-_]", re.escape(value or "")))
+    return pattern
+
+
+def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **more: str) -> Finding:
     named = {k: v for k, v in hit[1].groupdict().items() if v}
     groups = defaultdict(lambda: "what is quoted", {**named, **more})
     groups["provider"] = provided(groups)
@@ -192,14 +191,23 @@ def _level(rule: LogRule, *, smoke: bool) -> Level:
     return Level(rule.level)
 
 
+def _with_verdict(findings: Ranked, evidence: Evidence, after: set[int], *, smoke: bool) -> Ranked:
+    """Add what a failure is by its facts; a note at it leaves open only what would decide it."""
+    named = not after.isdisjoint((0, 1, 2))
+    facts, own = not (named or smoke), 0 not in after
+    found = _by_facts(evidence, lambda r: r.code == _UNKNOWN or facts or (r.last and own))
+    verdict = [(False, found)] if found else []
+    return findings + verdict if found and named and found.code == _UNKNOWN else verdict + findings
+
+
 def _by_facts(evidence: Evidence, asked: Callable[[LogRule], bool]) -> Finding | None:
     """Return what a failure is that no sentence's rule explains, or what would decide it."""
-    region = evidence.region
+    lines, prefix = evidence.region.lines, evidence.prefix()
     for rule in filter(asked, log_rules("evidence")):
-        if hit := _fires(rule, region, evidence):
-            found = _finding(rule, hit, region.lines, Level(rule.level), prefix=evidence.prefix)
+        if hit := _fires(rule, evidence.region, evidence):
+            found = _finding(rule, hit, lines, Level(rule.level), prefix=prefix)
             if rule.code == _UNKNOWN:
-                return replace(found, evidence=found.evidence + evidence.undecided)
+                return replace(found, evidence=found.evidence + evidence.undecided())
             return evidence.in_context(found, general=True)
     return None
 

@@ -1,8 +1,4 @@
-"""Search of many patterns in many lines: for a literal part of a pattern first.
-
-Nearly no pattern matches: `str.find` of a literal in the whole text costs a hundredth of matching
-its pattern on every line, and without a hit the pattern need not even be compiled.
-"""
+"""Search of many patterns in many lines: first, at a hundredth of the cost, for a literal part."""
 
 import re
 from bisect import bisect_right
