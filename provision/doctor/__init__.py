@@ -1,7 +1,4 @@
-"""Diagnosis of a log, an environment or a machine: findings, worst first, causes before symptoms.
-
-The imports are local because the three need different parts: a log needs no rules on environments.
-"""
+"""Diagnosis of a log, an environment or a machine, each of which imports only what it needs."""
 
 from __future__ import annotations
 
