@@ -186,16 +186,17 @@ def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **mor
 
 
 def _level(rule: LogRule, *, smoke: bool) -> Level:
-    if rule.ambiguous:
-        return Level.ERROR if smoke else Level.NOTE
-    return Level(rule.level)
+    return Level(("error" if smoke else "note") if rule.ambiguous else rule.level)
 
 
 def _with_verdict(findings: Ranked, evidence: Evidence, after: set[int], *, smoke: bool) -> Ranked:
     """Add what a failure is by its facts; a note at it leaves open only what would decide it."""
     named = not after.isdisjoint((0, 1, 2))
     facts, own = not (named or smoke), 0 not in after
-    found = _by_facts(evidence, lambda r: r.code == _UNKNOWN or facts or (r.last and own))
+    found = _by_facts(
+        evidence,
+        lambda r: r.code == _UNKNOWN or facts or (own and r.last) or (smoke and r.smoke),
+    )
     verdict = [(False, found)] if found else []
     return findings + verdict if found and named and found.code == _UNKNOWN else verdict + findings
 
