@@ -126,5 +126,7 @@ def test_versions_that_exclude_each_other(text: str, conflict: str, found: bool)
 
 
 def test_nothing_is_said_of_a_log_that_only_names_machines_and_versions() -> None:
-    for lines in SHOWS.values():
+    for fact, lines in SHOWS.items():
+        if fact == "building":
+            continue  # one of its lines is the end of a build that failed
         assert not [finding for finding in diagnose_log("\n".join(lines)) if finding.bad]
