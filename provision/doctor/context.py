@@ -71,10 +71,7 @@ Rule = Callable[[DoctorContext], Findings]
 
 
 def unless(*codes: str) -> Callable[[Rule], Rule]:
-    """Mark a rule: it is not applied after an error or a warning of these codes.
-
-    They explain what it would report, so that one cause is not reported as ten.
-    """
+    """Mark a rule: it is not applied after an error or a warning of codes that explain it."""
 
     def mark(rule: Rule) -> Rule:
         rule.unless = codes  # type: ignore[attr-defined]
@@ -92,9 +89,6 @@ def case(
     level: Level | None = None,
     **facts: object,
 ) -> Finding:
-    """Return the finding of a case, whose texts name the facts in braces.
-
-    A code or level given here replaces that of the table.
-    """
+    """Return the finding of a case, with the facts that its texts name, and this code and level."""
     found = described(Path(__file__).with_name("cases.toml"), name, *evidence, **facts)
     return replace(found, code=code or found.code, level=level or found.level)

@@ -54,10 +54,7 @@ def refuse_built(prefix: Path, target: Target) -> None:
 def diagnose_lock(
     target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
 ) -> list[Finding]:
-    """Return why locked packages will not work together, worst first; notes are left out.
-
-    ``requires`` is the ``Requires-Dist`` lines by the name of the wheel, of any wheels.
-    """
+    """Return why locked wheels will not work together, with their ``Requires-Dist`` lines."""
     found = {
         artifact.name: (_distribution(artifact, requires.get(artifact.filename, ())),)
         for artifact in lock.artifacts

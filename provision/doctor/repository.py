@@ -1,7 +1,4 @@
-"""Lock and requirement files of a repository in one shape, and what each installs where.
-
-``formats.toml`` says which files are read and where each has what. Nothing of them is run.
-"""
+"""Lock and requirement files of a repository, read as ``formats.toml`` says, in one shape."""
 
 import re
 import tomllib

@@ -53,19 +53,13 @@ def _goes_with(dist: Dist, torch: Dist) -> str:
 
 
 def _takes_newer(dist: Dist, torch: Dist) -> bool:
-    """Whether a companion works with every torch from its own release on: torchaudio since 2.11.
-
-    Source: https://github.com/pytorch/audio/pull/4212.
-    """
+    """Whether a companion works with every later torch: torchaudio since 2.11 (its pull 4212)."""
     stable = dist.name == "torchaudio" and dist.parsed and not dist.is_before("2.11")
     return bool(stable and torch.parsed and not torch.is_before(dist.minor))
 
 
 def _of_cuda(dist: Dist, torch: Dist, context: DoctorContext) -> str:
-    """Return the torch of a companion that is a CUDA build without a local version, or "".
-
-    The default index has torchvision and older torchaudio for Linux as CUDA builds only.
-    """
+    """Return the torch of a companion that is the default index's CUDA build for Linux, or ""."""
     if not _is_on_linux(context) or dist.local or torch.local not in ("cpu", "xpu"):
         return ""
     pins = pinned(dist, "torch", extras=False)  # a build from source has none
@@ -73,10 +67,7 @@ def _of_cuda(dist: Dist, torch: Dist, context: DoctorContext) -> str:
 
 
 def _of_other_index(dist: Dist, torch: Dist) -> str:
-    """Return which torch a locked companion was built with, or "" if it is the locked one.
-
-    Each index has the companions that were built with its own torch. Only a lock knows the index.
-    """
+    """Return the torch of a locked companion, as its index tells, or "" if it is the locked one."""
     differ = dist.index != torch.index and _is_compiled(dist)
     return f"of the index {dist.index!r}, not of {torch.index!r}" if differ else ""
 
