@@ -3,8 +3,6 @@
 Every variant of the values meets another size and layout in each dtype: their product, sampled.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -13,7 +11,7 @@ import torch
 
 from smoke import reference
 
-LAYOUTS = ("transposed", "offset", "channels-last", "expanded")
+LAYOUTS = ("transposed", "offset", "channels-last", "mixed", "expanded")
 # Rows and columns, cut from larger inputs: one, odd ones, just beyond powers of two.
 SIZES = ((5, 129), (2, 1025), (33, 17), (1, 65), (3, 2049), (257, 5))
 
@@ -78,8 +76,11 @@ def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Vari
             return [x[..., :rows, :columns].contiguous() for x in inputs]
         return [x[:5] for x in inputs] if len({len(x) for x in inputs}) == 1 else inputs
 
-    unfit = spared.split()
+    unfit = spared.split() + ["mixed"] * (len(inputs) == 1)
     layouts = [each for each in LAYOUTS if each not in unfit]
+    if "plain" in unfit:
+        yield Variant("", inputs, ("contiguous",), "gradient" not in unfit)
+        return
     # Every other one, and the rest in the next type.
     for number, layout in list(enumerate(layouts))[turn % 2 :: 2]:
         given = cut(number + turn)
@@ -89,12 +90,19 @@ def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Vari
     for number, (name, (change, gradient, judged)) in enumerate(VALUES.items()):
         # What a type cannot add up shows in long sums.
         plain = [x[..., :3, :] for x in inputs] if alike and not number else cut(number + turn)
-        if name not in unfit and unfit != ["all"]:
+        if name not in unfit and "all" not in unfit:
             layout = layouts[(number + turn) % (len(layouts) - 1)]
             yield Variant(f" {name}", [change(x) for x in plain], (layout,), gradient, judged)
-    if alike and inputs[0].dtype not in (torch.float16, torch.bfloat16):
+    if alike and "empty" not in unfit and inputs[0].dtype not in (torch.float16, torch.bfloat16):
         yield Variant(" without rows", [x[:0] for x in inputs], ("contiguous",))
         yield Variant(" without columns", [x[..., :0] for x in inputs], ("contiguous",))
+
+
+def placed(x: torch.Tensor, layout: str, number: int) -> torch.Tensor:
+    """Return an input in its layout; of mixed ones every second is in another than the first."""
+    if layout == "mixed":
+        layout = ("channels-last" if x.dim() > 2 else "transposed") if number % 2 else "contiguous"
+    return reference.laid_out(x, layout)
 
 
 def deviation(
