@@ -4,6 +4,8 @@
 Sysman is not asked: it adds little that takes no more permission.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import functools
@@ -11,11 +13,12 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from smoke.checks import Unmeasured
+
+if TYPE_CHECKING:
+    import torch
 
 SYS, CPUINFO = Path("/sys"), Path("/proc/cpuinfo")
 TABLE = json.loads(Path(__file__).with_name("health.json").read_text(encoding="utf-8"))
