@@ -85,10 +85,15 @@ def bundle(
 
 
 def _refuse_foreign(folder: Path, *, locked: bool) -> None:
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+    try:
+        names = {path.name for path in folder.iterdir()}  # one look: another run may make it now
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        names = {folder.name}
     if _LOCK in names and not locked:
         return  # another run may be about to tag it
-    if folder.exists() and names - {_LOCK} and not is_tagged(folder):
+    if names - {_LOCK} and not is_tagged(folder):
         what = f"{folder} exists and is not a bundle"
         cause = "files that are not part of the bundle would be removed from it"
         raise UsageError(what, cause=cause, remedy="name a folder that is empty or does not exist")

@@ -11,6 +11,7 @@ from provision.doctor.sampling import Line
 _TRACEBACK = "Traceback (most recent call last)"
 _NEAR = 12  # lines; a library often prints the cause just before it raises
 _LAST_LINE = re.compile(r"[A-Za-z_][\w.]*(:|$)")
+_RAISED = re.compile(r"[\w.]*[a-z](Error|Exception): ")  # never harmless, whatever its words
 
 
 class Failure(NamedTuple):
@@ -28,6 +29,18 @@ def any_of(name: str, table: str = "") -> re.Pattern[str]:
     """Return a list of ``failures.toml`` as one pattern."""
     lists = data("failures")
     return re.compile("|".join((lists[table] if table else lists)[name]))
+
+
+def quiet(lines: Sequence[Line]) -> set[int]:
+    """Return the numbers of lines that tell of no failure, though they read like one."""
+    calm = (each for each in lines if not _RAISED.match(each.text))
+    numbers = {line.number for line in calm if any_of("harmless").search(line.text)}
+    for at, line in enumerate(lines[1:]):
+        # A traceback that a warning quotes belongs to the warning.
+        if _TRACEBACK in line.text and any_of("quoting").search(lines[at].text):
+            ends = (i for i in range(at + 2, len(lines)) if _LAST_LINE.match(lines[i].text))
+            numbers.update(each.number for each in lines[at + 1 : next(ends, at) + 1])
+    return numbers
 
 
 def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
@@ -88,8 +101,9 @@ def is_own_fault(failure: Failure, lines: Sequence[Line]) -> bool:
 
 def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:
     """Return the frames of the last traceback, innermost last."""
-    above = (line.text for line in lines[failure.start : failure.ended])
-    return [text.strip() for text in above if any_of("frame").match(text)]
+    above = [line.text.strip() for line in lines[failure.start : failure.ended]]
+    found = [text for text in above if any_of("frame").match(text)]
+    return found or [text for text in above if any_of("pointer").match(text)]
 
 
 def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[list[str], str]:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.doctor.failures import Failure, any_of, is_own_fault, last_failure, undecided
+from provision.doctor.failures import Failure, any_of, is_own_fault, last_failure, quiet, undecided
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
@@ -49,35 +49,38 @@ def log_rules() -> tuple[LogRule, ...]:
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     """Return what a log shows of its environment, worst first: one finding per code.
 
-    The source is a text, or a stream of bytes of any size, read once from its position. A failure
-    that no rule explains gives a note: ``not-environment`` where the log proves that it is the
-    program's own, or else ``not-recognised``. A log without one gives nothing, or other notes.
-    OSError: it cannot be read, or does not end.
+    The source is a text, or a stream of bytes, read once from its position. A failure that no rule
+    explains gives a note: ``not-environment`` where it is proven to be the program's own, or else
+    ``not-recognised``. OSError: the stream cannot be read, or does not end.
     """
     return _diagnose(source, smoke=False)
 
 
 def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
-    """Return what the evidence of a failed smoke check shows, or None.
-
-    The evidence is lines of an error message, of what led to it, and of the traceback.
-    """
+    """Return what the lines that a failed smoke check printed show, or None."""
     return next((found for found in _diagnose("\n".join(evidence), smoke=True) if found.bad), None)
 
 
 def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
+    calm = quiet(lines)
     warned = {line.number for line in raw if any_of("warned").search(line.text)}
-    failure = last_failure(lines, warned)
+    mild = warned | {line.number for line in raw if any_of("mild").search(line.text)}
+    loud = [Line(n, "" if n in calm else text) for n, text in lines]
+    failure = last_failure(loud, calm | mild)
+    if failure.ended is not None:
+        last = lines[failure.ended]
+        # Beside a failure a harmless line explains nothing, but an installer says so what ended it.
+        lines = lines if last.text.startswith("ERROR: ") else loud
+        warned = set() if last.number in warned else warned  # the logger's level of every line
     matched = _matched(Search(lines), min(failure.near | {failure.start}), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:
         return not (rule.anywhere or failure.wrapped) and hit[0] < failure.start
 
-    # What no rule explains at the last failure or just above it is another failure than those that
-    # matched earlier: the program survived them, and they become notes.
-    # A note explains nothing: beside one, what was survived earlier stays survived.
+    # A failure that no rule explains, at it or just above, is another one than those that matched
+    # earlier: the program survived these, and they become notes. A note explains nothing.
     causes = [found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE]
     explained = failure.wrapped or any(
         not before(rule, hit) or hit[0] in failure.near for rule, hit in causes
@@ -94,16 +97,18 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     for rule, hit in matched:
         if rule.code == _OWN_FAULT and (failure.ended is None or hit[0] < first):
             continue  # survived
-        only_warned = lines[hit[0]].number in warned and not rule.anywhere
+        number = lines[hit[0]].number
+        only_warned = number in warned and not rule.anywhere
         level = _level(rule, smoke=smoke)
         weak = only_warned or level is Level.WARNING
         survived = hit[0] < failure.worked and not rule.anywhere
-        if rule.transient and not survived:
-            # The program says, in the same line or the next, that it deals with the error; what was
-            # only warned of in a log without any failure was survived as well.
-            told = any(any_of("handled").search(line.text) for line in lines[hit[0] : hit[0] + 2])
-            survived = told or (only_warned and failure.ended is None)
-        if unknown or survived or (doubtful and weak):
+        # So was what is only warned of where nothing failed, unless it is a state that stays.
+        stays = rule.code in data("failures")["stays"]
+        survived |= failure.ended is None and number in (calm if stays else calm | mild)
+        # The program says, in the same line or the next, that it deals with the error.
+        near = f"{lines[hit[0]].text}\n{lines[min(hit[0] + 1, len(lines) - 1)].text}"
+        handled = rule.transient and any_of("handled").search(near)
+        if unknown or survived or handled or (doubtful and weak):
             level = Level.NOTE
         findings.append((before(rule, hit), _finding(rule, hit, lines, level)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):

@@ -1,14 +1,11 @@
-"""Normalization of pasted logs: the lines as the program printed them.
-
-A logger, a container runtime, a terminal, a chat or a word processor adds prefixes, wraps lines or
-replaces characters, and patterns depend on how a line begins.
-"""
+"""Normalization of pasted logs: the lines without what loggers, terminals and chats change."""
 
 import html
 import json
 import re
 from collections.abc import Iterator, Sequence
 
+from provision.doctor.data import data
 from provision.doctor.sampling import Line
 
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SUCCESS)"
@@ -56,9 +53,18 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
         for line in _unwrapped(lines)
         for text in _unescaped(line.text)
     ]
+    bare = [each for line in bare for each in (line, _english(line)) if each]
     texts = [line.text for line in bare if line.text]
     margin = min((len(text) - len(text.lstrip()) for text in texts), default=0)
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
+
+
+def _english(line: Line) -> Line | None:
+    """Return the line with its known words of another language in English; None if it has none."""
+    text = line.text
+    for english, words in data("failures")["english"].items():
+        text = re.sub(words, english, text.replace("\uff1a", ": "))
+    return Line(line.number, text) if text != line.text else None
 
 
 def _bare(text: str) -> str:
@@ -93,11 +99,8 @@ def _json(text: str) -> list[str]:
 
 
 def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
-    """Yield the lines, and after the parts of a line that a terminal wrapped the whole line.
-
-    Lines were wrapped if the longest is exactly as wide as a terminal. The parts are yielded too,
-    since a log may have a longest line of that length by chance.
-    """
+    """Yield the lines, and after the parts of a line that a terminal wrapped the whole line."""
+    # The parts too: that the longest line is exactly as wide as a terminal may be chance.
     powershell = any(_POWERSHELL.search(line.text) for line in lines)
     own = (line.text for line in lines if not (powershell and _SHELL_LINE.match(line.text)))
     width = max(map(len, own), default=0)

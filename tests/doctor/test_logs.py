@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.core.findings import Level
+from provision.core.findings import Finding, Level
 from provision.doctor import diagnose_evidence, diagnose_log
 from provision.doctor.data import data
 from provision.doctor.logs import log_rules
@@ -398,3 +398,61 @@ def test_what_a_logger_only_warns_of_is_no_failure(level: str, codes: list[str])
         f"2026-01-01 12:00:00 {level} could not find the hostfile, using one node\n"
     )
     assert [finding.code for finding in found] == codes
+
+
+# What programs print that work, one text per line; ⏎ is a line end within a text.
+HARMLESS = [
+    text.replace("⏎", "\n")
+    for text in (HERE / "harmless.txt").read_text(encoding="utf-8").splitlines()
+]
+RUNS_THAT_WORK = [
+    "{}",
+    "$ python train.py\n{}\nepoch 1 step 10 loss 0.42\nepoch 2 step 20 loss 0.31\n",
+    "{}\nLoading checkpoint shards: 100%|██████████| 2/2 [00:05<00:00,  2.50s/it]\nParis\n",
+    "{}\nSuccessfully installed torch-2.9.1\n",
+    "{}\nRunning on local URL:  http://127.0.0.1:7860\n",
+]
+
+
+def _accused(text: str) -> list[Finding]:
+    found = diagnose_log(text)
+    return [
+        each for each in found if each.bad or each.code in {"not-recognised", "not-environment"}
+    ]
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_a_harmless_line_is_no_failure(text: str) -> None:
+    assert [_accused(run.format(text)) for run in RUNS_THAT_WORK] == [[]] * len(RUNS_THAT_WORK)
+
+
+def test_harmless_lines_together_are_no_failure() -> None:
+    dice = random.Random(2026)
+    for _ in range(300):
+        company = "\n".join(dice.sample(HARMLESS, 6))
+        text = dice.choice(RUNS_THAT_WORK).format(company)
+        assert _accused(text) == [], text
+
+
+FAILING = [(row["code"], text) for row in FAMILIES if "note" not in row for text in row["positive"]]
+
+
+@pytest.mark.parametrize("noise", range(3))
+def test_harmless_lines_that_no_rule_knows_hide_no_failure(noise: int) -> None:
+    dice = random.Random(noise)
+    # Rules take the names of packages and systems as hints of where a failure is.
+    hints = re.compile("intel_|libaio|WSL|No module named|bitsandbytes")
+    unknown = [text for text in HARMLESS if not (diagnose_log(text) or hints.search(text))]
+    for code, text in dice.sample(FAILING, 100):
+        above = "\n".join(dice.sample(unknown, 3))
+        codes = [each.code for each in diagnose_log(f"{above}\nstarting\n{text}") if each.bad]
+        assert codes[:1] == [code], f"{above}\n---\n{text}"
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_prefixes_change_no_familys_finding(prefix: str) -> None:
+    dice = random.Random(prefix)
+    for code, text in dice.sample(FAILING, 25):
+        lines = "\n".join(prefix + line for line in text.split("\n"))
+        found = [each.code for each in diagnose_log(lines)]
+        assert found[:1] == [code], lines

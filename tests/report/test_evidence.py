@@ -175,4 +175,6 @@ def test_the_page_shows_what_was_proven() -> None:
     files = sorted(PROJECT.evidence.glob("*.json"))
     found = judge(PROJECT, files, PROJECT.evidence / "keys") if files else []
     assert [each.reason for each in found if each.state == "refused"] == []
-    assert evidence_table(found) in (ROOT / "docs" / "prove.md").read_text(encoding="utf-8")
+    assert evidence_table(found) in (ROOT / "docs" / "how-to" / "prove.md").read_text(
+        encoding="utf-8"
+    )

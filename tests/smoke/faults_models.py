@@ -177,11 +177,12 @@ def infinity_is_seen_in_the_first_gradient_only(result: Any, gradients: Any, *fo
 
 @fault("autocast.forward", "autocast-has-no-effect")
 def under_autocast_a_normalisation_is_rounded() -> Iterator[None]:
-    functional = module("torch.nn.functional")
+    torch, functional = module("torch"), module("torch.nn.functional")
     plain = functional.layer_norm
 
     def layer_norm(*args: Any, **more: Any) -> Any:
-        return plain(*args, **more).bfloat16()
+        found = plain(*args, **more)
+        return found.bfloat16() if torch.is_autocast_enabled(args[0].device.type) else found
 
     with patch.object(functional, "layer_norm", layer_norm):
         yield
@@ -201,12 +202,12 @@ def compiled_sums_are_of_another_type() -> Iterator[None]:
 
 
 @fault("collective.sum", "wrong-numbers", children=True)
-def parts_are_gathered_in_the_order_of_others() -> Iterator[None]:
+def gathered_parts_are_those_of_the_next_rank() -> Iterator[None]:
     distributed = module("torch.distributed")
     plain = distributed.all_gather
 
-    def gather(parts: list[Any], *more: Any) -> None:
-        plain(parts[::-1], *more)
+    def gather(parts: list[Any], own: Any) -> None:
+        plain(parts, own + 1)
 
     with patch.object(distributed, "all_gather", gather):
         yield

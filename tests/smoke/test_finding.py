@@ -115,4 +115,5 @@ def test_torchscript_says_it_at_the_end() -> None:
 def test_a_verdict_keeps_its_finding() -> None:
     with pytest.raises(CheckFailed, match="slow: half") as caught:
         fail("slow", "half the speed", cause="heat", remedy="cool it", evidence=[1.5])
-    assert explain(caught.value) == Finding("slow", "half the speed", "heat", "cool it", ("1.5",))
+    given = Finding("slow", "half the speed", "heat", "cool it", ("1.5",), "warning")
+    assert explain(caught.value) == given  # its level is that of findings.json
