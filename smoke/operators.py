@@ -55,7 +55,8 @@ class Case(NamedTuple):
     # element: more than 8 where it adds up in that type; 0 for a case of float32 only.
     roundings: int = 8
     float32: float = reference.LIMITS[torch.float32]  # the limit in that type
-    optional: bool = False  # whether torch may have no kernel for it on the device
+    optional: bool = False  # whether the device may refuse it, in words
+    rare: bool = False  # whether torch may have no kernel for it on the device
     spared: str = ""  # values and layouts of `variants` that have no defined result, or "all"
 
 
@@ -190,14 +191,11 @@ def _table(groups: list[dict[str, Any]]) -> dict[str, Case]:
     names, cases = {**globals(), "torch": torch, "math": math}, {}
     for group in groups:
         inputs = eval(group.get("inputs", "rows()"), names)  # noqa: S307 - the suite's own file
-        options = {
-            key: group[key]
-            for key in ("roundings", "float32", "spared", "optional")
-            if key in group
-        }
+        fields = ("roundings", "float32", "spared", "optional")
+        options = {key: group[key] for key in fields if key in group}
         if not options.get("roundings", 8):  # transforms, matrices
             options["spared"] = options.get("spared", "") + " NaN infinity"
-        options.setdefault("optional", isinstance(group["rows"], list))
+        options["rare"] = isinstance(group["rows"], list)
         given = group["rows"] if hasattr(F, group.get("since", "gelu")) else {}
         for name, words in given.items() if isinstance(given, dict) else [(w, w) for w in given]:
             run = eval(f"lambda {group.get('given', 'x')}: ({words})", names)  # noqa: S307

@@ -13,18 +13,19 @@ from smoke import device as devices
 from smoke import operators, precision, reference, variants
 from smoke.capabilities import NO_FLOAT64
 from smoke.checks import Numbers, check
+from smoke.expect import Expect
 from smoke.operators import Case
 from smoke.variants import Variant
 
 STANDS_FOR = "kernels that are wrong from a certain size on, in one dtype, or for strided input"
 # How torch says that it has no kernel for a half type, for spectra, or of a back end.
 _NO_HALF = re.compile(
-    "not implemented for|only supports|unsupported data ?type|low precision|float or double", re.I
+    "not implemented for|only supports|unsupported (data ?|input )type|low precision"
+    "|float or double",
+    re.I,
 )
 _NO_SPECTRA = re.compile("MKL|FFT|ComplexFloat")
 _NO_BACKEND = re.compile("No (available|viable|execution|valid)|(not|only) support|requires all")
-# What is no refusal of a row that few programs need: the device is lost, or out of memory.
-_LOST = re.compile("error:|out of memory|UR_RESULT|level_zero|INTERNAL ASSERT", re.IGNORECASE)
 # Batch, rows, inner width, columns: odd sizes leave part of a tile, a long inner one is split.
 SIZES = ((1, 512, 1024, 520), (1, 7, 4096, 1023), (16, 77, 64, 513), (3, 257, 1025, 130))
 LARGE = ((1, 4096, 4096, 96), (1, 4096, 4096, 4096))
@@ -74,20 +75,26 @@ def test_variants(device: torch.device, numbers: Numbers) -> None:
     _compare(device, numbers, operators.LAYERS | attention, made=True)
 
 
-@check("operators.options", stands_for=STANDS_FOR, full=True, depends=())
+def known(expect: Expect) -> str:
+    """Apply to all but IPEX's torch, whose kernels of rare operators nobody could try."""
+    old = expect.accelerator == "xpu" and expect.release("torch") < (2, 5)
+    return "IPEX's kernels of rare operators are not known" if old else ""
+
+
+@check("operators.options", stands_for=STANDS_FOR, when=known, full=True, depends=())
 def test_options(device: torch.device, numbers: Numbers) -> None:
     """Functions are right with other options than the usual, and for large integers."""
     _compare(device, numbers, operators.OPTIONS, made=True)
 
 
-@check("operators.modules", stands_for=STANDS_FOR, full=True, depends=())
+@check("operators.modules", stands_for=STANDS_FOR, when=known, full=True, depends=())
 def test_modules(device: torch.device, numbers: Numbers) -> None:
     """Modules, convolutions, dropout and optimizers are right, with each of their options."""
     tf32 = 5e-3 if devices.kind(device) == "cuda" else 0.0  # as in device.gradient
     _compare(device, numbers, operators.MODULES, tf32, made=True)
 
 
-@check("operators.large", stands_for=STANDS_FOR, full=True, depends=())
+@check("operators.large", stands_for=STANDS_FOR, when=known, full=True, depends=())
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """Operators are right from 65,536 rows and from four million columns on."""
     _compare(device, numbers, operators.LARGE, made=True)
@@ -221,20 +228,17 @@ def _shares(device: torch.device, numbers: Numbers, case: Case, each: Variant) -
         numbers.step(title := f"{each.name} {layout}")
         try:
             there = [variants.placed(x.to(device), layout, n) for n, x in enumerate(each.inputs)]
-            found, limit = (
-                off(_evaluate(case, there, gradient=each.gradient, made=each.made)),
-                each.limit,
-            )
+            found = off(_evaluate(case, there, gradient=each.gradient, made=each.made))
         except RuntimeError as error:  # NotImplementedError is one
-            lost = not case.optional or not each.made or _LOST.search(str(error))
-            if lost and not _is_absent(error, case, device, dtype) and each.inputs[0].numel():
+            if not _is_absent(error, case, device, dtype) and each.inputs[0].numel():
                 raise
-            name = f"not offered: {title}" if lost else "not offered"
-            numbers.record(name, numbers.values.get(name, {"value": 0})["value"] + 1, "count")
+            numbers.record(f"not offered: {title}", 1, "count")
             continue
+        limit = each.limit
         if found > limit and each.made:  # a rounding of large values changes more than others do
-            near = _right(case, each, precision.rounded(precision.BITS[dtype]))
-            limit = max(limit, off(near))
+            for bits in range(precision.BITS[dtype] - 1, precision.BITS[dtype] + 1):
+                # Two samples: one of few numbers may be right by chance.
+                limit = max(limit, 2 * off(_right(case, each, precision.rounded(bits))))
         if not found <= limit:
             numbers.within(title, found, limit)
         shares.append(found / limit)
@@ -259,6 +263,7 @@ def _is_absent(error: RuntimeError, case: Case, device: torch.device, dtype: tor
     return bool(
         (dtype != torch.float32 and _NO_HALF.search(text))
         or (case.optional and _NO_BACKEND.search(text))
+        or (case.rare and isinstance(error, NotImplementedError))
         # torch for XPU has kernels for most operators only, and says so.
         or (on_xpu and (isinstance(error, NotImplementedError) or _NO_SPECTRA.search(text)))
         or (devices.has_float64(device) is not True and NO_FLOAT64.search(text))

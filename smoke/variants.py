@@ -118,10 +118,14 @@ def deviation(
     if not right.is_floating_point():
         return 0.0 if judged != "all" or torch.equal(found.cpu(), right) else math.inf
     found, infinite = found.cpu().double(), right.isinf()
+    if torch.equal(found, right):  # as unchanged inputs are
+        return 0.0
     overflows = (right.abs() > torch.finfo(dtype).max / 8) & ~infinite
     plain = right.isfinite() & ~overflows
     wrong = (infinite & (found != right)) | (right.isnan() & ~found.isnan() & (judged != "finite"))
-    if not right.numel() or wrong.any():
-        return math.inf if right.numel() else 0.0
+    if wrong.any():
+        return math.inf
     off = (found - right)[plain].abs().nan_to_num(math.inf)
-    return float(off.max()) / (float(right[plain].abs().max()) or 1.0) if len(off) else 0.0
+    # What is below the smallest normal number of float16 has few bits, or becomes zero.
+    least = torch.finfo(dtype).tiny / reference.LIMITS[dtype]
+    return float(off.max()) / max(float(right[plain].abs().max()), least) if len(off) else 0.0
