@@ -64,19 +64,21 @@ VALUES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], bool, str]] = {
 def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Variant]:
     """Yield the variants of some inputs, on the CPU, which are cut as far as all are of one shape.
 
-    ``turn``, any number, chooses which values meet which size and layout; ``spared`` are the words
-    of layouts and values without a defined result, "all" is each of the values.
+    ``turn``, any number, chooses which values meet which size and layout; ``spared`` are words: of
+    layouts and values without a defined result, "all" is each of the values; "uncut" keeps
+    the size, "empty" leaves out nothing, "plain" is the inputs as they are only.
     """
     shape = inputs[0].shape
     alike = len(shape) > 1 and all(x.shape == shape for x in inputs)
 
+    unfit = spared.split() + ["mixed"] * (len(inputs) == 1)
+
     def cut(number: int) -> list[torch.Tensor]:
         rows, columns = SIZES[number % len(SIZES)]
-        if alike:
+        if alike and "uncut" not in unfit:
             return [x[..., :rows, :columns].contiguous() for x in inputs]
         return [x[:5] for x in inputs] if len({len(x) for x in inputs}) == 1 else inputs
 
-    unfit = spared.split() + ["mixed"] * (len(inputs) == 1)
     layouts = [each for each in LAYOUTS if each not in unfit]
     if "plain" in unfit:
         yield Variant("", inputs, ("contiguous",), "gradient" not in unfit)

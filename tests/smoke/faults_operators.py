@@ -279,6 +279,15 @@ def a_sum_of_many_truths_wraps() -> Iterator[None]:
         yield
 
 
+@fault("operators.options", "op-fails", "pretend")
+def distances_of_rows_end_with_an_error() -> Iterator[None]:
+    def change(*_args: Any) -> Any:
+        raise RuntimeError("an operator of the device failed")
+
+    with spoiled_where("aten::_cdist_forward", lambda *_args: True, change):
+        yield
+
+
 @fault("operators.modules", "wrong-numbers", "pretend")
 def dropout_scales_its_gradient_otherwise() -> Iterator[None]:
     with spoiled_where("aten::native_dropout_backward", half(), lambda r, *_args: r * 0.75):
