@@ -96,8 +96,8 @@ def _wrong(own: torch.device, rank: int, size: int, length: int) -> int:
             try:
                 distributed.reduce(found, 0, by) if one else distributed.all_reduce(found, by)
             except RuntimeError as error:
-                if "support" not in str(error) and "Cannot use" not in str(error):
-                    raise
+                if name != "AVG" or "Cannot use ReduceOp" not in str(error):
+                    raise  # Gloo has no averages
                 continue
             wrong += int((found != right).sum()) if not (one and rank) else 0
     pieces = [torch.zeros_like(ramp) for _ in range(size)]
