@@ -143,7 +143,10 @@ class CatalogUpdater:
         platforms = {(target.platform, target.python) for target in self.targets}
         for package in packages:
             before = files.get(package.filename)
-            if before or simple_index.is_wanted(package.filename, platforms, oldest):
+            if package.is_yanked:  # withdrawn by its vendor
+                reason = f": {package.yanked_reason}" if package.yanked_reason else ""
+                result.yanked += [f"{package.filename}{reason}"] if before else []
+            elif before or simple_index.is_wanted(package.filename, platforms, oldest):
                 with _errors_in(result):
                     result.record(files, self._describe(session, package, before))
         # Kept, not removed: a file that vanished can still be in a wheelhouse, and its hash serves.
@@ -168,7 +171,10 @@ class CatalogUpdater:
             facts |= metadata | {"basis": "METADATA beside the wheel on its index"}
         if "sha256" not in facts or "requires_dist" not in facts:
             facts |= self._read_wheel(session, package, offered)
-        if "record" not in facts and facts.get("size"):
+        if "size" not in facts:  # pages in HTML state none
+            with contextlib.suppress(ToolError):
+                facts["size"] = network.content_length(session, package.url)
+        if "record" not in facts and "size" in facts:
             record = remote_record(session, package.url, int(str(facts["size"])))
             facts |= {"record": record} if record else {}
         try:
