@@ -14,7 +14,10 @@ from packaging.version import Version
 from provision.core.network import ca_bundle
 from provision.core.process import Run, clean_environment
 from provision.core.temporary import scratch
+from provision.resolver.uv import PINS, write_lines
 from provision.spec.model import Target
+
+Data = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,65 +29,43 @@ class Vulnerability:
     id: str  # the package's own name, where the service does not know it
     aliases: tuple[str, ...]
     fixed: tuple[str, ...]  # the versions that are without it
-    state: str  # open; accepted, by the spec; or expired, which it was accepted until
-    reason: str  # why the spec accepts it, or why it was not looked up
-
-    @property
-    def bad(self) -> bool:
-        """Whether a person has to decide."""
-        return self.state != "accepted"
+    state: str  # open; accepted, by the spec; or expired, which was accepted until a day
+    reason: str  # why it is accepted, or was not looked up
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """What is known against a lock."""
-
-    vulnerabilities: tuple[Vulnerability, ...] = ()
-    not_looked_up: str = ""  # why nothing is known; "" where it was looked up
-
-
-def audit(target: Target, versions: Mapping[str, str], run: Run) -> Audit:
-    """Look up the known vulnerabilities of locked versions; changes nothing."""
+def audit(
+    target: Target, versions: Mapping[str, str], run: Run
+) -> tuple[tuple[Vulnerability, ...], str]:
+    """Return what is known against locked versions, and why nothing could be looked up, or ""."""
     if not importlib.util.find_spec("pip_audit"):
-        return Audit(not_looked_up="pip-audit is not installed beside provision")
-    # A vendor's build of a release, such as 2.13.0+cpu, is known by the release's own version.
-    lines = (f"{name}=={Version(version).public}\n" for name, version in versions.items())
+        return (), "pip-audit is not installed beside provision"
     own = {name: value for name, value in os.environ.items() if name.startswith("PIP_AUDIT_")}
     own |= {"REQUESTS_CA_BUNDLE": bundle} if (bundle := ca_bundle()) else {}
+    # A vendor's build of a release, such as 2.13.0+cpu, is known by the release's own version.
+    pins = [f"{name}=={Version(version).public}" for name, version in versions.items()]
     with scratch() as folder:
-        (folder / "pins.txt").write_text("".join(lines), encoding="utf-8")
-        done = run([sys.executable, "-I", "-m", "pip_audit", "--disable-pip", "--no-deps",
-                    "--progress-spinner", "off", "--format", "json", "-r", "pins.txt"],
+        write_lines(folder, {PINS: pins})
+        done = run([sys.executable, "-I", "-m", "pip_audit", "--disable-pip", "--no-deps", "-f",
+                    "json", "--progress-spinner", "off", "-r", PINS],
                    env=clean_environment(extra=own), cwd=folder)  # fmt: skip
     try:
         found = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError, TypeError):
-        last = done.stderr.strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
-        return Audit(not_looked_up=f"pip-audit: {last[0]}")
+        return (), f"pip-audit ended with {done.returncode}: {done.stderr.strip()[-200:]}"
     if all("skip_reason" in package for package in found):
-        return Audit(not_looked_up="the service knows none of the packages")
-    today = dt.datetime.now(dt.UTC).date()
-    every = (_judged(target, today, versions, package, vulnerability)
-             for package in found for vulnerability in _of(package))  # fmt: skip
-    return Audit(tuple(every))
-
-
-def _of(package: dict[str, Any]) -> list[dict[str, Any]]:
-    if why := package.get("skip_reason"):
-        return [{"id": package["name"], "aliases": [], "fix_versions": [], "reason": why}]
-    return list(package["vulns"])
+        return (), "the service knows none of the packages"
+    return tuple(_judged(target, versions, package, vulnerability) for package in found
+                 for vulnerability in package.get("vulns", [package])), ""  # fmt: skip
 
 
 def _judged(
-    target: Target, today: dt.date, versions: Mapping[str, str],
-    package: dict[str, Any], found: dict[str, Any],
-) -> Vulnerability:  # fmt: skip
-    ids = {found["id"], *found["aliases"]}
-    entry = next((entry for entry in target.pip.accepted if entry.id in ids), None)
-    state = "open" if not entry else "accepted" if today <= entry.until else "expired"
-    name = package["name"]
-    reason = f"{entry.reason} (until {entry.until})" if entry else found.get("reason", "")
-    return Vulnerability(
-        name, versions[name], found["id"], tuple(found["aliases"]), tuple(found["fix_versions"]),
-        state, reason,
-    )  # fmt: skip
+    target: Target, versions: Mapping[str, str], package: Data, found: Data
+) -> Vulnerability:
+    name, known = package["name"], found.get("id", package["name"])
+    aliases, fixed = tuple(found.get("aliases", ())), tuple(found.get("fix_versions", ()))
+    entry = next((each for each in target.pip.accepted if each.id in {known, *aliases}), None)
+    state, reason = "open", str(found.get("skip_reason", ""))
+    if entry:
+        state = "accepted" if dt.datetime.now(dt.UTC).date() <= entry.until else "expired"
+        reason = f"{entry.reason} (until {entry.until})"
+    return Vulnerability(name, versions[name], known, aliases, fixed, state, reason)

@@ -5,10 +5,17 @@ from __future__ import annotations
 import hashlib
 import http.server
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from provision.cli import main
 from provision.commands.outdated import moved
@@ -17,7 +24,6 @@ from tests.small import TARGET, make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.lab import Lab
 
@@ -287,11 +293,11 @@ def test_a_vulnerability_is_open_accepted_or_expired(
         assert main.main(["lock", TARGET, "--check", "--project", str(lab.project.root)]) == 0
     code = Exit.OK if status == "accepted" else Exit.FINDINGS
     result = compare(lab, capsys, "--audit", code=code)
-    (found,) = result["audit"]["vulnerabilities"]
+    (found,) = result["vulnerabilities"]
     assert (found["package"], found["version"], found["state"]) == ("alpha", "1.0", status)
     assert "CVE-2026-1" in (found["id"], *found["aliases"])
     assert found["fixed"] == ["1.5"]
-    assert result["audit"]["not_looked_up"] == ""
+    assert result["not_looked_up"] == ""
     assert result["newer"] == []
 
 
@@ -300,9 +306,51 @@ def test_an_audit_that_reaches_no_service_is_not_green(
 ) -> None:
     monkeypatch.setenv("PIP_AUDIT_OSV_URL", "http://127.0.0.1:9/")
     result = compare(lab, capsys, "--audit", code=Exit.TOOL)
-    assert result["audit"]["not_looked_up"]
+    assert result["not_looked_up"]
     main.main(["outdated", TARGET, "--project", str(lab.project.root)])
     assert "known vulnerabilities: not looked up" in "".join(capsys.readouterr())
+
+
+BASH = shutil.which("bash") or "bash"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "up-to-date.md"
+
+
+def test_the_scheduled_job_makes_the_edits_and_says_what_changes(lab: Lab, shop: Shop) -> None:
+    """The steps of the page, as a runner would start them."""
+    if not shutil.which("jq"):
+        pytest.skip("jq is not installed")
+    shop.offer("alpha", "2.0")
+    shop.offer("beta", "2.0", requires=("alpha==2.0",))
+    shop.offer("gamma", "2.0", LATE)
+    block = re.search(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert block
+    steps = yaml.safe_load(block[1])["jobs"]["cpu-linux"]["steps"]
+    script = {step["name"]: step["run"] for step in steps if "name" in step}
+    env = os.environ | {"TARGET": TARGET, "GITHUB_OUTPUT": str(lab.project.root / "out"),
+                        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # fmt: skip
+    for name in ("look", "edit"):
+        done = subprocess.run([BASH, "-e", "-c", script[name]], cwd=lab.project.root, env=env,
+                              check=False, capture_output=True, text=True)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert (lab.project.root / "out").read_text() == "code=1\n"
+    locked = (lab.project.lock(TARGET) / "requirements.txt").read_text()
+    assert re.findall(r"^(\w+==\S+)", locked, re.MULTILINE) == [
+        "alpha==2.0",
+        "beta==2.0",
+        "gamma==2.0",
+    ]
+    assert (
+        "| alpha | 1.0 | 2.0 |\n| beta | 1.0 | 2.0 |" in (lab.project.root / "body.md").read_text()
+    )
+
+
+def test_the_pattern_for_renovate_finds_the_pins_of_the_default_index() -> None:
+    block = re.search(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert block
+    (pattern,) = json.loads(block[1])["customManagers"][0]["matchStrings"]
+    text = (PAGE.parents[2] / "envs" / "cuda-linux.toml").read_text()
+    found = re.findall(pattern.replace("(?<", "(?P<"), f'{text}\n"torch==2.13.0+cpu"\n"a==5.*"')
+    assert [name for name, _ in found] == ["torch", "torchvision"]
 
 
 @pytest.mark.parametrize(
