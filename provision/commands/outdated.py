@@ -4,30 +4,39 @@ Nothing is guessed and nothing is written: each edit is tried with the resolver 
 """
 
 import datetime as dt
+import importlib.util
+import json
+import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import Version
 
 from provision.catalog.devices import read_devices
-from provision.commands.audit import Vulnerability, audit
 from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError
 from provision.core.limits import read_text
+from provision.core.network import session
+from provision.core.process import Run, clean_environment
 from provision.core.program import program_name
 from provision.core.project import Project
+from provision.core.temporary import scratch
 from provision.lockfile.diff import ArtifactChange
 from provision.lockfile.pip import read_lock
 from provision.lockfile.tags import markers
 from provision.resolver.resolver import Resolver
+from provision.resolver.uv import PINS, write_lines
 from provision.spec.extends import spec_chain
 from provision.spec.model import Target
 from provision.spec.requirement_files import read_requirement_files, requirement_name
 
+Data = dict[str, Any]
 Moves = dict[str, str]  # requirement of the spec -> what it is tried as
 
 
@@ -48,6 +57,19 @@ class Newer:
     commands: tuple[str, ...] = ()  # which make the edit
     driver: str | None = None  # what [hardware] driver has to be first; None: as is
     changes: tuple[ArtifactChange, ...] = ()  # to the lock, by the edit
+
+
+@dataclass(frozen=True, slots=True)
+class Vulnerability:
+    """A known vulnerability of a locked version, or a package that nobody could look up."""
+
+    package: str
+    version: str
+    id: str  # the package's own name, where the service does not know it
+    aliases: tuple[str, ...]
+    fixed: tuple[str, ...]  # the versions that are without it
+    state: str  # open; accepted, by the spec; or expired, which was accepted until a day
+    reason: str  # why it is accepted, or was not looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +95,7 @@ def outdated(target: Target, project: Project, resolver: Resolver, *, newer: boo
     """Compare the lock of a target with its indexes, unless only the audit is wanted."""
     try:
         locked = read_lock(project.lock(target.name)).versions
-        known = audit(target, locked, resolver.run)
+        known = _known(target, locked, resolver.run)
         if not newer:
             return Outdated(target.name, (), len(locked), None, *known)
         comparison = _Comparison(target, project, resolver, locked)
@@ -165,11 +187,11 @@ class _Comparison:
         """Return the target with requirements moved, and their own cut-offs or all of them."""
         pip, today = self.target.pip, dt.datetime.now(dt.UTC).date()
         own = dict.fromkeys(map(requirement_name, moves), today) if cutoffs == "own" else {}
-        days = (
-            {"cutoff": today, "cutoffs": {}} if cutoffs == "all" else {"cutoffs": pip.cutoffs | own}
-        )
+        days: Data = {"cutoff": today, "cutoffs": {}} if cutoffs == "all" else {}
         requirements = tuple(moves.get(text, text) for text in pip.requirements)
-        tried = self.target.with_pip(requirements=requirements, files=(), **days)
+        tried = self.target.with_pip(
+            **{"requirements": requirements, "files": (), "cutoffs": pip.cutoffs | own, **days}
+        )
         return tried.model_copy(update={"conda": None})  # slow, and no matter to the pip layer
 
     def _place(self, text: str) -> tuple[str, str]:
@@ -181,8 +203,7 @@ class _Comparison:
         for path in [*(file.path.resolve() for file in chain), *files]:
             for number, line in enumerate(read_text(path).splitlines(), 1):
                 if found := said.fullmatch(line.strip()):
-                    short = path.relative_to(root) if path.is_relative_to(root) else path
-                    return f"{short}:{number}", found[1] or ""
+                    return f"{path}:{number}".removeprefix(f"{root}/"), found[1] or ""
         return f"envs/{self.target.name}.toml", ""
 
 
@@ -219,3 +240,39 @@ def _cuda(versions: Mapping[str, str]) -> str:
     local = versions.get("torch", "").partition("+cu")[2]
     brought = (v for name, v in versions.items() if v and name.startswith("nvidia-cuda-runtime"))
     return local[:2] or next(brought, "").partition(".")[0]
+
+
+def _known(
+    target: Target, versions: Mapping[str, str], run: Run
+) -> tuple[tuple[Vulnerability, ...], str]:
+    """Return what pip-audit's service knows against versions; why it says nothing, or ""."""
+    if not importlib.util.find_spec("pip_audit"):
+        return (), "pip-audit is not installed beside provision"
+    own = {name: value for name, value in os.environ.items() if name.startswith("PIP_AUDIT_")}
+    with session() as shared, scratch() as folder:
+        own |= {} if shared.verify is True else {"REQUESTS_CA_BUNDLE": str(shared.verify)}
+        # A vendor's build of a release, such as 2.13.0+cpu, is known by the release's own version.
+        pins = [f"{name}=={Version(version).public}" for name, version in versions.items()]
+        write_lines(folder, {PINS: pins})
+        done = run([sys.executable, "-I", "-m", "pip_audit", "--disable-pip", "--no-deps", "-f",
+                    "json", "--progress-spinner", "off", "-r", PINS],
+                   env=clean_environment(extra=own), cwd=folder)  # fmt: skip
+    try:
+        found = json.loads(done.stdout)["dependencies"]
+    except (ValueError, KeyError, TypeError):
+        return (), f"pip-audit ended with {done.returncode}: {done.stderr.strip()[-200:]}"
+    if all("skip_reason" in package for package in found):
+        return (), "the service knows none of the packages"
+    return tuple(_judged(target, versions, package, vulnerability) for package in found
+                 for vulnerability in package.get("vulns", [package])), ""  # fmt: skip
+
+
+def _judged(target: Target, versions: Mapping[str, str], package: Data, one: Data) -> Vulnerability:
+    name, known = str(package["name"]), str(one.get("id", package["name"]))
+    aliases, fixed = tuple(one.get("aliases", ())), tuple(one.get("fix_versions", ()))
+    entry = next((each for each in target.pip.accepted if each.id in {known, *aliases}), None)
+    state, reason = "open", str(one.get("skip_reason", ""))
+    if entry:
+        state = "accepted" if dt.datetime.now(dt.UTC).date() <= entry.until else "expired"
+        reason = f"{entry.reason} (until {entry.until})"
+    return Vulnerability(name, versions[name], known, aliases, fixed, state, reason)

@@ -34,14 +34,9 @@ if TYPE_CHECKING:
 
 
 def update(
-    project: Project,
-    targets: Sequence[Target],
-    downloads: Path,
-    *,
-    progress: Progress,
-    run: Run,
-    only: Sequence[str] = (),
-) -> list[RefreshResult]:
+    project: Project, targets: Sequence[Target], downloads: Path,
+    *, progress: Progress, run: Run, only: Sequence[str] = (),
+) -> list[RefreshResult]:  # fmt: skip
     """Refresh snapshots of wheel indexes, conda channels and driver releases."""
     updater = CatalogUpdater(project.catalog, targets, downloads, progress, run)
     return [updater.refresh(name) for name in only or _names(project, targets)]
@@ -132,13 +127,9 @@ class CatalogUpdater:
         return result
 
     def _refresh_name(
-        self,
-        session: Session,
-        old: Sequence[Wheel],
-        packages: Sequence[DistributionPackage],
-        files: dict[str, Wheel],
-        result: RefreshResult,
-    ) -> None:
+        self, session: Session, old: Sequence[Wheel], packages: Sequence[DistributionPackage],
+        files: dict[str, Wheel], result: RefreshResult,
+    ) -> None:  # fmt: skip
         oldest = min((parse_wheel_filename(w.filename)[1] for w in old), default=None)
         platforms = {(target.platform, target.python) for target in self.targets}
         for package in packages:

@@ -38,14 +38,10 @@ def session() -> Session:
     for scheme in ("https://", "http://"):
         # By default a pool keeps 10 connections and discards those beyond.
         made.mount(scheme, HTTPAdapter(max_retries=retry, pool_maxsize=PARALLEL_REQUESTS))
-    if bundle := ca_bundle():
+    # requests itself reads REQUESTS_CA_BUNDLE; these two are what uv and pip read.
+    if bundle := os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT"):
         made.verify = bundle
     return made
-
-
-def ca_bundle() -> str:
-    """Return the user's CA bundle as uv and pip have it; requests reads its own variable."""
-    return os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT") or ""
 
 
 def _limit(reply: Response, *_: object, **options: object) -> None:

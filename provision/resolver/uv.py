@@ -144,12 +144,12 @@ class UvResolver:
         options = ["--no-deps", "--format", "pylock.toml", REQUIREMENTS]
         done = self._compile(target, {REQUIREMENTS: names}, options)
         done.require(f"could not look up what is newer for {target.name}")
-        found = {}
-        for package in tomllib.loads(done.stdout)["packages"]:
-            files = [*package.get("wheels", ()), *filter(None, [package.get("sdist")])]
-            day = min(file["upload-time"] for file in files).date()
-            found[str(package["name"])] = (str(package["version"]), day)
-        return found
+        return {
+            str(package["name"]): (str(package["version"]), min(
+                file["upload-time"].date()
+                for file in [*package.get("wheels", ()), *filter(None, [package.get("sdist")])]))
+            for package in tomllib.loads(done.stdout)["packages"]
+        }  # fmt: skip
 
     def files(self, target: Target, pins: Pins) -> list[tuple[Artifact, str]]:
         """Look up the wheels of resolved versions, and their URLs."""
