@@ -157,7 +157,8 @@ class _Comparison:
         edit = {text: moved(text, after[requirement_name(text)]) for text in listed}
         new = tuple(text for old, text in edit.items() if text != old)
         own = f"{program_name()} lock {self.target.name}"
-        names = {"": [], "own": map(requirement_name, edit), "all": [""]}[cutoffs]
+        dated = [n for n in map(requirement_name, edit) if self.target.pip.index_of(n) == "default"]
+        names = {"": [], "own": dated, "all": [""]}[cutoffs]  # a catalog has no cut-off
         commands = [f"{own} --upgrade {name}".strip() for name in names]
         add = f"{program_name()} add {self.target.name} {shlex.join(new)} --no-build"
         commands += [add] if new else [] if commands else [own]
