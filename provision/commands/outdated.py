@@ -77,7 +77,7 @@ class Outdated:
     """What is newer than the lock of a target, and what is known against it."""
 
     target: str
-    newer: tuple[Newer, ...] = ()
+    newer: tuple[Newer, ...] | None = None  # None where only the audit was wanted
     packages: int = 0  # of the lock
     later: int | None = None  # how many of them change if only the cut-off moves to today
     vulnerabilities: tuple[Vulnerability, ...] = ()
@@ -87,7 +87,7 @@ class Outdated:
     @property
     def bad(self) -> bool:
         """Whether there is something to do: an edit that locks, or an open vulnerability."""
-        edits = any(each.locks and not each.driver for each in self.newer)
+        edits = any(each.locks and not each.driver for each in self.newer or ())
         return edits or any(known.state != "accepted" for known in self.vulnerabilities)
 
 
@@ -97,7 +97,7 @@ def outdated(target: Target, project: Project, resolver: Resolver, *, newer: boo
         locked = read_lock(project.lock(target.name)).versions
         known = _known(target, locked, resolver.run)
         if not newer:
-            return Outdated(target.name, (), len(locked), None, *known)
+            return Outdated(target.name, None, len(locked), None, *known)
         comparison = _Comparison(target, project, resolver, locked)
         found, later = comparison.newer(), comparison.attempt({}, "all")[0]
     except ProvisionError as error:

@@ -298,7 +298,7 @@ def test_a_vulnerability_is_open_accepted_or_expired(
     assert "CVE-2026-1" in (found["id"], *found["aliases"])
     assert found["fixed"] == ["1.5"]
     assert result["not_looked_up"] == ""
-    assert result["newer"] == []
+    assert result["newer"] is None
 
 
 def test_an_audit_that_reaches_no_service_is_not_green(
@@ -307,6 +307,8 @@ def test_an_audit_that_reaches_no_service_is_not_green(
     monkeypatch.setenv("PIP_AUDIT_OSV_URL", "http://127.0.0.1:9/")
     result = compare(lab, capsys, "--audit", code=Exit.TOOL)
     assert result["not_looked_up"]
+    assert main.main(["outdated", TARGET, "--audit", "--project", str(lab.project.root)]) == 3
+    assert f"{TARGET}: not compared" in "".join(capsys.readouterr())
     main.main(["outdated", TARGET, "--project", str(lab.project.root)])
     assert "known vulnerabilities: not looked up" in "".join(capsys.readouterr())
 
