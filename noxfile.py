@@ -149,7 +149,7 @@ def make_tools(made: Path, wanted: Path, lock: int) -> None:
     # encoding of the locale; a relative one is the same in both, whatever letters lead here.
     site = Path(sysconfig.get_path("purelib", "venv", {"base": str(made)}))
     above = os.path.relpath(HERE, TOOLS / site.relative_to(made))
-    (site / "_provision.pth").write_text(f"{above}\n", encoding="utf-8")
+    (site / "_provision_torch.pth").write_text(f"{above}\n", encoding="utf-8")
     isolate(made / BIN.name)
     (made / STAMP).write_text(digest(wanted), encoding="utf-8")
 
@@ -242,7 +242,15 @@ def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
-    others = ("docker", "wine", "faults", "profiles", "browser", "fleet")  # sessions of their own
+    others = (
+        "docker",
+        "wine",
+        "faults",
+        "profiles",
+        "browser",
+        "fleet",
+        "release",
+    )  # sessions of their own
     chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "coverage", "erase")
@@ -351,6 +359,14 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def pictures(session: nox.Session) -> None:
+    """Make the pictures of docs/ again: real verbs in a terminal, a report in Chromium."""
+    ensure_tools(dev=True)
+    script = str(HERE / "docs" / "record_pictures.py")
+    session.run(str(BIN / f"python{EXE}"), script, apart(session, "pictures"), external=True)
+
+
+@nox.session
 def browser(session: nox.Session) -> None:
     """Judge every page of the site with axe in a real Chromium, which has to be on PATH."""
     ensure_tools(dev=True)
@@ -362,6 +378,18 @@ def browser(session: nox.Session) -> None:
     script = axe / "axe_playwright_python" / "axe.min.js"
     tool(session, "pytest", "-n", "2", "-m", "browser", "tests/test_site.py", *session.posargs,
          PROVISION_AXE=str(script))  # fmt: skip
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Build what is published twice, into dist/, list its parts, and try it in every Python."""
+    ensure_tools(dev=True)
+    judge = apart(session, "release")
+    tool(session, "release", judge)
+    wheel, source = (str(next((HERE / "dist").glob(name))) for name in ("*.whl", "*.tar.gz"))
+    session.run(judge, "-m", "twine", "check", "--strict", wheel, source, external=True)
+    tool(session, "pytest", "-m", "release", "tests/test_tool.py", *session.posargs,
+         PROVISION_WHEEL=wheel)  # fmt: skip
 
 
 @nox.session
@@ -385,13 +413,10 @@ def update_tools(session: nox.Session) -> None:
     compile_ = ["uv", "pip", "compile", "--universal", "--generate-hashes",
                 "--quiet", "--upgrade", "--no-config", "--python-version", "3.11",
                 "--custom-compile-command", "nox -s update-tools"]  # fmt: skip
-    groups = {"uv.txt": ["uv"], "requirements.txt": ["tools"], "dev.txt": ["tools", "dev"],
-              "bench.txt": ["bench"], "axe.txt": ["axe"],
-              "fleet.txt": ["fleet"]}  # fmt: skip
-    for name, parts in groups.items():
+    separate = {f"{name}.txt": [name] for name in ("axe", "bench", "fleet", "pictures", "release")}
+    groups = {"uv.txt": ["uv"], "requirements.txt": ["tools"], "dev.txt": ["tools", "dev"]}
+    for name, parts in (groups | separate).items():
         chosen = [word for part in parts for word in ("--group", part)]
-        source = (
-            [] if name in {"uv.txt", "bench.txt", "axe.txt", "fleet.txt"} else ["pyproject.toml"]
-        )
+        source = [] if name == "uv.txt" or name in separate else ["pyproject.toml"]
         source += ["--no-deps"] if name == "axe.txt" else []
         tool(session, *compile_, *source, *chosen, "--output-file", str(LOCKS / name))

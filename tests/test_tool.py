@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from hatch_build import SHIPPED
 from provision.artifacts.pip_config import read_pip_config
 from provision.core.program import uv_program
 
+NAME = "provision-torch"
 CLONE = Path(__file__).parents[1]
-# Those of this machine that the toolkit supports; one more than that of the tests has to be there.
 PYTHONS = [f"3.{minor}" for minor in (11, 12, 13)]
-pytestmark = pytest.mark.network  # the packages of another Python come from uv's cache, or not
+# The packages of another Python come from uv's cache, or from the index.
+pytestmark = [pytest.mark.release, pytest.mark.network]
+
+
+def missing(what: str) -> NoReturn:
+    pytest.fail(what) if os.environ.get("CI") else pytest.skip(what)
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    argv = [uv_program(), "build", "--wheel", "--offline", "--no-build-isolation", "--no-config",
-            "--python", sys.executable, "-o", out, CLONE]  # fmt: skip
-    subprocess.run(argv, check=True, capture_output=True)
-    (made,) = out.glob("*.whl")
-    return made
+def wheel() -> Path:
+    made = Path(os.environ.get("PROVISION_WHEEL", "absent"))
+    return made if made.is_file() else missing("`nox -s release` builds the wheel")
 
 
 @pytest.fixture(scope="module", params=PYTHONS)
@@ -46,18 +50,28 @@ def installed(
         capture_output=True, check=False,
     )  # fmt: skip
     if made.returncode:
-        pytest.skip(f"this machine has no Python {request.param}")
-    command = [*uv, "pip", "install", "--python", prefix, f"provision[nox] @ {wheel.as_uri()}"]
+        missing(f"this machine has no Python {request.param}")
+    held = subprocess.run([*uv, "pip", "freeze", "--python", prefix], check=True,
+                          capture_output=True)  # fmt: skip
+    assert held.stdout == b""
+    command = [*uv, "pip", "install", "--python", prefix, f"{NAME}[nox] @ {wheel.as_uri()}"]
     index = read_pip_config().index_url
     subprocess.run([*command, *(["--default-index", index] if index else [])], check=True,
                    capture_output=True)  # fmt: skip
     return prefix / "bin" / "provision"
 
 
-def call(command: Path, *words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+def call(
+    command: Path, *words: str | Path, cwd: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
     bare = {"HOME": str(cwd), "PATH": os.defpath}
     return subprocess.run(
-        [command, *words], cwd=cwd, env=bare, capture_output=True, text=True, check=False
+        [command, *words],
+        cwd=cwd,
+        env=bare | variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -71,6 +85,29 @@ def test_the_wheel_holds_what_a_checkout_has(wheel: Path) -> None:
     held = {name.removeprefix("provision/shipped/") for name in names}
     assert {name for name in tracked if (CLONE / name).is_file()} <= held
     assert not [name for name in names if "__pycache__" in name]
+
+
+def test_the_parts_and_the_checksums_are_those_of_the_wheel(wheel: Path) -> None:
+    held = wheel.parent
+    subprocess.run([shutil.which("sha256sum") or "", "--check", "SHA256SUMS"], cwd=held, check=True)
+    listed = (held / "SHA256SUMS").read_text(encoding="utf-8").split()[1::2]
+    assert sorted([*listed, "SHA256SUMS"]) == sorted(path.name for path in held.iterdir())
+    (file,) = held.glob("*.cdx.json")
+    text = file.read_text(encoding="utf-8")
+    parts = json.loads(text)
+    version = wheel.name.split("-")[1]
+    whole = parts["metadata"]["component"]
+    assert (whole["name"], whole["version"]) == (NAME, version)
+    info = f"{wheel.name.partition('-')[0]}-{version}.dist-info/METADATA"
+    stated = zipfile.ZipFile(wheel).read(info).decode()
+    needed = {
+        canonicalize_name(Requirement(line).name)
+        for line in re.findall(r"^Requires-Dist: (.+)$", stated, re.MULTILINE)
+        if "extra ==" not in line
+    }
+    assert len(needed) > 15
+    assert needed <= {canonicalize_name(part["name"]) for part in parts["components"]}
+    assert [word for word in ("file:", str(CLONE), str(Path.home())) if word in text] == []
 
 
 def test_without_a_project_it_says_what_it_knows(installed: Path, tmp_path: Path) -> None:
@@ -96,3 +133,26 @@ def test_an_empty_folder_becomes_a_project_with_the_shipped_lock(
     listed = call(installed.with_name("nox"), "-s", "targets", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert call(installed, "sbom", "cpu-linux", cwd=tmp_path).stdout.startswith("{")
+
+
+def test_a_repository_becomes_a_proven_environment(
+    installed: Path, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """From requirements of its own, of which nothing that the wheel ships has the lock."""
+    reaching = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_"))}
+    reaching["HOME"] = str(Path.home())  # with pip's configuration, and uv's cache
+    (tmp_path / "requirements.txt").write_text("einops\ntorch\n", encoding="utf-8")
+    # The checks run in the target's Python, which is the same for each Python of the toolkit.
+    proven = request.node.callspec.params["installed"] == PYTHONS[-1]
+    for words in (
+        ("init", "--target", "cpu-linux"),
+        ("lock", "cpu-linux"),
+        ("build", "cpu-linux", *([] if proven else ["--no-smoke"])),
+        ("verify", "cpu-linux", "--deep"),
+        ("run", "cpu-linux", "--", "python", "-c", "import einops, torch; print(torch.ones(2))"),
+    ):
+        done = call(installed, *words, cwd=tmp_path, **reaching)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    assert done.stdout == "tensor([1., 1.])\n"
+    (row,) = json.loads(call(installed, "targets", "--json", cwd=tmp_path).stdout)["result"]["rows"]
+    assert (row["lock"], row["built"]) == ("fresh", "proven" if proven else "skipped")

@@ -113,17 +113,17 @@ def _without_login(url: str) -> str:
     return redact(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl())
 
 
-def _toolkit() -> str:
+def _toolkit(name: str = "provision-torch") -> str:
     """Return the requirement by which another machine gets this toolkit (PEP 610)."""
     try:
-        direct = json.loads(distribution("provision").read_text("direct_url.json") or "{}")
+        direct = json.loads(distribution(name).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
         direct = {}
     if "vcs_info" in direct:
-        return f"provision @ git+{_without_login(direct['url'])}@{direct['vcs_info']['commit_id']}"
+        return f"{name} @ git+{_without_login(direct['url'])}@{direct['vcs_info']['commit_id']}"
     if str(direct.get("url", "")).startswith("https://"):
-        return f"provision @ {_without_login(direct['url'])}"
-    return f"./provision-{__version__}-py3-none-any.whl"
+        return f"{name} @ {_without_login(direct['url'])}"
+    return f"./{name.replace('-', '_')}-{__version__}-py3-none-any.whl"
 
 
 def _notes(target: Target, kind: str, toolkit: str) -> tuple[str, ...]:

@@ -1,0 +1,66 @@
+"""The pictures of ``docs/pictures`` show what the code still prints."""
+
+from __future__ import annotations
+
+import re
+import struct
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.test_docs import PAGES, script, unknown
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "pictures"
+PICTURES = sorted(path for path in FOLDER.iterdir() if path.suffix != ".txt")
+made = script("record_pictures")
+RECORDED = [line.split(": ", 1) for line in made.PHRASES.read_text(encoding="utf-8").splitlines()]
+
+
+def gone(phrases: list[str]) -> list[str]:
+    return [phrase for phrase in phrases if f" {phrase} " not in made.printed()]
+
+
+def test_what_the_pictures_show_is_still_printed() -> None:
+    assert len(RECORDED) > 40
+    assert gone([phrase for _, phrase in RECORDED]) == [], "`nox -s pictures` makes them again"
+
+
+def test_a_phrase_that_nothing_prints_is_noticed() -> None:
+    assert gone(
+        ["comparing every file with its hash", "comparing every file with its fingerprint"]
+    ) == ["comparing every file with its fingerprint"]
+    assert gone(["Return the longest runs of words"]) != []  # a docstring is never printed
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
+def test_a_picture_is_small_and_shown_with_its_words(picture: Path) -> None:
+    assert picture.stat().st_size < 150_000
+    link = re.compile(r"!\[([^\]]{30,})\]\((?:[\w./]*/)?pictures/" + re.escape(picture.name))
+    assert [page for page, text in PAGES.items() if link.search(text)]
+
+
+@pytest.mark.parametrize(
+    "picture", [p for p in PICTURES if p.suffix == ".svg"], ids=lambda p: p.name
+)
+def test_a_terminal_shows_its_phrases_and_commands_that_exist(picture: Path) -> None:
+    assert ET.parse(picture).getroot().tag.endswith("svg")
+    lines = made.visible(picture)
+    shown = "\n".join(f" {' '.join(made.words_of(line))} " for line in lines)
+    phrases = [phrase for name, phrase in RECORDED if name == picture.name]
+    assert [phrase for phrase in phrases if f" {phrase} " not in shown] == []
+    assert len(phrases) > 8
+    typed = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    _, commands = made.TERMINALS[picture.stem]
+    assert [one for one in commands if one not in typed] == []
+    assert [wrong for line in typed for wrong in unknown(line)] == []
+    private = {"/tmp/", "/root", str(Path.home()), str(ROOT)}  # noqa: S108 - words of a text
+    assert [word for word in private for line in lines if word in line] == []
+
+
+def test_the_page_of_reports_is_a_picture_of_a_browser() -> None:
+    data = (FOLDER / "report.png").read_bytes()
+    width, height = struct.unpack(">II", data[16:24])
+    assert data.startswith(b"\x89PNG")
+    assert (width, height > 500) == (1100, True)

@@ -1,0 +1,141 @@
+"""What is published: one version, the same bytes from the same commit, a pipeline that is sound."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import re
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import provision
+from release import DYNAMIC, WAYS, build, committed, differing, release_version
+from tests.checkout import commit_copy
+
+ROOT = Path(__file__).parents[1]
+# https://keepachangelog.com/en/1.1.0/ and https://semver.org/spec/v2.0.0.html
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+# What a backend would do that writes down where and when it ran.
+STAMP = """
+import os, time
+
+class Stamped(ShippedData):
+    def initialize(self, version, build_data):
+        with open(os.path.join(self.root, "provision", "stamp.txt"), "w") as stamp:
+            stamp.write(f"{self.root} {time.time_ns()}")
+        super().initialize(version, build_data)
+
+del ShippedData # there is to be one
+"""
+HEADING = re.compile(r"\[(\d+\.\d+\.\d+(?:-[\w.]+)?)\] - (\d{4}-\d{2}-\d{2})( \[YANKED\])?")
+
+
+def test_the_version_is_written_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["hatch"]["version"]["path"] == "provision/__init__.py"
+    assert "version" not in project["project"]
+    assert DYNAMIC in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert importlib.metadata.version("provision-torch") == provision.__version__
+    assert project["project"]["scripts"]["provision"].startswith("provision.cli")
+    tracked = ("CITATION.cff", "action.yml", ".pre-commit-hooks.yaml", "mkdocs.yml", "noxfile.py")
+    assert [n for n in tracked if provision.__version__ in (ROOT / n).read_text("utf-8")] == []
+
+
+def unconventional(text: str) -> list[str]:
+    """Return the lines of a changelog that the convention does not know, and versions that fall."""
+    wrong, versions = [], []
+    place = ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            place = "release"
+            found = HEADING.fullmatch(line.removeprefix("## "))
+            if found:
+                versions.append([int(part) for part in re.findall(r"\d+", found[1])[:3]])
+            elif line != "## [Unreleased]" or versions:
+                wrong.append(line)
+        elif line.startswith("### "):
+            wrong += [line] * (line.removeprefix("### ") not in KINDS or not place)
+            place = "kind"
+        elif line.startswith("- "):
+            wrong += [line] * (place != "kind")
+    return wrong + ["versions"] * (versions != sorted(versions, reverse=True))
+
+
+def test_the_changelog_follows_the_convention() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert text.startswith("# Changelog\n")
+    assert "\n## [Unreleased]\n" in text or f"\n## [{provision.__version__}] - " in text
+    assert unconventional(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("## [Unreleased]\n### Added\n- a\n## [1.1.0] - 2026-01-02\n### Fixed\n- b\n", []),
+        ("## 1.1.0 (unreleased)\n", ["## 1.1.0 (unreleased)"]),
+        ("## [1.1] - 2026-01-02\n", ["## [1.1] - 2026-01-02"]),
+        ("## [1.0.0] - 2026-01-02\n## [Unreleased]\n", ["## [Unreleased]"]),
+        ("## [Unreleased]\n- a\n### News\n", ["- a", "### News"]),
+        ("## [1.0.0] - 2026-01-02\n## [1.0.10] - 2026-02-02\n", ["versions"]),
+    ],
+)
+def test_a_changelog_by_another_convention_is_noticed(text: str, wrong: list[str]) -> None:
+    assert unconventional(text) == wrong
+
+
+def test_a_tag_that_is_not_the_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "provision").mkdir()
+    (tmp_path / "provision" / "__init__.py").write_text('__version__ = "1.2.3"\n')
+    changes = tmp_path / "CHANGELOG.md"
+    changes.write_text("# Changelog\n\n## [Unreleased]\n")
+    tag = {"GITHUB_REF_TYPE": "tag", "GITHUB_REF_NAME": "v1.2.3"}
+    assert release_version(tmp_path, {"GITHUB_REF_NAME": "main"}) == "1.2.3"
+    with pytest.raises(SystemExit, match=r"the tag is v1\.2\.4"):
+        release_version(tmp_path, tag | {"GITHUB_REF_NAME": "v1.2.4"})
+    with pytest.raises(SystemExit, match="no heading"):
+        release_version(tmp_path, tag)
+    changes.write_text("# Changelog\n\n## [1.2.3] - 2026-11-22\n")
+    assert release_version(tmp_path, tag) == "1.2.3"
+
+
+def changed(source: bytes, name: str, text: str) -> bytes:
+    """Return an archive with a line more at the end of one of its files."""
+    out = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(source)) as old,
+        tarfile.open(fileobj=out, mode="w") as new,
+    ):
+        for member in old:
+            held = old.extractfile(member)
+            data = (held.read() if held else b"") + text.encode() * (member.name == name)
+            member.size = len(data) if member.isfile() else 0
+            new.addfile(member, io.BytesIO(data) if member.isfile() else None)
+    return out.getvalue()
+
+
+@pytest.mark.machine
+def test_two_builds_of_one_commit_are_the_same_bytes(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    commit_copy(repository)
+    (repository / "provision" / "stray.py").touch()  # which no commit has
+    epoch, source = committed(repository)
+    made = [
+        build(source, tmp_path / name, epoch, *way) for name, way in zip("ab", WAYS, strict=True)
+    ]
+    assert differing(*made) == []
+    wheel, sdist = sorted(path.name for path in made[0].iterdir())
+    assert (wheel[-4:], sdist[-7:]) == (".whl", ".tar.gz")
+    with tarfile.open(made[0] / sdist) as archive:
+        names = archive.getnames()
+    assert not [name for name in names if name.endswith("stray.py")]
+    # Neither another time of the commit nor such a backend passes.
+    late = build(source, tmp_path / "late", str(int(epoch) + 86400), *WAYS[0])
+    assert differing(made[0], late) == [wheel, sdist]
+    stamped = [
+        build(changed(source, "hatch_build.py", STAMP), tmp_path / name, epoch, *way)
+        for name, way in zip("cd", WAYS, strict=True)
+    ]
+    assert differing(*stamped) == [wheel]

@@ -1,0 +1,122 @@
+"""What others' services read of this repository: forms, hooks, workflows, the citation."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.checkout import commit_all, commit_copy, git
+from tests.small import lock, make_project, make_wheel, serve
+from tests.test_docs import unknown
+
+ROOT = Path(__file__).parents[1]
+SCHEMAS = {
+    "action.yml": "vendor.github-actions",
+    "CITATION.cff": "vendor.citation-file-format",
+    ".github/dependabot.yml": "vendor.dependabot",
+    ".github/ISSUE_TEMPLATE/config.yml": "vendor.github-issue-config",
+    ".github/ISSUE_TEMPLATE/[0-9]*.yml": "vendor.github-issue-forms",
+    ".github/workflows/*.yml": "vendor.github-workflows",
+}
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[0-9]*.yml"))
+
+
+def judged(*argv: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("pattern", SCHEMAS)
+def test_a_file_is_what_its_reader_expects(pattern: str) -> None:
+    files = sorted(ROOT.glob(pattern))
+    assert files
+    tool = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
+    done = judged(*tool, SCHEMAS[pattern], *files)
+    assert done.returncode == 0, done.stdout
+
+
+def zizmor(*paths: str | Path) -> subprocess.CompletedProcess[str]:
+    tool = Path(sys.executable).with_name("zizmor")
+    return judged(tool, "--offline", "--quiet", "--no-progress", "--strict-collection",
+                  "--persona=pedantic", "--collect=all", *paths)  # fmt: skip
+
+
+@pytest.mark.machine
+def test_workflows_and_the_action_have_none_of_the_known_weaknesses(tmp_path: Path) -> None:
+    done = zizmor("action.yml", ".github", ".pre-commit-hooks.yaml")
+    assert done.returncode == 0, done.stdout
+    weak = tmp_path / "action.yml"
+    good = (ROOT / "action.yml").read_text(encoding="utf-8")
+    for old, new in (('"$TARGET" = auto', '"${{ inputs.target }}" = auto'),
+                     ("5fda3b95a4ea91299a34e894583c3862153e4b97", "v7")):  # fmt: skip
+        assert old in good
+        weak.write_text(good.replace(old, new), encoding="utf-8")
+        assert zizmor(weak).returncode != 0
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
+def test_the_commands_of_a_form_exist(form: Path) -> None:
+    text = form.read_text(encoding="utf-8")
+    lines = re.findall(r"`([^`]+)`", text)
+    assert [wrong for line in lines for wrong in unknown(line)] == []
+    assert re.search(r"`provision doctor [^`]*--report`", text)
+    body = yaml.safe_load(text)["body"]
+    choices = [part for part in body if part.get("id") == "target"]
+    targets = sorted(path.stem for path in (ROOT / "envs").glob("*.toml"))
+    assert all(part["attributes"]["options"][1:] == targets for part in choices)
+
+
+HOOKS = """\
+repos:
+  - repo: {url}
+    rev: {commit}
+    hooks:
+      - id: provision-lock
+      - id: provision-doctor
+"""
+
+
+@pytest.mark.network
+def test_the_hooks_stop_a_commit_whose_lock_is_stale_or_whose_requirements_clash(
+    tmp_path: Path,
+) -> None:
+    ours, theirs = tmp_path / "provision", tmp_path / "theirs"
+    commit = commit_copy(ours)
+    with serve(tmp_path / "index") as index:
+        project = make_project(theirs, index)
+        wheel = make_wheel(index.root / "default", "alpha", "1.0", {"alpha.py": ""})
+        lock(project, [wheel])
+    (theirs / ".pre-commit-config.yaml").write_text(HOOKS.format(url=ours.as_uri(), commit=commit))
+    commit_all(theirs)
+    prek = Path(sys.executable).with_name("prek")
+
+    def run(*files: str) -> subprocess.CompletedProcess[str]:
+        git(theirs, "add", "--all")
+        return subprocess.run(
+            [prek, "run", "--files", *files], cwd=theirs, capture_output=True, text=True,
+            check=False,
+            env={**os.environ, "PREK_HOME": str(tmp_path / "prek"), "NO_COLOR": "1",
+                 "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])},
+        )  # fmt: skip
+
+    def outcomes(done: subprocess.CompletedProcess[str]) -> list[str]:
+        return re.findall(r"^provision .*(Passed|Failed|Skipped)$", done.stdout, re.MULTILINE)
+
+    good = run("envs/tiny.toml")
+    assert (good.returncode, outcomes(good)) == (0, ["Passed", "Skipped"]), (
+        good.stdout + good.stderr
+    )
+    assert outcomes(run("smoke/run.py")) == ["Skipped", "Skipped"]
+    spec = project.specs / "tiny.toml"
+    spec.write_text(spec.read_text().replace('["alpha"]', '["alpha", "gamma"]'))
+    (theirs / "requirements.txt").write_text("torch==2.9.0\ntorchvision==0.20.0\n")
+    bad = run("envs/tiny.toml", "requirements.txt")
+    assert (bad.returncode, outcomes(bad)) == (1, ["Failed", "Failed"]), bad.stdout + bad.stderr
+    assert "changed" in bad.stdout, bad.stdout
+    assert "torchvision" in bad.stdout
