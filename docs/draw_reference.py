@@ -8,26 +8,25 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import dataclasses
-import importlib
-import inspect
+import json
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "reference"
-VERBS_FOLDER = ROOT / "provision" / "cli" / "verbs"
 sys.path.append(str(ROOT))
 
 from provision.cli.main import parser, verb_names  # noqa: E402
 from provision.core import errors  # noqa: E402
 from provision.spec.model import Target, spec_schema  # noqa: E402
+from provision.ui import documents as documents_module  # noqa: E402
 from provision.ui.console import SCHEMA  # noqa: E402
 
+EXAMPLES = tomllib.loads((ROOT / "provision" / "cli" / "examples.toml").read_text("utf-8"))
 MADE = "Made from the code by `docs/draw_reference.py`; `nox -s docs` makes it again.\n\n"
 VERBS = f"""# Verbs
 
@@ -62,17 +61,25 @@ CODES = f"""# Exit codes
 """
 JSON = f"""# JSON documents
 
-{MADE}With `--json` each verb prints one document on stdout, and messages go to stderr:
+{MADE}With `--json`, before or after the verb, each verb prints one document on stdout; what it does
+meanwhile, its notes and its errors go to stderr:
 
 ```json
-{{"schema": {SCHEMA}, "verb": "build", "result": {{}}}}
+{{"schema": {SCHEMA}, "verb": "build", "ok": true, "result": {{}}}}
 ```
 
-`result` is what is listed below: an object, or a list of such objects where a verb handles
-several things. Where the verb failed it is `{{"error": {{"what": "…", "evidence": "…", "cause":
-"…", "remedy": "…"}}}}`. `schema` is raised by a change that breaks readers; new fields do not
-raise it. A verb that is not listed prints text, or runs a program.
+`ok` says that the [exit code](exit-codes.md) is 0: the verb did what was asked, and what it looked
+at is good. `result` is what is listed below. Where the verb was stopped, and for a wrong command
+line, it is a [Failure](#failure); `verb` is null where the command line names none. A program that
+`run` or `doctor --watch` starts has stdout to itself.
 
+`provision schema VERB` prints the JSON Schema (draft 2020-12) of a verb's document, and `provision
+schema usage` that of a command line without a verb. It is strict: a field that it lacks is never
+printed, and one that it requires is never left out. `schema` in the document is raised by a change
+that breaks readers; new fields do not raise it.
+
+| verb | result |
+|---|---|
 """
 
 
@@ -90,10 +97,12 @@ def _parsers() -> dict[str, argparse.ArgumentParser]:
 def _words(action: argparse.Action) -> str:
     """Return an argument as it is typed."""
     name = action.metavar or (
-        action.dest if not action.option_strings or action.choices else action.dest.upper()
+        "|".join(map(str, action.choices))
+        if action.choices
+        else action.dest
+        if not action.option_strings
+        else action.dest.upper()
     )
-    if action.choices:
-        name = "|".join(map(str, action.choices))
     if not action.option_strings:
         return (
             f"[{name}…]"
@@ -110,7 +119,9 @@ def _cell(text: str) -> str:
 
 
 def _row(action: argparse.Action) -> str:
-    text = (action.help or "the target's name").replace("%(default)s", str(action.default))
+    text = (action.help or "the target's name") % {
+        "choices": ", ".join(map(str, action.choices or ()))
+    }
     return f"| `{_cell(_words(action))}` | {_cell(text)} |\n"
 
 
@@ -133,6 +144,7 @@ def verbs() -> str:
         page += f"```text\nprovision {name} {usage}".rstrip() + "\n```\n"
         page += f"\n{table}{''.join(map(_row, own))}" if own else ""
         page += f"\n{verb.epilog}\n" if verb.epilog else ""
+        page += "".join(f"\n- `{typed}`: {does}" for typed, does in EXAMPLES[name].items()) + "\n"
     return page
 
 
@@ -221,66 +233,46 @@ def codes() -> str:
 
 def documents() -> str:
     """Return the page of the JSON documents."""
-    page, shown = JSON, set[type]()
+    table = json.loads(Path(documents_module.__file__).with_suffix(".json").read_text("utf-8"))
+    page = JSON
     for verb in verb_names():
-        if classes := list(_results(verb)):
-            names = " or ".join(f"[{c.__name__}](#{c.__name__.lower()})" for c in classes)
-            page += f"- `{verb}`: {names}\n"
-            shown.update(classes)
-    for each in sorted(shown, key=lambda c: c.__name__):
-        page += f"\n## {each.__name__}\n\n{_described(each)}"
+        page += f"| `{verb}` | {_cell(_shape(table['results'][verb], said=True))} |\n"
+    for name, each in table["$defs"].items():
+        page += f"\n## {name}\n\n{each['description']}\n"
+        if "properties" in each:
+            rows = (
+                f"| `{key}` | {_cell(_shape(value))} | {_cell(value['description'])} |\n"
+                for key, value in each["properties"].items()
+            )
+            page += f"\n| field | value | meaning |\n|---|---|---|\n{''.join(rows)}"
     return page
 
 
-def _results(verb: str) -> Iterator[type]:
-    """Yield the classes of a verb's results: what the views take that its handler names."""
-    nodes = list(ast.walk(ast.parse((VERBS_FOLDER / f"{verb}.py").read_text("utf-8"))))
-    made = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == "Outcome"]
-    views = {n.id for call in made for n in ast.walk(call) if isinstance(n, ast.Name)}
-    found = set[type]()
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("provision.ui."):
-            module = importlib.import_module(node.module or "")
-            for name in (alias.name for alias in node.names if alias.name in views):
-                hint = next(iter(getattr(module, name).__annotations__.values()))
-                if (one := _class(module.__file__ or "", hint)) and one not in found:
-                    found.add(one)
-                    yield one
-
-
-def _class(file: str, hint: str | type) -> type | None:
-    """Return the class that a module means by a name, which it may import for types only."""
-    if isinstance(hint, type):
-        return hint
-    name = re.findall(r"\w+", hint)[-1]
-    for node in ast.walk(ast.parse(Path(file).read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
-            found = getattr(importlib.import_module(node.module or ""), name, None)
-            return found if isinstance(found, type) else None
-    return None
-
-
-def _described(each: type) -> str:
-    """Return a class's summary, and its fields with what its docstring says of them."""
-    text = (each.__doc__ or "").split("\n\n")[0]
-    entries = re.findall(r"^ {8}(\w+): (.+(?:\n {12}.+)*)", each.__doc__ or "", re.MULTILINE)
-    said = {name: " ".join(words.split()) for name, words in entries}
-    said |= dict(re.findall(r"^    (\w+): .+?  # (?!noqa)(.+)$", inspect.getsource(each), re.M))
-    kinds = getattr(each, "__annotations__", {})
-    names = (
-        [field.name for field in dataclasses.fields(each)]
-        if dataclasses.is_dataclass(each)
-        else list(getattr(each, "model_fields", kinds))
+def _shape(value: dict[str, Any], *, said: bool = False) -> str:
+    """Return what a schema allows, in words; ``said`` adds its description."""
+    about = (
+        f" ({value['description'].removesuffix('.')})" if said and "description" in value else ""
     )
-    rows = "".join(
-        f"| `{n}` | `{_cell(_kind_of(kinds.get(n)))}` | {_cell(said.get(n, ''))} |\n" for n in names
-    )
-    return f"{' '.join(text.split())}\n\n| field | type | meaning |\n|---|---|---|\n{rows}"
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()}){about}"
+    if "anyOf" in value:
+        return " or ".join(_shape(one, said=said) for one in value["anyOf"]) + about
+    if "const" in value or "enum" in value:
+        allowed = value.get("enum", [value.get("const")])
+        return ", ".join(f"`{json.dumps(one)}`" for one in allowed) + about
+    kinds = [value["type"]] if isinstance(value["type"], str) else value["type"]
+    return " or ".join(_kind_of(kind, value) for kind in kinds) + about
 
 
-def _kind_of(hint: object) -> str:
-    text = hint if isinstance(hint, str) else inspect.formatannotation(hint)
-    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", text)  # without the modules
+def _kind_of(kind: str, value: dict[str, Any]) -> str:
+    if kind == "array":
+        parts = value.get("prefixItems")
+        inner = ", ".join(map(_shape, parts)) if parts else _shape(value["items"])
+        return f"list: {inner}" if parts else f"list of {inner}"
+    if kind == "object" and isinstance(value.get("additionalProperties"), dict):
+        return f"object of {_shape(value['additionalProperties'])}"
+    return kind
 
 
 def pages() -> dict[str, str]:

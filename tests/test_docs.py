@@ -99,7 +99,8 @@ def help_of(verb: str) -> str | None:
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         try:
-            main([verb, "--help"] if verb else ["--help"])
+            if main([verb, "--help"] if verb else ["--help"]):
+                return None
         except SystemExit as end:
             return None if end.code else out.getvalue()
     raise AssertionError("--help did not end the program")

@@ -63,13 +63,9 @@ def _tool(line: str, platform: str, python: str) -> Tool | None:
 
 
 def choose_wheels(
-    tools: Iterable[Tool],
-    wheelhouses: Sequence[Path],
-    index: str | None,
-    *,
-    platform: str,
+    tools: Iterable[Tool], wheelhouses: Sequence[Path], index: str | None, *, platform: str,
     python: str,
-) -> tuple[list[WantedFile], list[MissingFile]]:
+) -> tuple[list[WantedFile], list[MissingFile]]:  # fmt: skip
     """Choose the wheel of each tool; return the wheels, and the tools that have none.
 
     Wheelhouses are searched first, then the index; None is the default one.

@@ -24,7 +24,7 @@ from provision.host.occupants import occupants
 from provision.report.history import last_report
 from provision.report.verdict import Verdict, facts_of, judge
 from provision.ui import verdict as forms
-from provision.ui.console import print_text
+from provision.ui.console import print_json, print_text
 
 if TYPE_CHECKING:
     from provision.cli.call import Call
@@ -100,12 +100,17 @@ class Contract:
             verdict.store(self._wanted.verdicts or self._call.project.root / ".envs" / "verdicts")
         except ToolError as error:  # a disk that is full, or lost with the network, is no verdict
             self._call.console.note(f"{error.what}: {error.evidence}")
-        text = getattr(forms, self._wanted.contract)(verdict)
         if self._wanted.output:
-            write_atomic(self._wanted.output, text)
-        else:
-            print_text(text)
+            write_atomic(self._wanted.output, getattr(forms, self._wanted.contract)(verdict))
+        if self._wanted.json or not self._wanted.output:
+            self._print(verdict)
         return _CODES[verdict.verdict]
+
+    def _print(self, verdict: Verdict) -> None:
+        if self._wanted.json:
+            print_json(self._wanted.verb, verdict.document(), ok=verdict.verdict == "keep")
+        else:
+            print_text(getattr(forms, self._wanted.contract)(verdict))
 
     def _occupants(self) -> list[str]:
         """Return who uses the device, once what is about to end has had its time."""
@@ -133,5 +138,5 @@ class Contract:
         interrupt()
         if not self._ended.wait(_GRACE):
             verdict = self._none(self._why, "the run could not be ended: a driver may hang")
-            print_text(getattr(forms, self._wanted.contract)(verdict))
+            self._print(verdict)
             os._exit(Exit.USAGE)

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import itertools
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from typing import NoReturn
 
 from provision import __version__
 from provision.cli.call import Call, is_contract
-from provision.core.errors import Exit, UsageError
+from provision.cli.help import Formatter
+from provision.core.errors import Exit, ProvisionError, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import Project, find_project
@@ -19,28 +21,38 @@ from provision.ui.console import Console, open_streams, print_json, show_log
 _VERBS = Path(__file__).with_name("verbs")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Raises what is wrong with a command line: with ``--json`` that is a document, too."""
+
+    def error(self, message: str) -> NoReturn:
+        remedy = f"`{self.prog.replace('provision', program_name(), 1)} --help`"
+        raise UsageError(message, evidence=self.format_usage().strip(), remedy=remedy)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see :class:`provision.core.errors.Exit`."""
     words = sys.argv[1:] if argv is None else list(argv)
-    # One verb's module is enough to parse a command that begins with it: importing all of them
-    # takes longer than a build that has nothing to do.
-    known = words[:1] if words[:1] and words[0] in verb_names() else None
-    if known == ["run"]:
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if "run" in words:
         from provision.cli.verbs.run import mark_command  # noqa: PLC0415 - of this verb alone
 
-        words = ["run", *mark_command(words[1:])]
+        words = mark_command(words)
     open_streams()
-    arguments = parser(known).parse_args(words)
-    if arguments.verbose:
-        show_log()
+    own = [*itertools.takewhile("--".__ne__, words)]
+    switches = {"json": "--json" in own, "quiet": False, "debug": False, "verbose": False}
+    arguments = argparse.Namespace(verb=None, project=None, **switches)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
+        _parse(words, len(own), arguments)
+        if arguments.verbose:
+            show_log()
         return _dispatch(arguments)
     except KeyboardInterrupt:
-        text = "interrupted; what was complete stays, and the rest is as it was before"
-        Console(program_name()).line(text)
-        code = int(Exit.INTERRUPTED)
+        ended = ProvisionError("interrupted; what was complete stays, the rest is as it was before")
+        ended.exit_code = Exit.INTERRUPTED
+        code = _fail(arguments, ended)
     except Exception as error:  # noqa: BLE001 - the one place where all of them are caught
         code = _fail(arguments, error)
     # Of a scheduler's command, no other code than 0 and 1 says anything about the node.
@@ -55,7 +67,8 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    console = Console(program_name())
+    aside = arguments.json or getattr(arguments, "watch", False)  # stdout is the command's
+    console = Console(program_name(), quiet=arguments.quiet, aside=aside)
     start = (arguments.project or Path.cwd()).absolute()
     try:
         project = find_project(start)
@@ -79,7 +92,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if isinstance(outcome, int):
         return int(outcome)
     if arguments.json:
-        print_json(arguments.verb, outcome.result)
+        print_json(arguments.verb, outcome.result, ok=outcome.code == Exit.OK)
     else:
         outcome.show(console)
     return int(outcome.code)
@@ -90,8 +103,8 @@ def _fail(arguments: argparse.Namespace, error: Exception) -> int:
 
     known = as_error(error)
     if arguments.json:
-        print_json(arguments.verb, {"error": known})
-    console = Console(program_name())
+        print_json(arguments.verb, {"error": known}, ok=False)
+    console = Console(program_name(), aside=True)
     if arguments.debug:
         import traceback  # noqa: PLC0415 - as above
 
@@ -107,10 +120,26 @@ def verb_names() -> list[str]:
     return sorted(path.stem for path in _VERBS.glob("[a-z]*.py"))
 
 
+def _parse(words: Sequence[str], own: int, found: argparse.Namespace) -> None:
+    """Add to ``found`` what a command line says, the first ``own`` words of it before a ``--``."""
+    # One verb's module is enough: importing all takes longer than a build with nothing to do.
+    frame = _common()
+    frame.add_argument("words", nargs=argparse.REMAINDER)
+    given, unknown = frame.parse_known_args(words)
+    known = not unknown and given.words[:1] and given.words[0] in verb_names()
+    _, left = parser(given.words[:1] if known else None).parse_known_args(words, found)
+    if left:
+        found.refuse(f"unrecognized arguments: {' '.join(left)}")
+    if "command" in found and own < len(words):
+        found.command = words[own + 1 :]  # argparse drops a `--` inside of it
+
+
 def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of some verbs, or of the whole command line."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="provision",
+        parents=[_common()],
+        formatter_class=Formatter,
         description="Reproducible PyTorch environments, one per kind of hardware.",
         epilog="Exit codes: 0 good, 1 findings, 2 usage or spec, 3 a tool or the network failed, "
         "4 and 5 a log without a known cause, 130 interrupted; `run` ends with its command's code, "
@@ -118,17 +147,24 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"provision {__version__}")
     added = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
-    common.add_argument("--project", type=Path, metavar="DIR", help="the project to work in")
-    common.add_argument("--debug", action="store_true", help="show tracebacks")
-    common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
     for name in verb_names() if verbs is None else verbs:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
-        verb = added.add_parser(name, parents=[common], help=summary, description=summary)
+        verb = added.add_parser(name, parents=[_common()], help=summary, description=summary)
+        verb.formatter_class = Formatter
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
-        verb.set_defaults(handle=module.handle, anywhere=anywhere)
+        verb.set_defaults(handle=module.handle, anywhere=anywhere, refuse=verb.error)
         if hasattr(module, "add_arguments"):
             module.add_arguments(verb)
     return top
+
+
+def _common() -> _Parser:
+    """Return the options of every verb; a default would undo what stood before the verb."""
+    common = _Parser("provision", add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
+    common.add_argument("-C", "--project", type=Path, metavar="DIR", help="the project to work in")
+    common.add_argument("-q", "--quiet", action="store_true", help="leave out the steps")
+    common.add_argument("--debug", action="store_true", help="show tracebacks")
+    common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
+    return common

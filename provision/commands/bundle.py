@@ -59,17 +59,12 @@ class Bundle:
 
 
 def bundle(
-    project: Project,
-    target: Target,
-    lock: Lock,
-    *,
-    supply: ArtifactSources,
-    folder: Path,
+    project: Project, target: Target, lock: Lock, *, supply: ArtifactSources, folder: Path,
     progress: Progress,
-) -> Bundle:
+) -> Bundle:  # fmt: skip
     """Collect everything that builds a target in a folder; UsageError if that holds other files."""
     _refuse_foreign(folder, locked=False)  # before anything is written into it
-    with folder_lock(folder, lambda: progress.note(waiting(folder)), name=_LOCK):
+    with folder_lock(folder, lambda: progress.step(waiting(folder)), name=_LOCK):
         _refuse_foreign(folder, locked=True)
         tag(folder)
         supply = with_built_wheels(project, lock, supply, run, progress)
@@ -192,15 +187,11 @@ def _write_manifest(
     sizes = {p.relative_to(folder).as_posix(): p.stat().st_size for p in _bundled_files(folder)}
     digests = sha256_below(folder, sizes)
     document = {
-        "schema": SCHEMA,
-        "target": target.name,
-        "platform": target.platform,
-        "python": target.python,
-        "lock": lock.digest,
-        "toolkit": __version__,
+        "schema": SCHEMA, "target": target.name, "platform": target.platform,
+        "python": target.python, "lock": lock.digest, "toolkit": __version__,
         "files": [{"path": p, "sha256": digests[p], "size": sizes[p]} for p in sorted(sizes)],
         "missing": [asdict(item) for item in missing],
-    }
+    }  # fmt: skip
     write_atomic(folder / MANIFEST, json_text(document))
     return sizes
 

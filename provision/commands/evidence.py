@@ -77,14 +77,8 @@ def _staleness(project: Project, content: Statement) -> str:
 
 def _evidence(file: Path, content: Statement, key: str, stale: str = "") -> Evidence:
     seen = content.predicate
+    device, driver = seen.device.get("name", ""), seen.device.get("driver") or "-"
     return Evidence(
-        file,
-        "stale" if stale else "valid",
-        stale,
-        target=content.subject[0].name,
-        key=key,
-        device=str(seen.device.get("name", "")),
-        driver=str(seen.device.get("driver") or "-"),
-        day=seen.started[:10],
-        checks=len(seen.checks),
-    )
+        file, "stale" if stale else "valid", stale, content.subject[0].name, key, str(device),
+        str(driver), day=seen.started[:10], checks=len(seen.checks),
+    )  # fmt: skip

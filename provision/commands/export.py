@@ -28,25 +28,20 @@ _LINUX = ("devcontainer", "module", "apptainer")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A target in another format."""
+    """A target in another format, or what is made of it: its page, the command of its image."""
 
     target: str
-    format: str  # a key of provision.lockfile.formats.LOST
+    format: str  # a key of provision.lockfile.formats.LOST; html, docker
     file: Path | None  # where it was written; None where the text is the result
-    text: str
+    text: str  # empty of a page
     lost: tuple[str, ...]  # what the format does not hold of the lock
     notes: tuple[str, ...]  # what its user has to know
 
 
 def export(
-    project: Project,
-    target: Target,
-    lock: Lock,
-    *,
-    supply: ArtifactSources,
-    kind: str,
+    project: Project, target: Target, lock: Lock, *, supply: ArtifactSources, kind: str,
     file: Path | None,
-) -> Export:
+) -> Export:  # fmt: skip
     """Return a target in another format, and write it to a file if one is named.
 
     ToolError: an index does not answer, or no longer lists a locked wheel.

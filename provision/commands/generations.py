@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from provision.commands.current import require_current
 from provision.core.errors import UsageError
-from provision.core.filesystem import read_link, swap_link
+from provision.core.filesystem import is_tagged, read_link, swap_link
 from provision.core.in_use import remove_unused
 from provision.core.locking import folder_lock, waiting
 from provision.core.progress import Progress
 from provision.core.project import CURRENT, Project
 from provision.environment.manifest import Generation, finished_generations, sweep
+from provision.spec.reader import target_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,14 @@ class Cleaned:
     removed: tuple[tuple[str, int], ...]
     kept: tuple[tuple[str, int], ...]
     in_use: tuple[tuple[str, str], ...] = ()  # kept for the program that runs
+    abandoned: bool = False  # the target has no spec any more
 
 
 def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
     """Make the newest earlier generation that can run here current; UsageError if there is none."""
     home = project.environments(target)
     now = require_current(project, target)
-    with folder_lock(home, lambda: progress.note(waiting(target))):
+    with folder_lock(home, lambda: progress.step(waiting(target))):
         found = finished_generations(home)
         places = [generation.folder for generation in found]
         older = [g for g in found[places.index(now.folder) + 1 :] if not g.misplaced()]
@@ -48,6 +50,13 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
             raise UsageError(f"{target} has no earlier generation", cause=cause, remedy=remedy)
         swap_link(home / CURRENT, older[0].folder)
     return RolledBack(target, now.folder.name, older[0])
+
+
+def abandoned(project: Project) -> list[str]:
+    """Return the names in ``.envs`` that no spec has, and below which generations lie."""
+    known = target_names(project.specs)
+    others = (home for home in (project.root / ".envs").glob("*") if home.name not in known)
+    return sorted(home.name for home in others if any(map(is_tagged, home.glob("*"))))
 
 
 def clean(
@@ -63,7 +72,7 @@ def clean(
         return Cleaned(target, (), ())
     from provision.environment.seal import drop_seals  # noqa: PLC0415 - not for rollback
 
-    with folder_lock(home, lambda: progress.note(waiting(target))):
+    with folder_lock(home, lambda: progress.step(waiting(target))):
         sweep(home, progress.note)
         now = read_link(home / CURRENT)
         generations = finished_generations(home)
@@ -82,7 +91,8 @@ def clean(
     removed = [g for g in chosen if not users[g.folder.name]]
     kept = [g for g in generations if g not in removed]
     in_use = tuple((name, user) for name, user in users.items() if user)
-    return Cleaned(target, _sized(removed), _sized(kept), in_use)
+    known = target in target_names(project.specs)
+    return Cleaned(target, _sized(removed), _sized(kept), in_use, abandoned=not known)
 
 
 def _sized(generations: list[Generation]) -> tuple[tuple[str, int], ...]:

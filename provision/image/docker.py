@@ -56,23 +56,17 @@ def build_image(
         progress.step(f"writing {layout}")
         digest = _export(engine, request, layout, run)
     return BuiltImage(
-        target=request.target.name,
-        tag=request.tag,
-        id=image,
-        size=size,
-        seconds=round(built.seconds, 1),
-        sbom=request.context / "root" / SBOM,
-        layout=layout,
-        digest=digest,
-    )
+        target=request.target.name, tag=request.tag, id=image, size=size, layout=layout,
+        digest=digest, seconds=round(built.seconds, 1), sbom=request.context / "root" / SBOM,
+    )  # fmt: skip
 
 
 def context_lock(
     request: ImageRequest, progress: Progress
 ) -> contextlib.AbstractContextManager[int]:
     """Return the lock of the folder of a build context, which each preparation makes anew."""
-    folder, note = request.context, waiting(f"an image of {request.target.name}")
-    return folder_lock(folder.parent, lambda: progress.note(note), name=f"{folder.name}.lock")
+    folder, text = request.context, waiting(f"an image of {request.target.name}")
+    return folder_lock(folder.parent, lambda: progress.step(text), name=f"{folder.name}.lock")
 
 
 def find_engine(run: Run) -> str:

@@ -26,13 +26,10 @@ def sbom(target: Target, lock: Lock) -> str:
     Its time is the cut-off of the lock, because the time of the call would change the bytes.
     """
     root = Component(
-        name=target.name,
-        type=ComponentType.PLATFORM,
-        version=lock.digest[:12],
-        description=target.summary,
-        bom_ref=target.name,
+        name=target.name, type=ComponentType.PLATFORM, version=lock.digest[:12],
+        description=target.summary, bom_ref=target.name,
         properties=[Property(name="provision:lock", value=lock.digest)],
-    )
+    )  # fmt: skip
     components = {artifact.name: _wheel(artifact) for artifact in lock.artifacts}
     native = [_native(package) for package in conda_packages(lock)]
     cutoff = dt.datetime.combine(target.pip.cutoff, dt.time(), dt.UTC)
@@ -74,10 +71,7 @@ def _component(
 ) -> Component:
     """Return a package; its package URL: https://github.com/package-url/purl-spec."""
     return Component(
-        name=item.name,
-        version=item.version,
-        bom_ref=ref,
+        name=item.name, version=item.version, bom_ref=ref, properties=notes,
         purl=PackageURL(kind, name=item.name, version=item.version, qualifiers=where),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=item.sha256)],
-        properties=notes,
-    )
+    )  # fmt: skip

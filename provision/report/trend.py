@@ -48,13 +48,9 @@ class Fall(NamedTuple):
 
 
 def point(
-    rounds: Sequence[float],
-    layers: object,
-    *,
-    better: int = 1,
-    share: float | None = None,
+    rounds: Sequence[float], layers: object, *, better: int = 1, share: float | None = None,
     spread: float | None = None,
-) -> Point:
+) -> Point:  # fmt: skip
     """Return the point of a run: of all rounds, or of the median alone.
 
     ``better`` is 1 where more is better, -1 where less is; ``spread`` the range of five rounds,

@@ -66,9 +66,12 @@ class Verdict(Part):
         with contextlib.suppress(OSError, ValueError):  # none yet, or damaged
             if Verdict.model_validate_json(before := read_text(path)).verdict != "none":
                 write_atomic(path.with_suffix(".last.json"), before)
-        each = {"numbers": {"__all__": {"__all__": {"rounds", "every"}}}}
-        document = self.model_dump(mode="json", by_alias=True, exclude=each)
-        write_atomic(path, json_text(document, None))
+        write_atomic(path, json_text(self.document(), None))
+
+    def document(self) -> dict[str, Any]:
+        """Return it as it is written: without the course of each number."""
+        each: Any = {"numbers": {"__all__": {"__all__": {"rounds", "every"}}}}
+        return self.model_dump(mode="json", by_alias=True, exclude=each)
 
 
 def judge(found: Iterable[tuple[str, Any]], worse: Iterable[Finding] = ()) -> dict[str, Any]:

@@ -47,12 +47,9 @@ _BUILDS = {"cpu": "cpu", "cuda": "cu", "xpu": "xpu"}
 
 
 def explain_conflict(
-    target: Target,
-    failed: Completed,
-    engine: UvResolver,
-    catalog: Mapping[str, Sequence[Wheel]],
-    progress: Progress,
-) -> SpecError | ToolError:
+    target: Target, failed: Completed, engine: UvResolver,
+    catalog: Mapping[str, Sequence[Wheel]], progress: Progress,
+) -> SpecError | ToolError:  # fmt: skip
     """Return the error that explains why resolving failed: each fault, not only the first.
 
     What uv says first is shown at once. Then the requirements that are part of a fault are left
@@ -137,12 +134,9 @@ def _shortened(fact: str) -> str:
 
 
 def _judged(
-    target: Target,
-    conflict: Sequence[str],
-    text: str,
-    engine: UvResolver,
+    target: Target, conflict: Sequence[str], text: str, engine: UvResolver,
     catalog: Mapping[str, Sequence[Wheel]],
-) -> tuple[list[str], str]:
+) -> tuple[list[str], str]:  # fmt: skip
     """Return the facts of a fault, and its remedy."""
     spec, facts = f"envs/{target.name}.toml", stated_facts(text)
     assigned = {target.pip.index_of(requirement_name(r)) for r in conflict}

@@ -1,101 +1,131 @@
-"""The terminal: text for people on stderr, results as JSON on stdout."""
+"""The terminal: results on stdout; what is being done, notes and errors on stderr."""
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from provision.core.credentials import redact
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.findings import Finding
 from provision.core.text import harmless, json_text
+from provision.ui import layout
 
-if TYPE_CHECKING:
-    from rich.console import Console as RichConsole
-
-
-_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}  # by level of a finding
+_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 SCHEMA = 1
 
 
 class Console:
-    """Prints for a person; also listens to the progress of verbs.
+    """Prints for a person: results on stdout, the rest on stderr; listens to the progress of verbs.
 
-    Colour and width follow the terminal; ``NO_COLOR`` is honoured by rich. Where lines need no
-    style, rich is not loaded: importing it takes longer than most verbs.
-
-    All that a verb shows to people passes through here, so here it is made harmless.
+    ``aside`` prints results on stderr too, where stdout holds a document or a program's output.
     """
 
-    def __init__(self, program: str) -> None:
-        self.program = program
-        # FORCE_COLOR is the one way to get colours without a terminal.
-        self._styled = sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR"))
+    def __init__(self, program: str, *, quiet: bool = False, aside: bool = False) -> None:
+        self.program, self.quiet = program, quiet
+        self.err = Screen("stderr")
+        self.out = self.err if aside else Screen("stdout")
 
-    @functools.cached_property
-    def _rich(self) -> RichConsole:
-        from rich.console import Console as RichConsole  # noqa: PLC0415 - slow to import
+    def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
+        """Print a line of the result, or several: newlines are kept."""
+        self.out.print(text, style, hang)
 
-        # Paths and [brackets] are plain text, never to be coloured, wrapped or taken as markup.
-        return RichConsole(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    def command(self, text: str) -> None:
+        """Print what is to be copied: it is never parted."""
+        self.out.print(f"  {text}", hang=0)
 
-    def line(self, text: str = "", style: str | None = None) -> None:
-        """Print a line, or several: newlines are kept."""
-        text = harmless(text)
-        if self._styled:
-            self._rich.print(text, style=style)
-        else:
-            _write(sys.stderr, f"{text}\n")
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *styles: str) -> None:
+        """Print a table; ``styles`` are those of its rows."""
+        start, lines = layout.table(columns, rows, self.out.width)
+        for line, style in zip(lines, ["bold", *(styles or [""] * len(rows))], strict=True):
+            if line:  # records have no head
+                self.line(line, style, start)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print a table within the terminal's width; the last column is wrapped."""
-        from rich.table import Table  # noqa: PLC0415 - slow to import
+    def remark(self, text: str) -> None:
+        """Print a part of the result that nobody should miss."""
+        self.line(f"! {_indented(text)}", "yellow")
 
-        table = Table(box=None, pad_edge=False)
-        for column in columns:
-            table.add_column(column, no_wrap=column != columns[-1])
-        for row in rows:
-            table.add_row(*map(harmless, row))
-        self._rich.print(table, soft_wrap=False)
+    def finding(self, finding: Finding) -> None:
+        """Print a finding: the symptom, the evidence, the cause, the remedy."""
+        style = {"error": "bold red", "warning": "yellow", "note": "cyan"}[finding.level]
+        head = f"{finding.level}: {_indented(finding.symptom)} [{finding.code}]"
+        self.out.parts(head, style, finding, "\n".join(finding.evidence))
 
     def step(self, text: str) -> None:
         """Print what is being done now."""
-        self.line(f"· {_indented(text)}", "dim")
+        if not self.quiet:
+            self.err.print(f"· {_indented(text)}", "dim")
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""
-        self.line(f"! {_indented(text)}", "yellow")
+        self.err.print(f"! {_indented(text)}", "yellow")
 
     def error(self, error: ProvisionError) -> None:
         """Print an error: what failed, the evidence, the cause, the remedy."""
-        self.line(f"error: {_indented(error.what)}", "bold red")
-        for name in ("evidence", "cause", "remedy"):
-            if text := getattr(error, name):
-                self._labelled(name, text)
+        self.err.parts(f"error: {_indented(error.what)}", "bold red", error, error.evidence)
 
-    def finding(self, finding: Finding) -> None:
-        """Print a finding in the same order."""
-        head = f"{finding.level}: {_indented(finding.symptom)} [{finding.code}]"
-        self.line(head, _STYLES[finding.level])
-        self._labelled("evidence", "\n".join(finding.evidence))
-        self._labelled("cause", finding.cause)
-        self._labelled("remedy", finding.remedy)
 
-    def _labelled(self, label: str, text: str) -> None:
-        first, *rest = harmless(text).splitlines() or [""]
-        mark = f"  {label + ':':<10}"
-        if self._styled:
-            from rich.text import Text  # noqa: PLC0415 - slow to import
+class Screen:
+    """Stdout or stderr, by its name: tests and bars replace the stream.
 
-            self._rich.print(Text.assemble((mark, "bold"), first))
-        else:
-            self.line(mark + first)
-        for more in rest:
-            self.line(" " * 12 + more)
+    All that a verb shows to people passes through here, so here it is made harmless. Importing
+    rich, which draws bars, would take longer than most verbs.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._stream = functools.partial(getattr, sys, name)
+        self.styled = _styled(self._stream())
+
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal, now; None where it is none."""
+        try:
+            return os.get_terminal_size(self._stream().fileno()).columns or 80
+        except OSError:
+            return None
+
+    def print(self, text: str, style: str = "", hang: int = 4, bold: int = 0) -> None:
+        """Print a text, ``bold`` characters bold; lines without ``hang`` are not parted."""
+        for line in harmless(text).split("\n"):
+            for part in layout.wrapped(line.rstrip(), self.width if hang else None, hang):
+                self._write(self._in("bold", part[:bold]) + self._in(style, part[bold:]))
+
+    def parts(self, head: str, style: str, of: Finding | ProvisionError, evidence: str) -> None:
+        """Print a fault: its evidence, cause and remedy below each other, each after its name."""
+        self.print(head, style)
+        for name, text in (("evidence", evidence), ("cause", of.cause), ("remedy", of.remedy)):
+            if text:
+                below = text.rstrip().replace("\n", "\n" + " " * 12)
+                self.print(f"  {name + ':':<10}{below}", hang=12, bold=12)
+
+    def _in(self, style: str, text: str) -> str:
+        codes = ";".join(str(_CODES[word]) for word in style.split())
+        return f"\x1b[{codes}m{text}\x1b[0m" if codes and text and self.styled else text
+
+    def _write(self, line: str) -> None:
+        encoding = self._stream().encoding or "utf-8"
+        _write(self._stream(), line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def _styled(stream: TextIO) -> bool:
+    """Whether a stream takes escape sequences; https://no-color.org, https://force-color.org."""
+    if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
+        return not os.environ.get("NO_COLOR")
+    plain = not stream.isatty() or os.environ.get("TERM") == "dumb"
+    if plain or sys.platform != "win32":
+        return not plain
+    import ctypes  # noqa: PLC0415 - Windows only, where a console has to be switched to them
+    import msvcrt  # noqa: PLC0415 - as above
+
+    handle, mode = msvcrt.get_osfhandle(stream.fileno()), ctypes.c_ulong()
+    api = ctypes.windll.kernel32
+    known = api.GetConsoleMode(handle, ctypes.byref(mode))
+    return bool(known and api.SetConsoleMode(handle, mode.value | 4))
 
 
 def _indented(text: str) -> str:
@@ -116,9 +146,9 @@ def show_log() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-def print_json(verb: str, result: object) -> None:
-    """Print a result on stdout: ``{"schema": 1, "verb": …, "result": …}``."""
-    document = {"schema": SCHEMA, "verb": verb, "result": to_jsonable(result)}
+def print_json(verb: str | None, result: object, *, ok: bool) -> None:
+    """Print a document on stdout; ``ok`` where the exit code is 0."""
+    document = {"schema": SCHEMA, "verb": verb, "ok": ok, "result": to_jsonable(result)}
     print_text(json_text(document, indent=2))
 
 
@@ -134,7 +164,8 @@ def _write(stream: TextIO, text: str) -> None:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # the rest has nowhere to go
         # A reader that has gone, as that of `| head`, changes no result; nor does a lost message.
-        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+        # Windows calls that an invalid argument.
+        if stream is sys.stdout and error.errno not in {errno.EPIPE, errno.EINVAL}:
             raise ToolError("cannot print the result", evidence=str(error)) from error
 
 

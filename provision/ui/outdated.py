@@ -14,4 +14,6 @@ def show_outdated(result: Outdated, console: Console) -> None:
         console.error(result.error)
         return
     text = Path(__file__).with_suffix(".j2").read_text(encoding="utf-8")
-    console.line(Template(text, trim_blocks=True).render(to_jsonable(result)))
+    for line in Template(text, trim_blocks=True).render(to_jsonable(result)).splitlines():
+        command = line.removeprefix("$ ")
+        console.line(line) if command == line else console.command(command)

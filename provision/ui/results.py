@@ -35,7 +35,7 @@ _LINES = 40  # of each part of a fleet
 def show_overview(result: ProjectStatus, console: Console) -> None:
     """Print a table, a row per target."""
     columns = ("target", "platform", "lock", "built", "last checks", "what it is")
-    rows = ((r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows)
+    rows = [(r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows]
     console.table(columns, rows)
 
 
@@ -51,15 +51,15 @@ def show_detection(result: Detection, console: Console) -> None:
     if not host.gpus:
         console.line("  no GPU")
     for name, variable in result.hidden:
-        console.note(f"{name} is hidden by {variable}")
-    for fit in result.fits:
-        chosen = fit.target == result.chosen
-        style = {"fits": "green", "blocked": "yellow", "no": "dim"}[fit.verdict]
-        mark = "->" if chosen else "  "
-        reasons = "; ".join(fit.reasons)
-        console.line(f"{mark} {fit.target:<20} {fit.verdict:<8} {reasons}", style)
+        console.remark(f"{name} is hidden by {variable}")
+    marks, styles = {result.chosen: "->"}, {"fits": "green", "blocked": "yellow", "no": "dim"}
+    rows = [
+        (f"{marks.get(fit.target, '  ')} {fit.target}", fit.verdict, "; ".join(fit.reasons))
+        for fit in result.fits
+    ]
+    console.table(("   target", "verdict", "why"), rows, *(styles[row[1]] for row in rows))
     for advice in result.advice:
-        console.note(advice)
+        console.remark(advice)
 
 
 def show_initialized(result: Initialized, console: Console) -> None:
@@ -88,14 +88,12 @@ def show_refresh(result: RefreshResult, console: Console) -> None:
     for name in (*result.added, *result.completed):
         console.line(f"  {name}")
     for name in result.vanished:
-        console.note(f"{name} is not listed any more; the catalog keeps it")
+        console.remark(f"{name} is not listed any more; the catalog keeps it")
     for name in result.yanked:
-        console.note(f"yanked: {name}; the catalog keeps it")
+        console.remark(f"yanked: {name}; the catalog keeps it")
     for changed in result.reuploads:
-        console.line(
-            f"refused: {changed.filename} differs from the file in the catalog", "bold red"
-        )
-        console.line(f"  known sha256 {changed.known}, offered {changed.offered}")
+        what = f"refused: {changed.filename} differs from the file in the catalog\n  known sha256 "
+        console.line(f"{what}{changed.known}, offered {changed.offered}", "bold red")
     for error in result.errors:
         console.error(error)
 
@@ -117,12 +115,9 @@ def show_verification(result: Verification, console: Console) -> None:
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:
-        depth = "every hash" if result.tree else "every size"
-        console.line(
-            f"as locked: {result.distributions} packages, {result.files} files, "
-            f"{size(result.size)}, {depth} compared",
-            "green",
-        )
+        depth = f"{size(result.size)}, every {'hash' if result.tree else 'size'} compared"
+        counts = f"{result.distributions} packages, {result.files} files"
+        console.line(f"as locked: {counts}, {depth}", "green")
 
 
 def show_bundle(result: Bundle, console: Console) -> None:
@@ -133,20 +128,19 @@ def show_bundle(result: Bundle, console: Console) -> None:
     if result.missing:
         console.line(f"{result.target} is not complete: {words}", "bold red")
         console.line("put what is missing into a folder and name it with --wheelhouse DIR")
-        return
-    console.line(f"{result.target} is complete: {words}", "bold green")
-    console.line(f"Copy the folder; on the other machine run {result.command} in it")
+    else:
+        console.line(f"{result.target} is complete: {words}", "bold green")
+        console.line(f"Copy the folder; on the other machine run `{result.command}` in it")
 
 
 def show_image(result: BuiltImage, console: Console) -> None:
     """Print the image's tag and how to check it."""
-    console.line(
-        f"{result.tag} is built: {size(result.size)}, in {result.seconds:.1f} s", "bold green"
-    )
+    took = f"{size(result.size)}, in {result.seconds:.1f} s"
+    console.line(f"{result.tag} is built: {took}", "bold green")
     if result.layout:
         console.line(f"{result.layout}: {result.digest}")
     console.line("Next: prove it on its device")
-    console.line(f"  docker run --rm {result.tag}")
+    console.command(f"docker run --rm {result.tag}")
 
 
 _STYLES = {"valid": "bold green", "stale": "yellow", "refused": "bold red"}
@@ -156,11 +150,9 @@ def show_evidence(result: Evidence, console: Console) -> None:
     """Print what a file proves on which device, and by whose key; or why it does not."""
     console.line(f"{result.state}: {result.file}", _STYLES[result.state])
     if result.target:
-        driver = "" if result.driver == "-" else f", driver {result.driver}"
-        console.line(
-            f"  {result.target} on {result.device}{driver}, {result.day}, {result.checks} checks, "
-            f"key {result.key}"
-        )
+        device = result.device + f", driver {result.driver}" * (result.driver != "-")
+        proof = f"{result.day}, {result.checks} checks, key {result.key}"
+        console.line(f"  {result.target} on {device}, {proof}")
     if result.reason:
         console.line(f"  {result.reason}")
 
@@ -169,7 +161,7 @@ def show_kernel(result: Kernel, console: Console) -> None:
     """Print where the kernel lies, and what names the interpreter to an IDE."""
     console.line(f"Jupyter starts it from {result.kernel}", "green")
     console.line("VS Code, in .vscode/settings.json:")
-    console.line(f'  "python.defaultInterpreterPath": {json.dumps(str(result.python))}')
+    console.command(f'"python.defaultInterpreterPath": {json.dumps(str(result.python))}')
 
 
 def show_rollback(result: RolledBack, console: Console) -> None:
@@ -187,14 +179,17 @@ def show_cleaned(result: Cleaned, console: Console) -> None:
     for name, taken in result.kept:
         console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
         if name in users:
-            console.note(f"{name} is in use by {users[name]}; clean again when that has ended")
+            console.remark(f"{name} is in use by {users[name]}; clean again when that has ended")
+    if result.abandoned and result.kept:
+        command = f"{console.program} clean {result.target} --all"
+        console.remark(f"{result.target} has no spec any more; `{command}` removes what is kept")
 
 
 def show_diagnosis(result: Diagnosis, console: Console) -> None:
     """Print the facts, then the findings."""
     width = max(map(len, result.facts), default=0) + 1
     for name, value in result.facts.items():
-        console.line(f"  {name + ':':<{width}} {value}", "dim")
+        console.line(f"  {name + ':':<{width}} {value}", "dim", width + 3)
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:
@@ -222,11 +217,10 @@ def show_edited(result: Edited, console: Console) -> None:
 
 def show_confirmation(result: Confirmation, console: Console) -> None:
     """Print whether the second resolver accepts the lock, and the differences."""
-    if result.differences:
-        console.line(f"{result.target}: pip-tools would install something else", "bold red")
-        _changes(result.differences, console)
-    else:
-        console.line(f"{result.target}: pip-tools accepts the lock", "green")
+    said = "would install something else" if result.differences else "accepts the lock"
+    style = "bold red" if result.differences else "green"
+    console.line(f"{result.target}: pip-tools {said}", style)
+    _changes(result.differences, console)
 
 
 def show_freshness(result: Freshness, console: Console) -> None:
@@ -261,17 +255,15 @@ def show_build(result: BuildResult, console: Console) -> None:
     if result.plan is None and result.report is None:
         console.line(up_to_date_line(result.target, record.proof, record.built), "green")
     else:
-        console.line(
-            f"{result.target} is ready: {len(record.distributions)} packages, "
-            f"{record.files} files, {size(record.size)}, every file as locked"
-            + (f", {verdict(result.report)}" if result.report else ""),
-            "bold green",
-        )
+        counts = f"{len(record.distributions)} packages, {record.files} files, {size(record.size)}"
+        checks = f", {verdict(result.report)}" if result.report else ""
+        said = f"{result.target} is ready: {counts}, every file as locked{checks}"
+        console.line(said, "bold green")
     if record.proof == "unproven":
-        console.note(f"unproven: {record.reason}")
+        console.remark(f"unproven: {record.reason}")
     elif record.proof == "skipped":
-        check = f"{console.program} smoke {result.target}"
-        console.note(f"not proven: the checks were left out; `{check}`")
+        left = f"`{console.program} smoke {result.target}`"
+        console.remark(f"not proven: the checks were left out; {left}")
     show_next_steps(result.target, result.generation.folder, console)
 
 
@@ -281,8 +273,8 @@ def show_fleet(result: Fleet, console: Console) -> None:
     changed = [f"since the last round, {names}: {text}" for _, names, text in result.changed]
     files = [f"left out {path}: {fault}" for path, fault in result.files]
     for text in (*changed[:_LINES], *files[:_LINES]):
-        console.note(text)
+        console.remark(text)
     if more := sum(max(0, len(each) - _LINES) for each in (result.lines, changed, files)):
-        console.note(f"{more} more lines: --json and --html have all")
+        console.remark(f"{more} more lines: --json and --html have all")
     counts = ", ".join(f"{count} {state}" for state, count in result.counts.items())
     console.line(counts or "no verdict was found", "bold red" if result.bad else "green")

@@ -82,7 +82,8 @@ class Ended:
             said = "error" in self.said or "unreadable" in self.said
             assert said, f"{what}: nothing said"
         if json_wanted:
-            assert json.loads(self.out)["schema"] == 1, what
+            document = json.loads(self.out)
+            assert (document["schema"], document["ok"]) == (1, self.code == 0), what
 
 
 @dataclasses.dataclass

@@ -73,9 +73,7 @@ def inject(scene: Scene, words: list[str], at: int, error: BaseException | None)
     _INJECTION.root, _INJECTION.at, _INJECTION.error = str(scene.root), at, error
     _INJECTION.seen = 0
     try:
-        ended = scene.call(*words, "--json") if words[0] not in {"schema", "sbom", "report"} else (
-            scene.call(*words)
-        )  # fmt: skip
+        ended = scene.call(*words, "--json")
     finally:
         _INJECTION.root = "\0"
     what = f"{' '.join(words)} with {error!r} at call {at}"
@@ -83,7 +81,7 @@ def inject(scene: Scene, words: list[str], at: int, error: BaseException | None)
         assert ended.code in {0, 1, 130}, f"{what}\n{ended.said}"
         assert "Traceback" not in ended.said, what
     else:
-        ended.check(what, json_wanted=words[0] not in {"schema", "sbom", "report"})
+        ended.check(what, json_wanted=True)
         if ended.code in {2, 3} and ended.out:
             error_part = json.loads(ended.out)["result"]
             # `targets` shows the others, and names the one whose spec cannot be read.

@@ -137,9 +137,7 @@ def test_what_is_not_built_or_named_wrongly_is_no_verdict(
     assert call(lab, "--soak", "9s") == NONE
     assert call(lab, "--node", "../../n1") == NONE
     assert call(lab, "--repair", verb="verify") == NONE
-    with pytest.raises(SystemExit) as ended:
-        call(lab, "--no-such-option")
-    assert ended.value.code == NONE
+    assert call(lab, "--no-such-option") == NONE
     assert main.main(["smoke", TARGET, "--project", str(lab.project.root), "--idle"]) == NONE
     assert "without --contract" in capsys.readouterr().err
 

@@ -29,15 +29,18 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("words", "marked"),
     [
-        ("T python -c x", "T -- python -c x"),
-        ("T -- python -c x", "T -- python -c x"),
-        ("T -- sh -c x -- y", "T -- sh -c x -- y"),
-        ("T sh -c x -- y", "T -- sh -c x -- y"),
-        ("--project p T --env A -v python --json", "--project p T --env A -v -- python --json"),
-        ("--project=p T --en A cmd -v", "--project=p T --en A -- cmd -v"),
-        ("T", "T"),
-        ("", ""),
-        ("--help", "--help"),
+        ("run T python -c x", "run T -- python -c x"),
+        ("run T -- python -c x", "run T -- python -c x"),
+        ("run T -- sh -c x -- y", "run T -- sh -c x -- y"),
+        ("run T sh -c x -- y", "run T -- sh -c x -- y"),
+        ("run --project p T --env A -v x --json", "run --project p T --env A -v -- x --json"),
+        ("--project=p run T --en A cmd -v", "--project=p run T --en A -- cmd -v"),
+        ("-C run --json run -C run T cmd -v", "-C run --json run -C run T -- cmd -v"),
+        ("--proj run -q run run run run", "--proj run -q run run -- run run"),
+        ("add run einops --json", "add run einops --json"),
+        ("run T", "run T"),
+        ("run", "run"),
+        ("run --help", "run --help"),
     ],
 )  # fmt: skip
 def test_options_after_the_first_word_of_the_command_are_its_own(words: str, marked: str) -> None:
@@ -67,8 +70,8 @@ def ran(lab: Lab, *words: str, **variables: str) -> subprocess.CompletedProcess[
 @pytest.mark.parametrize("dashes", [(), ("--",)])
 def test_the_program_and_its_code(lab: Lab, dashes: tuple[str, ...]) -> None:
     code = "import alpha, sys; print(sys.argv[1:]); sys.exit(7)"
-    done = ran(lab, *dashes, "python", "-c", code, "--json", "-v")
-    assert (done.returncode, done.stdout) == (7, "['--json', '-v']\n")
+    done = ran(lab, *dashes, "python", "-c", code, "--json", "--", "-v", "--")
+    assert (done.returncode, done.stdout) == (7, "['--json', '--', '-v', '--']\n")
 
 
 @pytest.mark.machine

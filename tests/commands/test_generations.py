@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.commands.generations import clean, rollback
+from provision.commands.generations import abandoned, clean, rollback
 from provision.core.errors import UsageError
 from provision.core.filesystem import make_tagged, read_link, swap_link
 from provision.core.project import CURRENT, Project
 from provision.environment.manifest import write_record
+from provision.ui.console import Console
+from provision.ui.results import show_cleaned
 from tests.environment.test_manifest import ENTRY
 from tests.lab import Silent
 
@@ -70,6 +72,33 @@ def test_clean_keeps(
     assert left(home) == stays
     assert {name for name, _ in result.removed} == {"a", "b", "c"} - stays
     assert all(size == ENTRY.size for _, size in (*result.removed, *result.kept))
+
+
+def test_what_has_no_spec_is_named_and_only_what_is_ours_is_removed(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``t`` has no spec; beside it lie a target, and folders that are not ours."""
+    envs = tmp_path / ".envs"
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "known.toml").touch()
+    make_tagged(envs / "known" / "a")
+    (envs / "verdicts").mkdir()
+    (envs / "somebody" / "data").mkdir(parents=True)
+    (envs / "linked").symlink_to(envs / "somebody", target_is_directory=True)
+    (envs / "file").touch()
+    project = Project(tmp_path)
+    assert abandoned(project) == ["t"]
+    result = clean(project, "t", Silent(), keep=0, everything=False)
+    assert (result.abandoned, [name for name, _ in result.kept]) == (True, ["b"])
+    show_cleaned(result, Console("provision"))
+    assert "`provision clean t --all` removes" in capsys.readouterr().out
+    assert not clean(project, "known", Silent(), keep=0, everything=False).abandoned
+    result = clean(project, "t", Silent(), keep=0, everything=True)
+    show_cleaned(result, Console("provision"))
+    assert "--all" not in capsys.readouterr().out
+    assert left(home) == {"foreign"}
+    assert abandoned(project) == []
+    assert (envs / "somebody" / "data").is_dir()
 
 
 def test_clean_of_nothing_is_nothing(tmp_path: Path) -> None:

@@ -1,32 +1,36 @@
 """remove generations that are not in use."""
 
 from provision.cli.call import Call, Outcome, Parser, each
-from provision.core.errors import UsageError
+from provision.core.errors import SpecError, UsageError
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
-    parser.add_argument(
-        "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
-    )
-    parser.add_argument("--all", action="store_true", help="remove the current one too")
+    add, said = parser.add_argument, "all if none is named; also one whose spec is gone"
+    add("targets", nargs="*", metavar="TARGET", help=said)
+    add("--keep", type=int, default=0, metavar="N", help="keep N besides the current one")
+    add("--all", action="store_true", help="remove the current one too")
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.generations import clean
+    from provision.commands.generations import abandoned, clean
     from provision.spec.reader import load_target, target_names
     from provision.ui.results import show_cleaned
 
     keep, everything = call.arguments.keep, call.arguments.all
     if keep < 0:
         raise UsageError("--keep takes a number from 0 up")
-    specs = call.project.specs
-    names = [load_target(specs, name).name for name in call.arguments.targets]
+    specs, gone = call.project.specs, abandoned(call.project)
+    names = [n if n in gone else load_target(specs, n).name for n in call.arguments.targets]
     cleaned = []
     try:
-        for name in names or target_names(specs):
-            done = clean(call.project, name, call.console, keep=keep, everything=everything)
-            cleaned.append(done)
+        for name in names or [*target_names(specs), *gone]:
+            try:
+                done = clean(call.project, name, call.console, keep=keep, everything=everything)
+                cleaned.append(done)
+            except SpecError as error:
+                if name in names or name not in gone:
+                    raise
+                call.console.note(f"left {name}, which has no spec, as it is: {error.what}")
     except KeyboardInterrupt:
         each(show_cleaned)(cleaned, call.console)
         raise

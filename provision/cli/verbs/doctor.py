@@ -8,25 +8,13 @@ _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.epilog = (
-        "--project DIR alone examines the lock and requirement files of DIR: uv.lock, pylock.toml, "
-        "poetry.lock, pixi.lock, pyproject.toml, requirements.txt, environment.yml."
-    )
-    subjects = parser.add_mutually_exclusive_group()
-    subjects.add_argument(
-        "--python", metavar="PATH", help="an interpreter, its folder, or a command such as python3"
-    )
-    subjects.add_argument("--log", metavar="FILE", help="what a program printed; - reads stdin")
-    subjects.add_argument(
-        "--watch", action="store_true", help="run CMD, and explain at its end why it failed"
-    )
-    parser.add_argument("command", nargs="*", metavar="-- CMD", help="what --watch runs")
-    parser.add_argument(
-        "--report", action="store_true", help="one text for an issue, without what is private"
-    )
-    parser.add_argument(
-        "--target", help="what the environment should be; without PATH, the one built here"
-    )
+    add, either = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
+    either("--python", metavar="PATH", help="an interpreter, its folder, or a name as python3")
+    either("--log", metavar="FILE", help="what a program printed; - reads stdin")
+    either("--watch", action="store_true", help="run CMD, and explain at its end why it failed")
+    add("command", nargs="*", metavar="-- CMD", help="what --watch runs")
+    add("--report", action="store_true", help="one text for an issue, without what is private")
+    add("--target", help="what the environment should be; without PATH, the one built here")
 
 
 def handle(call: Call) -> Outcome | int:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser, findings_if, seconds
-from provision.core.errors import UsageError
+from provision.core.errors import UsageError, damage_in
 
 ANYWHERE = True
 
@@ -28,7 +28,8 @@ def handle(call: Call) -> Outcome:
     wanted = call.arguments
     if not wanted.folder.is_dir():
         raise UsageError(f"{wanted.folder} is no folder", remedy="name that of the verdicts")
-    lines = wanted.hosts.read_text(encoding="utf-8").splitlines() if wanted.hosts else []
+    with damage_in(wanted.hosts, "--hosts names a text file with a node in each line"):
+        lines = wanted.hosts.read_text(encoding="utf-8").splitlines() if wanted.hosts else []
     hosts = filter(None, (line.partition("#")[0].strip() for line in lines))
     oldest = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=wanted.max_age)
     found = report_fleet(wanted.folder, hosts, oldest)

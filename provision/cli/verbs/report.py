@@ -2,20 +2,23 @@
 
 from pathlib import Path
 
-from provision.cli.call import Call, Parser
-from provision.core.errors import Exit, UsageError
+from provision.cli.call import Call, Outcome, Parser
+from provision.core.errors import UsageError
 from provision.core.program import program_name
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
+    parser.add_argument("target", help="the target's name")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: TARGET.html")
 
 
-def handle(call: Call) -> int:
+def handle(call: Call) -> Outcome:
+    from provision.commands.export import Export
     from provision.core.filesystem import write_atomic
+    from provision.core.text import plural
     from provision.report.history import history, read_reports
     from provision.ui.html_report import render_page
+    from provision.ui.results import show_export
 
     name = call.target.name
     kept = list(read_reports(history(call.project, name), call.console.note))
@@ -24,5 +27,5 @@ def handle(call: Call) -> int:
         raise UsageError(what, remedy=f"`{program_name()} smoke {name}` makes one")
     out = call.arguments.output or Path(f"{name}.html")
     write_atomic(out, render_page(kept))
-    call.console.line(f"{out}: {len(kept)} reports")
-    return Exit.OK
+    made = Export(name, "html", out, "", (), (f"it shows {plural(len(kept), 'report')}",))
+    return Outcome(made, show_export)

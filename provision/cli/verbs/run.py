@@ -9,31 +9,28 @@ _WITH_A_VALUE = ("--project", "--env")
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
-    parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME", help="pass a variable that is dropped"
-    )
-    parser.add_argument(
-        "command", nargs="+", metavar="[--] CMD", help="the command and its arguments"
-    )
+    parser.add_argument("target", help="the target's name")
+    add, dropped = parser.add_argument, "pass a variable that is dropped"
+    add("--env", action="append", default=[], metavar="NAME", help=dropped)
+    add("command", nargs="+", metavar="[--] CMD", help="the command and its arguments")
 
 
 def mark_command(words: Sequence[str]) -> list[str]:
-    """Return the words after the verb with ``--`` before the command: its options are its own."""
+    """Return the words with ``--`` before the command of ``run``: its options are its own."""
     places = iter(range(len(words)))
-    named = False  # the target
+    named = 0  # of the verb and the target
     for place in places:
         word = words[place]
-        if word == "--":
+        if word == "--" or (word[:1] != "-" and not named and word != "run"):
             break
         if word.startswith("-"):
-            # argparse takes an option by any beginning of its name.
-            if any(option.startswith(word) for option in _WITH_A_VALUE if word[2:]):
+            # argparse takes a long option by any beginning of its name.
+            if word == "-C" or any(o.startswith(word) for o in _WITH_A_VALUE if word[2:]):
                 next(places, None)
-        elif named:
+        elif named == 2:
             return [*words[:place], "--", *words[place:]]
         else:
-            named = True
+            named += 1
     return list(words)
 
 

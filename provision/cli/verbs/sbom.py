@@ -1,17 +1,18 @@
 """print what is in a target, as CycloneDX JSON."""
 
-from provision.cli.call import Call, Parser
-from provision.core.errors import Exit
+import json
+
+from provision.cli.call import Call, Outcome, Parser
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
+    parser.add_argument("target", help="the target's name")
 
 
-def handle(call: Call) -> int:
+def handle(call: Call) -> Outcome:
     from provision.lockfile.pip import read_lock
     from provision.lockfile.sbom import sbom
     from provision.ui.console import print_text
 
-    print_text(sbom(call.target, read_lock(call.project.lock(call.target.name))))
-    return Exit.OK
+    text = sbom(call.target, read_lock(call.project.lock(call.target.name)))
+    return Outcome(json.loads(text), lambda *_: print_text(text))

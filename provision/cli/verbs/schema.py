@@ -1,23 +1,32 @@
-"""print the JSON Schema of a spec, or of the verdict on a node."""
+"""print the JSON Schema of a spec, of the verdict on a node, or of a verb's `--json`."""
 
 import json
 
-from provision.cli.call import Call, Parser
-from provision.core.errors import Exit
+from provision.cli.call import Call, Outcome, Parser
+from provision.cli.main import verb_names
 
 ANYWHERE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("of", nargs="?", choices=("spec", "verdict"), default="spec", help="which")
+    which = ("spec", "verdict", "usage", *verb_names())
+    said = "default spec; verdict; a verb, for its --json; usage, for that without a verb"
+    parser.add_argument("of", nargs="?", choices=which, default="spec", metavar="OF", help=said)
 
 
-def handle(call: Call) -> int:
+def handle(call: Call) -> Outcome:
     from provision.ui.console import print_text
 
     if call.arguments.of == "spec":
-        from provision.spec.model import spec_schema as made
+        from provision.spec.model import spec_schema
+
+        made = spec_schema()
+    elif call.arguments.of == "verdict":
+        from provision.report.verdict import verdict_schema
+
+        made = verdict_schema()
     else:
-        from provision.report.verdict import verdict_schema as made
-    print_text(json.dumps(made(), indent=2) + "\n")
-    return Exit.OK
+        from provision.ui.documents import document_schema
+
+        made = document_schema(call.arguments.of)
+    return Outcome(made, lambda made, _: print_text(json.dumps(made, indent=2) + "\n"))

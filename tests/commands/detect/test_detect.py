@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from provision.commands.detect import Detection, Verdict, detect
 from provision.host.drivers import driver_version, satisfies
 from provision.host.model import Driver, Gpu, Host, Runtimes
 from provision.spec.reader import read_hardware
+from tests.published import is_published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,14 +76,16 @@ def test_linux_machine_gets_its_target(
     assert found.chosen == chosen
     assert all(fit.reasons for fit in found.fits), "every yes and no has a reason"
     assert len(found.fits) == len(targets)
-    json.dumps(dataclasses.asdict(found))
+    assert is_published("detect", found)
 
 
 @pytest.mark.parametrize(("machine", "chosen"), WINDOWS.items())
 def test_windows_machine_gets_its_target(
     machine: str, chosen: str, windows: Recorded, targets: list[TargetHardware]
 ) -> None:
-    assert detect(targets, windows(machine)).chosen == chosen
+    found = detect(targets, windows(machine))
+    assert found.chosen == chosen
+    assert is_published("detect", found)
 
 
 def test_other_platforms_say_so(linux: Recorded, targets: list[TargetHardware]) -> None:

@@ -18,6 +18,7 @@ from provision.host.model import User
 from provision.host.probe import read_host
 from provision.spec.reader import read_hardware
 from tests.commands.detect import conftest
+from tests.published import is_published
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
@@ -84,6 +85,7 @@ def _system(root: Path, machine: dict[str, Any]) -> None:
 
 def test_detect(machine: dict[str, Any], host: Host) -> None:
     found = detect(TARGETS, host)
+    assert is_published("detect", found)
     verdicts = {fit.target: fit.verdict.value for fit in found.fits}
     said = "\n".join(
         (*(word for fit in found.fits for word in (*fit.reasons, fit.remedy)), *found.advice)
@@ -97,7 +99,9 @@ def test_detect(machine: dict[str, Any], host: Host) -> None:
 
 
 def test_doctor(machine: dict[str, Any], host: Host, devices: Devices) -> None:
-    found = diagnose_machine(host, devices).findings
+    diagnosis = diagnose_machine(host, devices)
+    assert is_published("doctor", diagnosis)
+    found = diagnosis.findings
     said = "\n".join(str(dataclasses.asdict(finding)) for finding in found)
     assert [finding.code for finding in found if finding.bad] == machine.get("doctor", []), said
     notes = [f.code for f in found if f.level is Level.NOTE and f.code != "driver-unknown"]

@@ -1,0 +1,414 @@
+"""The documents of `--json`: real runs of every verb against the schema that is published."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import importlib
+import json
+import pkgutil
+import shlex
+import shutil
+import signal
+import typing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+
+import provision
+from provision.cli import main
+from provision.cli.main import verb_names
+from provision.commands import bundle as bundling
+from provision.core.process import Completed
+from provision.image import context as images
+from provision.ui.documents import document_schema
+from tests.attacks.scene import SOLO, VERBS, Ended, Scene, open_scene
+from tests.published import faults, validator
+from tests.report.test_evidence import make_key
+from tests.small import SUITE, TARGET, make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+pytestmark = pytest.mark.machine
+TABLE = Path(provision.__file__).with_name("ui") / "documents.json"
+DEFINED = json.loads(TABLE.read_text(encoding="utf-8"))["$defs"]
+# What the schema calls otherwise than the code, where two classes have one name.
+OTHER = {"FleetNode": "Node", "DeviceFile": "Node"}
+# Those that no class has: they are written by hand.
+BY_HAND = {"Error", "Failure", "Number"}
+
+
+def check(ended: Ended, verb: str | None, words: Sequence[str]) -> dict[str, Any]:
+    """Return the document of a command, which has to be one document of its verb."""
+    document: dict[str, Any] = json.loads(ended.out)
+    found = faults(verb or "usage", document)
+    assert not found, f"{words}\n{found}\n{ended.out[:2000]}"
+    assert document["verb"] == verb, words
+    assert document["ok"] == (ended.code == 0), (words, ended.code)
+    return document
+
+
+class Played:
+    """Commands that are run in one scene, in an order that gives each something to do."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.lab, self.codes = scene, scene.lab, dict[str, set[int]]()
+
+    def __call__(self, *words: str, code: int = 0) -> Any:  # noqa: ANN401 - any result
+        ended = self.scene.call(words[0], "--json", *words[1:])
+        assert ended.code == code, f"{words}\n{ended.said}"
+        self.codes.setdefault(words[0], set()).add(code)
+        return check(ended, words[0], words)["result"]
+
+
+@pytest.fixture(scope="module")
+def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    # A contract handles signals, which is not for the process of the tests.
+    before = {name: signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)}
+    with open_scene(tmp_path_factory.mktemp("documents")) as made:
+        yield Played(made)
+    for name, handler in before.items():
+        signal.signal(name, handler)
+
+
+@pytest.fixture(scope="module")
+def played(play: Played, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """All verbs: with success, findings, refusals and errors, as far as each can have them."""
+    folder = tmp_path_factory.mktemp("made")
+    catalog = play.lab.project.catalog / "vendor.json"
+    before = catalog.read_text(encoding="utf-8")
+    for ready in VERBS:
+        words, code = play.scene.words(ready), VERBS[ready][1]
+        play(*words, code=code)
+    catalog.write_text(before, encoding="utf-8")  # the lab's index has no metadata of its wheels
+    _checks(play, folder)
+    _machine(play, folder)
+    _locks(play)
+    _images(play, folder)
+    _environments(play, folder)
+    for verb in set(verb_names()) - {"detect", "schema", "doctor", "init", "targets", "update",
+                                     "lock", "clean", "fleet", "evidence"}:  # fmt: skip
+        more = {"add": ["x"], "remove": ["x"], "run": ["x"], "bundle": ["-o", "x"],
+                "export": ["--format", "uv"]}  # fmt: skip
+        play(verb, "no-such-target", *more.get(verb, []), code=2)
+    return play
+
+
+def _checks(play: Played, folder: Path) -> None:
+    suite = play.lab.project.smoke / "run.py"
+    play("smoke", TARGET, "--full")
+    for verb in ("smoke", "verify"):
+        assert play(verb, TARGET, "--contract", "slurm", "--node", "n1")["verdict"] == "keep"
+    verdicts = str(play.scene.root / ".envs" / "verdicts")
+    play("fleet", "report", verdicts)
+    key = make_key(folder, "owner")
+    file = folder / "made.json"
+    play("evidence", "emit", TARGET, "--key", str(key), "-o", str(file))
+    play("evidence", "verify", str(file), "--keys", str(folder / "keys"))
+    play("evidence", "verify", str(file), "--keys", str(folder), code=1)
+    play("evidence", "emit", TARGET, "--key", str(folder / "none"), code=2)
+    broken = SUITE.replace('find_spec("broken") is not None', 'find_spec("sys") is not None')
+    suite.write_text(broken.replace('"value": 1e-7', '"value": float("nan")'), encoding="utf-8")
+    report = play("smoke", TARGET, code=1)["report"]
+    assert report["checks"][0]["numbers"]["error"]["value"] == "NaN"
+    assert play("smoke", TARGET, "--contract", "slurm", "--node", "n2", code=1)["failed"]
+    play("build", TARGET, "--wheelhouse", str(folder))
+    suite.write_text("raise SystemExit(3)", encoding="utf-8")
+    play("smoke", TARGET, code=3)
+    play("smoke", TARGET, "--contract", "slurm", "--node", "n3", code=2)
+    hosts = folder / "hosts.txt"
+    hosts.write_text("n1\nn9\n", encoding="utf-8")
+    found = play("fleet", "report", verdicts, "--hosts", str(hosts), code=1)
+    assert {node["state"] for node in found["nodes"]} == {"keep", "remove", "none", "silent"}
+    play("fleet", "report", verdicts, "--hosts", str(folder / "none"), code=2)
+    play("fleet", "report", str(folder / "none"), code=2)
+    suite.write_text(SUITE, encoding="utf-8")
+
+
+def _machine(play: Played, folder: Path) -> None:
+    log = folder / "log.txt"
+    for text, code in (("loss 0.3\n", 0), ('  File "/w/a.py", line 3, in f\nKeyError: 1\n', 4)):
+        log.write_text(text, encoding="utf-8")
+        play("doctor", "--log", str(log), code=code)
+    play("doctor", "--report", code=play.scene.call("doctor").code)
+    play("doctor", "--watch", "--", "true", code=2)
+    play("run", TARGET, "--env", code=2)
+    for verb in verb_names():
+        assert play("schema", verb)["title"] == f"provision {verb} --json"
+    play("schema", "usage")
+    play("schema", "verdict")
+
+
+def _locks(play: Played) -> None:
+    project, spec = play.lab.project, play.lab.project.specs / "broken.toml"
+    spec.write_text('acelerator = "cpu"\n', encoding="utf-8")
+    play("targets", code=2)
+    assert play("lock", "--check", code=2)[-1]["error"]
+    play("lock", "broken", code=2)
+    play("build", "broken", code=2)
+    spec.unlink()
+    wished = project.specs / f"{SOLO}.toml"
+    text = wished.read_text(encoding="utf-8")
+    wished.write_text(text.replace('= ["beta"]', '= ["beta>=1"]', 1), encoding="utf-8")
+    assert play("lock", "--check", SOLO, code=1)[0]["stale"]
+    assert play("lock", "--check", "--resolve", SOLO, code=1)[0]["differs"]
+    play("lock", SOLO)
+    catalog = project.catalog / "vendor.json"
+    before = json.loads(catalog.read_text(encoding="utf-8"))
+    (known,), gamma = before["files"], play.lab.wheel("gamma", index="vendor")
+    digest = hashlib.sha256(gamma.read_bytes()).hexdigest()
+    more = {"filename": gamma.name, "url": known["url"].replace("beta", "gamma"), "sha256": digest,
+            "size": gamma.stat().st_size}  # fmt: skip
+    both = before | {"files": [known, known | more]}
+    catalog.write_text(json.dumps(both), encoding="utf-8")
+    assert play("add", SOLO, "gamma", "--index", "vendor")[0]["build"]["report"]
+    assert play("remove", SOLO, "gamma", "--no-build")[0]["lock"]["changes"]
+    play("remove", SOLO, "nothing", code=2)
+    play("update", "vendor", "--url", "https://example.org", code=2)
+    changed = before | {"files": [file | {"sha256": "0" * 64} for file in before["files"]]}
+    catalog.write_text(json.dumps(changed), encoding="utf-8")
+    assert play("update", "vendor", code=1)[0]["reuploads"]
+    catalog.write_text(json.dumps(before), encoding="utf-8")
+    wished.write_text(text, encoding="utf-8")
+    play("lock", SOLO)
+
+
+def _images(play: Played, folder: Path) -> None:
+    play("docker", TARGET, "--print", code=2)  # no table [docker]
+    play("export", TARGET, "--format", "uv")
+    play("export", TARGET, "--format", "module", "-o", str(folder / "module"))
+    with pytest.MonkeyPatch.context() as patch:  # a toolkit whose one tool the index has
+        patch.setattr(bundling, "shipped", lambda: play.lab.project)
+        patch.setattr(bundling, "PACKAGE", play.scene.root / "provision")
+        play("bundle", TARGET, "-o", str(folder / "bundle"))
+    play("init", "-C", str(folder / "new"), "--target", "cpu-linux")
+    play("init", "-C", str(folder / "new"), "--target", "no-such-target", code=2)
+
+
+def _environments(play: Played, folder: Path) -> None:
+    alpha = next((play.lab.home / "current").resolve().rglob("alpha.py"))
+    alpha.write_text("changed", encoding="utf-8")
+    assert play("verify", TARGET, code=1)["drifted"] == ["alpha"]
+    assert play("verify", TARGET, "--repair")["generation"]
+    play("kernel", TARGET, code=2)
+    files = {"ipykernel.py": "", "ipykernel_launcher.py": ""}
+    kernel = make_wheel(play.lab.index.root / "default", "ipykernel", "1.0", files)
+    play.lab.relock(*play.lab.wheels, kernel)
+    assert play("build", TARGET)["plan"]
+    play("kernel", TARGET, "--prefix", str(folder))
+    play("rollback", TARGET)
+    play.lab.relock(*play.lab.wheels, play.lab.wheel("broken"))
+    assert play("build", TARGET, code=1)["generation"] is None
+    shutil.move(play.lab.project.specs / f"{SOLO}.toml", folder)
+    found = {each["target"]: each for each in play("clean")}
+    assert (found[SOLO]["abandoned"], found[TARGET]["abandoned"]) == (True, False)
+    record = next(play.lab.project.environments(SOLO).glob("*/provision.json"))
+    record.write_text("{", encoding="utf-8")  # as one of another version might be
+    assert SOLO not in {each["target"] for each in play("clean")}
+    play("clean", SOLO, code=2)
+    play("clean", "--keep", "-1", code=2)
+
+
+@pytest.mark.parametrize("verb", verb_names())
+def test_every_verb_was_seen_to_end_well_and_badly(played: Played, verb: str) -> None:
+    codes = played.codes[verb]
+    # `run` prints a document only where it starts nothing; an engine is not on every machine;
+    # nothing can be wrong with `detect`.
+    assert {"run": {2}, "docker": {2}, "detect": {0}}.get(verb, {0}) <= codes
+    assert verb in {"detect", "schema"} or codes - {0}
+
+
+@pytest.mark.parametrize(
+    ("words", "verb"),
+    [
+        ((), None),
+        (("no-such-verb",), None),
+        (("--project",), None),
+        (("--nope", "build", "x"), "build"),
+        (("build",), "build"),
+        (("build", "a", "--nope"), "build"),
+        (("clean", "--keep", "x"), "clean"),
+        (("run", TARGET), "run"),
+        (("schema", "nothing"), "schema"),
+        (("smoke", TARGET, "--contract", "slurm", "--nope"), "smoke"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_wrong_command_line_is_a_document(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], verb: str | None, *, first: bool
+) -> None:
+    line = ["--json", *words] if first else [*words, "--json"]
+    code = main.main(line)
+    out, err = capsys.readouterr()
+    assert code == 2
+    document = check(Ended(code, out, err), verb, line)
+    assert document["result"]["error"]["what"] in err
+    assert "usage: provision" in document["result"]["error"]["evidence"]
+
+
+@pytest.mark.parametrize("words", [("targets",), ("lock", "--check"), ("clean", "--keep", "9")])
+def test_common_options_stand_before_the_verb_as_well(
+    play: Played, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    root = str(play.scene.root)
+    lines = [
+        [*words, "--json", "--project", root],
+        ["--json", "--project", root, *words],
+        ["-C", root, "-q", *words, "--json"],
+        ["-C", str(tmp_path), "--json", words[0], f"--project={root}", *words[1:], "-qv"],
+        ["-C", str(tmp_path), "-C", root, *words, "--json", "--json"],
+    ]
+    found = []
+    for line in lines:
+        assert main.main(line) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found == [found[0]] * len(lines)
+    assert main.main(["-C", root, *words, "-C", str(tmp_path)]) == 2  # the later one counts
+    assert "no project in" in capsys.readouterr().err
+
+
+def test_the_options_of_a_program_are_its_own(
+    play: Played, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a command line is wrong before them."""
+    root, echo = str(play.scene.root), ["sh", "-c", 'echo "$@"', "x", "--json", "--", "-C", "--"]
+    for line in (
+        ["doctor", "--watch", "-C", root, "--", *echo],
+        ["-C", root, "doctor", "--watch", "--", *echo],
+    ):
+        assert main.main(line) == 0
+        assert capfd.readouterr().out == "--json -- -C --\n"
+    for line in (["run", "--nope", TARGET, *echo], ["-C", root, "run", "none", "--", *echo]):
+        assert main.main(line) == 2
+        assert capfd.readouterr().out == ""
+
+
+def test_ctrl_c_is_a_document(
+    play: Played, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("provision.commands.status.target_statuses", interrupted)
+    line = ["targets", "--json", "--project", str(play.scene.root)]
+    code = main.main(line)
+    out, err = capsys.readouterr()
+    assert code == 130
+    assert (
+        "interrupted; what was"
+        in check(Ended(code, out, err), "targets", line)["result"]["error"]["what"]
+    )
+
+
+def test_an_image_s_command_needs_no_engine(
+    play: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the processes only uv is replaced, which would fetch the toolkit's own packages."""
+    spec = play.lab.project.specs / "image.toml"
+    text = (play.lab.project.specs / f"{TARGET}.toml").read_text(encoding="utf-8")
+    spec.write_text(f"{text}\n[docker]\n", encoding="utf-8")
+    shutil.copytree(play.lab.project.lock(TARGET), play.lab.project.lock("image"))
+
+    def run(argv: Sequence[str | Path], **_: object) -> Completed:
+        assert "--target" in argv, f"started {argv}"
+        home = Path(argv[[*argv].index("--target") + 1])
+        (home / "pytest").mkdir(parents=True)
+        return Completed(tuple(map(str, argv)), 0, "", "", 0.0)
+
+    monkeypatch.setattr("provision.core.process.run", run)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(images, "copy_runner", lambda *_: None)
+    try:
+        play("lock", "--check")
+        result = play("docker", "image", "--print")
+        ended = play.scene.call("docker", "image", "--print")
+    finally:
+        spec.unlink()
+        shutil.rmtree(play.lab.project.lock("image"))
+    setting, program, *words = shlex.split(result["text"])
+    assert (setting, program) == ("DOCKER_BUILDKIT=1", "docker")
+    assert Path(words[-1], "Dockerfile").is_file()
+    assert ended.out == result["text"]
+
+
+def classes() -> dict[str, list[Any]]:
+    """Return the classes of the toolkit by their names."""
+    found: dict[str, list[Any]] = {}
+    for module in pkgutil.walk_packages(provision.__path__, "provision."):
+        if module.name not in {"provision.__main__", "provision.sessions"}:
+            for each in vars(importlib.import_module(module.name)).values():
+                if isinstance(each, type) and each.__module__ == module.name:
+                    found.setdefault(each.__name__, []).append(each)
+    return found
+
+
+def fields(each: Any) -> dict[str, bool]:  # noqa: ANN401 - a class of any kind
+    """Return what a class has in JSON, and whether each may be null."""
+    if issubclass(each, BaseModel):
+        made = {f.alias or name: f.annotation for name, f in each.model_fields.items()}
+        made |= {name: f.return_type for name, f in each.model_computed_fields.items()}
+        if each.__name__ in {"Record", "Report"}:  # whose documents have no alias
+            assert "schema" not in made
+        return {name: type(None) in typing.get_args(hint) for name, hint in made.items()}
+    if dataclasses.is_dataclass(each):
+        return {f.name: "None" in str(f.type) for f in dataclasses.fields(each)}
+    hints = each.__annotations__ if issubclass(each, tuple) else {}
+    return {name: "None" in str(hint) for name, hint in hints.items()}
+
+
+@pytest.mark.parametrize("name", sorted(DEFINED.keys() - BY_HAND))
+def test_a_definition_has_the_fields_of_its_class(name: str) -> None:
+    """Also of those that no run here gives, such as the link of a GPU."""
+    known = classes()[OTHER.get(name, name)]
+    table = DEFINED[name]
+    found = [fields(each) for each in known if not issubclass(each, enum.Enum)]
+    stated = {
+        key: "null" in json.dumps(value).replace(value["description"], "")
+        for key, value in table["properties"].items()
+    }
+    assert stated in found, found
+    assert table["additionalProperties"] is False
+    assert all(value["description"] for value in table["properties"].values())
+    optional = {
+        "Measurement": {"rounds", "every"},
+        "Record": {"schema_version", "interpreter", "reason", "path", "number"},
+    }
+    assert stated.keys() - set(table["required"]) == optional.get(name, set())
+
+
+def test_every_definition_is_used_and_every_result_has_a_verb() -> None:
+    used = {name for verb in [*verb_names(), "usage"] for name in document_schema(verb)["$defs"]}
+    assert DEFINED.keys() | {"Result"} == used
+    results = json.loads(TABLE.read_text(encoding="utf-8"))["results"]
+    assert sorted(results) == sorted([*verb_names(), "usage"])
+
+
+GOOD = {"schema": 1, "verb": "kernel", "ok": True, "result": {"kernel": "k", "python": "p"}}
+ERROR = {"error": {"what": "w", "evidence": "", "cause": "", "remedy": ""}}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ok": False, "result": {"kernel": "k"}},
+        {"result": ERROR},  # which cannot be ok
+        {"ok": False, "result": ERROR | {"kernel": "k"}},
+        {"ok": False, "result": {"error": ERROR["error"] | {"more": ""}}},
+        {"result": {"kernel": "k", "python": None}},
+        {"schema": 2},
+        {"verb": "build"},
+        {"verb": None},
+        {"ok": 1},
+        {"more": 1},
+        {"result": [GOOD["result"]]},
+    ],
+)
+def test_a_schema_refuses_what_no_verb_prints(wrong: dict[str, Any]) -> None:
+    assert validator("kernel").is_valid(GOOD)
+    assert validator("kernel").is_valid(GOOD | {"ok": False, "result": ERROR})
+    assert not validator("kernel").is_valid(GOOD | wrong)
+    assert not validator("kernel").is_valid({k: GOOD[k] for k in GOOD.keys() - {"ok"}})

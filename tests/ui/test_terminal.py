@@ -1,0 +1,278 @@
+"""What each verb shows on terminals of several widths, and which stream gets which bytes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fcntl
+import io
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from provision.cli.main import main
+from provision.commands.bundle import Bundle
+from provision.commands.evidence import Evidence
+from provision.commands.generations import Cleaned
+from provision.commands.lock import LockResult
+from provision.lockfile.diff import ArtifactChange
+from provision.report.regressions import SmokeResult, compare_reports
+from provision.ui import results as views
+from provision.ui.console import Console
+from provision.ui.smoke import show_smoke
+from tests.lab import open_lab
+from tests.report.fleets import change, write_fleet
+from tests.report.test_regressions import report
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.lab import Lab
+
+ROOT = Path(__file__).parents[2]
+ESCAPE = re.compile("\x1b\\[[0-9;]*m")
+WIDTHS = [40, 80, 200]
+
+
+class Terminal(io.StringIO):
+    """A terminal of so many columns, which keeps what is written."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self._ends = os.openpty()
+        fcntl.ioctl(self._ends[1], termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._ends[1]
+
+    def close(self) -> None:
+        for end in self._ends:
+            os.close(end)
+        super().close()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with open_lab(tmp_path_factory.mktemp("terminal")) as made:
+        made.build()
+        bad = 'accelerator = "gpu"\nplatform = "linux-64"\npython = "3.11"\nsummary = "x"\n'
+        (made.project.specs / "bad.toml").write_text(bad, encoding="utf-8")
+        paths = write_fleet(made.project.root / "verdicts", 9, dt.datetime.now(dt.UTC))
+        change(paths[3], verdict="remove", code="op-fails", reason="device.matmul fails " * 9)
+        change(paths[5], stack={"driver nvidia": "575.57.08"})
+        log = "RuntimeError: Found no NVIDIA driver on your system.\n"
+        (made.project.root / "train.log").write_text(log, encoding="utf-8")
+        yield made
+
+
+def read_until(end: int, text: str) -> str:
+    """Return what a terminal or a pipe shows up to a text; a terminal's comes a little later."""
+    found = b""
+    while text not in ESCAPE.sub("", found.decode(errors="replace")):
+        assert select.select([end], [], [], 60)[0], found
+        found += os.read(end, 65536)
+    return found.decode(errors="replace")
+
+
+def both(
+    show: Callable[[], object], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str]:
+    """Return what is shown on a terminal and where it is piped: results, notes and errors."""
+    said = []
+    for screen in (Terminal(columns), io.StringIO()):
+        with screen, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", screen)
+            patch.setattr(sys, "stderr", screen)
+            show()
+            said.append(ESCAPE.sub("", screen.getvalue()))
+    return said[0], said[1]
+
+
+def judge(
+    show: Callable[[], object], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str]:
+    """Fail where a line is too wide, or a word is cut; return what was shown."""
+    commands = set[str]()
+    command = Console.command
+
+    def noted(self: Console, text: str) -> None:
+        commands.add(f"  {text}")
+        command(self, text)
+
+    monkeypatch.setattr(Console, "command", noted)
+    narrow, piped = both(show, columns, monkeypatch)
+    for line in narrow.splitlines():
+        # A path or a name that is longer than the line stays whole, as does what is to be copied.
+        assert len(line) <= columns or len(line.split()) <= 2 or line in commands, line
+    words, whole = narrow.split(), piped.split()
+    cut = set(words) - set(whole)
+    assert not {word for word in cut if not word.endswith(":")}, cut  # names of a record
+    missing = set(whole) - set(words)
+    heads = set(piped.splitlines()[0].split()) | {"target", "verdict", "why"}  # as those names
+    assert missing <= heads, missing
+    return narrow, piped
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [(("targets",), ROOT), (("detect",), ROOT), (("lock", "--check"), ROOT), (("targets",), None),
+     (("doctor",), None), (("doctor", "--target", TARGET), None), (("lock", "--check"), None),
+     (("doctor", "--log", "train.log"), None), (("verify", TARGET, "--deep"), None),
+     (("build", TARGET), None), (("rollback", TARGET), None), (("clean", TARGET), None),
+     (("fleet", "report", "verdicts"), None), (("report", TARGET), None),
+     (("kernel", TARGET), None), (("evidence", "verify", "train.log"), None)],
+)  # fmt: skip
+def test_each_verb_fits_its_terminal(
+    lab: Lab, words: tuple[str, ...], where: Path | None, columns: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(lab.project.root)
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    words = (words[0], "--project", str(where or lab.project.root), *words[1:])
+    if words[0] == "doctor" and len(words) == 3:
+        words = words[:1]
+    judge(lambda: main(words), columns, monkeypatch)
+
+
+def versions(count: int) -> LockResult:
+    names = [f"distribution-number-{n}" for n in range(count)]
+    return LockResult(TARGET, count, tuple(
+        ArtifactChange(name, "1.0.0", "2.0.0+cu128", tuple(names)) for name in names
+    ), differs=True)  # fmt: skip
+
+
+def smoke_result() -> SmokeResult:
+    parts: dict[str, Any] = {
+        "numbers": {f"number {n}": {"value": 1.5, "unit": "images/s"} for n in range(5)},
+        "ids": ("device.matmul", "offload.tied_parameters", "rotary.scripted_half"),
+    }
+    missing = {"id": "autocast.half", "title": "half precision", "owed": True,
+               "reason": "the process died of SIGSEGV " * 3}  # fmt: skip
+    now = report(("offload.tied_parameters",), day=2, not_run=(missing,),
+                 stack={"kernel": "6.8", "driver xe": "6.8"}, **parts)  # fmt: skip
+    return SmokeResult(now, compare_reports([report(**parts)], now))
+
+
+VIEWS: dict[str, tuple[Any, Any]] = {
+    "lock": (views.show_lock, versions(4)),
+    "smoke": (show_smoke, smoke_result()),
+    "clean": (views.show_cleaned, Cleaned(TARGET, (("a" * 16, 10**9),), (("b" * 16, 1),),
+                                          (("b" * 16, "python (12)"),))),
+    "bundle": (views.show_bundle, Bundle(TARGET, Path("/srv/bundle"), 3, 10**9, (), "./build-me")),
+    "evidence": (views.show_evidence, Evidence(
+        Path("a.json"), "valid", "", TARGET, "someone", "Intel(R) Arc(TM) A770 Graphics", "25.18")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("name", VIEWS)
+def test_each_view_fits_its_terminal(
+    name: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show, result = VIEWS[name]
+    judge(lambda: show(result, Console("provision")), columns, monkeypatch)
+
+
+def test_a_table_too_wide_becomes_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("cpu-linux", "proven", "a target that works anywhere"), ("max-linux", "no", "Max")]
+    table = ("target", "built", "what it is")
+    narrow, piped = judge(lambda: Console("p").table(table, rows), 30, monkeypatch)
+    assert narrow == (
+        "target:     cpu-linux\nbuilt:      proven\nwhat it is: a target that\n"
+        "            works anywhere\n\ntarget:     max-linux\nbuilt:      no\nwhat it is: Max\n\n"
+    )
+    assert piped == (
+        "target     built   what it is\ncpu-linux  proven  a target that works anywhere\n"
+        "max-linux  no      Max\n"
+    )
+    wrapped, _ = judge(lambda: Console("p").table(table, rows), 40, monkeypatch)
+    assert wrapped.splitlines()[1:3] == [
+        "cpu-linux  proven  a target that works", "                   anywhere",
+    ]  # fmt: skip
+
+
+def test_a_command_in_a_sentence_is_not_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "its lock is stale, so run `provision lock cpu-linux` and then build it"
+    narrow, _ = judge(lambda: Console("p").line(text), 40, monkeypatch)
+    assert "`provision lock cpu-linux`" in narrow
+
+
+def test_what_an_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    with io.TextIOWrapper(written, encoding="ascii", write_through=True) as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        Console("p").line("65 °C")
+        assert written.getvalue() == b"65 \\xb0C\n"
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    ("settings", "terminals", "styled"),
+    [({}, "", ""), ({}, "out", "out"), ({}, "err", "err"), ({}, "out err", "out err"),
+     ({"NO_COLOR": "1"}, "out err", ""), ({"NO_COLOR": ""}, "out err", "out err"),
+     ({"FORCE_COLOR": "1"}, "", "out err"), ({"FORCE_COLOR": "1"}, "err", "out err"),
+     ({"TERM": "dumb"}, "out err", ""), ({"TERM": "dumb", "FORCE_COLOR": "1"}, "", "out err"),
+     ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, "out err", "")],
+)  # fmt: skip
+def test_the_bytes_of_each_stream(
+    lab: Lab, settings: dict[str, str], terminals: str, styled: str
+) -> None:
+    """``lock --check`` has a result on stdout, and an error on stderr."""
+    environment = {"PATH": os.defpath, "TERM": "xterm-256color", "HOME": "/"} | settings
+    argv = [sys.executable, "-I", "-m", "provision", "lock", "--check"]
+    ends, streams = {}, {}
+    for name in ("out", "err"):
+        ends[name], streams[name] = pty.openpty() if name in terminals.split() else os.pipe()
+    done = subprocess.run(
+        [*argv, "--project", str(lab.project.root)], check=False, env=environment,
+        stdout=streams["out"], stderr=streams["err"],
+    )  # fmt: skip
+    assert done.returncode == 2
+    for name, says in (("out", "tiny: fresh"), ("err", "error: ")):
+        found = read_until(ends[name], says)
+        assert ("\x1b" in found) == (name in styled.split()), found
+        os.close(ends[name])
+        os.close(streams[name])
+
+
+@pytest.mark.machine
+def test_quiet_leaves_the_result_and_what_matters(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["smoke", TARGET, "--project", str(lab.project.root)]
+    assert main(words) == 0
+    told = capsys.readouterr()
+    assert "· the quick checks" in told.err
+    assert main([*words, "-q"]) == 0
+    quiet = capsys.readouterr()
+    assert quiet.err == ""
+    assert "quick suite on toy: 1 owed, 1 passed" in quiet.out
+    assert main(["lock", "--check", "-q", "--project", str(lab.project.root)]) == 2
+    assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.machine
+def test_the_order_on_a_terminal_is_that_of_the_work(lab: Lab) -> None:
+    inner, outer = pty.openpty()
+    argv = [sys.executable, "-I", "-m", "provision", "smoke", TARGET]
+    subprocess.run(
+        [*argv, "--project", str(lab.project.root)], check=True, stdout=outer, stderr=outer,
+        env={"PATH": os.defpath, "TERM": "dumb", "HOME": "/"},
+    )  # fmt: skip
+    shown = read_until(inner, "quick suite on toy")
+    assert shown.index("the quick checks") < shown.index("quick suite on toy")
