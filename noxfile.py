@@ -396,19 +396,15 @@ def release(session: nox.Session) -> None:
 def audit(session: nox.Session) -> None:
     """Look up the known vulnerabilities of every lock, or of the targets after --.
 
-    A package that the service does not know is a failure: it was not checked.
+    A package that the service does not know is a failure: it was not checked. What a spec accepts
+    until a day, in [[pip.accepted]], is none.
     """
     ensure_tools(dev=True)
-    for name in session.posargs or sorted(
-        path.parent.name for path in LOCKS.parent.glob("*/r*.txt")
-    ):
-        lock = (LOCKS.parent / name / "requirements.txt").read_text(encoding="utf-8")
-        public = Path(session.create_tmp(), f"{name}.txt")
-        # Vendors' builds of a release, such as 2.13.0+cpu, are known by the release's own version.
-        public.write_text(re.sub(r"(==[^+\s]+)\+\S+", r"\1", lock), encoding="utf-8")
-        session.log(f"auditing {name}")
+    session.run(str(BIN / f"provision{EXE}"), "outdated", "--audit", *session.posargs,
+                external=True)  # fmt: skip
+    if not session.posargs:  # the toolkit's own tools, which have no spec
         tool(session, "pip_audit", "--strict", "--disable-pip", "--no-deps",
-             "--progress-spinner", "off", "--requirement", str(public))  # fmt: skip
+             "--progress-spinner", "off", "--requirement", str(LOCKS / "dev.txt"))  # fmt: skip
 
 
 @nox.session(name="update-tools")

@@ -124,6 +124,7 @@ def _one_index(target: Target, lock: Lock, spec: str) -> str:
 
 
 def _one_release(minor: str, spec: str) -> str:
-    # torchvision's numbers are 15 above torch's; see rules/companions.py.
-    vision = f": `torchvision==0.{int(minor[2:]) + 15}.*`" if minor[2:].isdigit() else ""
+    # torchvision's numbers are 15 above torch's, up to 0.29; see rules/companions.py.
+    number = min(int(minor[2:]), 14) + 15 if minor[2:].isdigit() else 0
+    vision = f": `torchvision==0.{number}.*`" if number else ""
     return f"require companions in {spec} that were built for torch {minor}{vision}"

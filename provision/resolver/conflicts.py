@@ -75,6 +75,7 @@ def explain_conflict(
     remedy = "\n".join(dict.fromkeys(remedies))
     what = f"{target.name}: {_subject(conflicts)}"
     error = SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
+    error.requirements = tuple(r for each in conflicts for r in each)
     error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)  # for --debug
     return error
 

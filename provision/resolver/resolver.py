@@ -162,6 +162,11 @@ class Resolver:
         catalog = {index: load_snapshot(self.folder, index, Index).files for index in indexes}
         raise explain_conflict(target, found, engine, catalog, self.progress)
 
+    def newest(self, target: Target, names: Sequence[str]) -> dict[str, tuple[str, dt.date]]:
+        """Return the newest versions that a target can install, and the days of their upload."""
+        with self._serve(target, offered(target, self.folder)) as engine:
+            return engine.newest(target, names) if names else {}
+
     def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:
         """Return what pip-tools resolves to when it is constrained to the locked versions."""
         self.progress.step(f"{target.name}: resolving with pip-tools")

@@ -139,6 +139,18 @@ class UvResolver:
         older = pick(f"<{below[0].partition('+')[0]}") if below and not above else []
         return [*above, *below, *older]
 
+    def newest(self, target: Target, names: Sequence[str]) -> dict[str, tuple[str, dt.date]]:
+        """Return the newest version of each distribution, and the day of its upload."""
+        options = ["--no-deps", "--format", "pylock.toml", REQUIREMENTS]
+        done = self._compile(target, {REQUIREMENTS: names}, options)
+        done.require(f"could not look up what is newer for {target.name}")
+        return {
+            str(package["name"]): (str(package["version"]), min(
+                file["upload-time"].date()
+                for file in [*package.get("wheels", ()), *filter(None, [package.get("sdist")])]))
+            for package in tomllib.loads(done.stdout)["packages"]
+        }  # fmt: skip
+
     def files(self, target: Target, pins: Pins) -> list[tuple[Artifact, str]]:
         """Look up the wheels of resolved versions, and their URLs."""
         return parse_pylock(self._pylock(target, pins), pins, target.platform, target.python)
