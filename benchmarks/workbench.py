@@ -34,6 +34,9 @@ class Quiet:
     def note(self, text: str) -> None:
         """Ignore a note."""
 
+    def show(self, **how: object) -> None:
+        """Ignore how far it is."""
+
 
 def call(
     *commands: Sequence[str | Path],

@@ -37,6 +37,8 @@ class Silent:
     def step(self, text: str) -> None:
         self.steps.append(text)
 
+    def show(self, **how: object) -> None: ...
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 

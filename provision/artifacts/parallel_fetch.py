@@ -11,7 +11,9 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,6 @@ from provision.core.errors import ToolError, os_errors
 from provision.core.hashing import sha256_file
 from provision.core.locking import folder_lock, waiting
 from provision.core.progress import Progress
-from provision.core.text import size
 
 if TYPE_CHECKING:
     from requests import Session
@@ -93,7 +94,11 @@ def fetch_all(
         with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
             # Largest first, so that none of them is left to run alone at the end.
             queue = sorted(rest, key=lambda item: -(item.size or 0))
-            ended = pool.map(lambda item: _download(session, item, folder, progress), queue)
+            progress.show(files={item.filename: (0, item.size or 0) for item in queue})
+            # As the bytes belong to the step of this thread.
+            contexts = [copy_context() for _ in queue]
+            fetch = partial(_download, session, folder, progress)
+            ended = pool.map(lambda runs, item: runs.run(fetch, item), contexts, queue)
             failed = dict(zip(queue, ended, strict=True))
         return [_missing(item, why) for item in rest if (why := failed[item])]
 
@@ -135,7 +140,7 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
     return True
 
 
-def _download(session: Session, item: WantedFile, folder: Path, progress: Progress) -> str:
+def _download(session: Session, folder: Path, progress: Progress, item: WantedFile) -> str:
     """Download and verify a file; return why that failed, or ""."""
     try:
         url = str(item.source) if item.project is None else _file_url(session, item)
@@ -147,7 +152,6 @@ def _download(session: Session, item: WantedFile, folder: Path, progress: Progre
         part.unlink()
         return f"the server has another file of this name, sha256 {digest}"
     part.replace(folder / item.filename)
-    progress.step(f"  {item.filename}, {size((folder / item.filename).stat().st_size)}")
     return ""
 
 

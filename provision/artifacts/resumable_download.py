@@ -12,7 +12,6 @@ from provision.core.errors import ToolError
 from provision.core.network import TIMEOUT, stated_length
 from provision.core.process import check_interrupted
 from provision.core.progress import Progress
-from provision.core.text import size
 
 if TYPE_CHECKING:
     from requests import Response, Session
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16  # bytes; a broken connection loses at most one chunk
 # The session retries requests; these are for connections that break in the middle of the body.
 _ATTEMPTS = 3
-_EVERY = 5.0  # seconds between two lines about one file
+_EVERY = 0.5  # seconds between two reports
 
 
 def download(
@@ -89,7 +88,7 @@ def _save(
             tag.write_text(etag, encoding="utf-8")
     done = part.stat().st_size if resumed else 0
     length = stated_length(reply)
-    total = size(done + length) if length else "unknown"
+    total = done + length if length else 0
     told = time.monotonic()
     with part.open("ab") as stream:
         # Counted here, since what a server states need not be what it sends.
@@ -99,7 +98,8 @@ def _save(
             check_interrupted()  # Ctrl-C would wait for all files that are queued
             if time.monotonic() - told > _EVERY:
                 told = time.monotonic()
-                progress.step(f"  {filename}: {size(done)} of {total}")
+                progress.show(files={filename: (done, total)})
+    progress.show(files={filename: (done, total or done)})
 
 
 def _failed(filename: str, error: Exception, part: Path) -> ToolError:

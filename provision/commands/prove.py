@@ -29,7 +29,7 @@ def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
     now, held = hold_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
     try:
-        report = smoke.smoke(request, smoke.from_generation(now.folder, lock), run)
+        report = smoke.smoke(request, smoke.from_generation(now.folder, lock), run, progress)
     finally:
         if held is not None:
             os.close(held)
@@ -40,6 +40,9 @@ def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
     return SmokeResult(report, compare_reports(before, report) if before else None)
 
 
-def prove_interpreter(request: SmokeRequest, python: Path, run: Run) -> SmokeResult:
+def prove_interpreter(
+    request: SmokeRequest, python: Path, run: Run, progress: Progress
+) -> SmokeResult:
     """Check another environment against a target; its report is not kept."""
-    return SmokeResult(smoke.smoke(request, smoke.from_interpreter(python, run), run), None)
+    subject = smoke.from_interpreter(python, run)
+    return SmokeResult(smoke.smoke(request, subject, run, progress), None)

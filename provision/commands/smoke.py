@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provision.catalog.devices import Devices, read_devices, read_peaks
+from provision.commands.follow import followed
 from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import Run, clean_environment, describe_exit, environment_python
+from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.core.text import json_text
@@ -138,7 +140,11 @@ def _judge_driver(target: Target, devices: Devices, host: Host) -> dict[str, Any
 
 
 def smoke(
-    request: SmokeRequest, subject: Subject, run: Run, verified: Lock | None = None
+    request: SmokeRequest,
+    subject: Subject,
+    run: Run,
+    progress: Progress,
+    verified: Lock | None = None,
 ) -> Report:
     """Run the suite in an environment; the report of one of ours is kept, below its target.
 
@@ -171,12 +177,21 @@ def smoke(
         carry = {"earlier": before.request(known)} if known and before else {}
         expect.write_text(json.dumps(expected | carry), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
-        argv += [str(written), *([] if suite == "quick" else ["--full"]), "--junit", str(xml)]
+        journal = folder / "journal.jsonl"
+        argv += [
+            str(written),
+            "--journal",
+            str(journal),
+            *([] if suite == "quick" else ["--full"]),
+            "--junit",
+            str(xml),
+        ]
         argv += [part for name in _HEALTH if suite == "health" for part in ("--only", name)]
         argv += ["--runner", str(runner_folder()), "--device", device]
         timeout = _TIMEOUT[suite] + (request.soak or 0.0)
         timeout *= _MOST_DEVICES if device == "all" else 1
-        finished = run(argv, env=environment, cwd=folder, timeout=timeout)
+        with followed(journal, progress):
+            finished = run(argv, env=environment, cwd=folder, timeout=timeout)
         if finished.returncode not in _VERDICTS or not written.is_file():
             what = f"the smoke suite of {target.name} did not come to an end"
             evidence = "\n".join((finished.stderr or finished.stdout).strip().splitlines()[-12:])

@@ -10,7 +10,9 @@ from provision.core.ownership import require_own
 from provision.core.prefix import scripts_folder
 from provision.core.process import Completed, Run
 from provision.core.program import uv_program
+from provision.core.progress import Progress
 from provision.core.variables import clean_environment
+from provision.installer.uv_progress import run_uv
 from provision.lockfile.pip import Artifact, Lock
 
 _WORDS = """\
@@ -100,6 +102,7 @@ def install_wheels(
     python: Path,
     artifacts: Sequence[Artifact],
     run: Run,
+    progress: Progress,
     *,
     index_url: str | None = None,
     wheelhouses: Sequence[Path] = (),
@@ -120,13 +123,11 @@ def install_wheels(
     ]  # fmt: skip
     # uv links files from its cache: the owner of the cache could change them after every check.
     require_own([_cache()], "set UV_CACHE_DIR to a folder of your own")
-    # Offline there is no download whose progress could be shown, and a miss is no error yet.
-    return run(
-        argv,
+    return run_uv(
+        argv, {a.name: a.size or 0 for a in artifacts}, run, progress,
         env=index_environment(index_url),
         stdin="".join(f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts),
-        to_terminal=not offline,
-    )
+    )  # fmt: skip
 
 
 def clean_cache(names: Sequence[str], run: Run) -> None:

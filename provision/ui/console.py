@@ -17,6 +17,8 @@ from provision.core.text import harmless, json_text
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
+    from provision.ui.live import Steps
+
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}  # by level of a finding
 SCHEMA = 1
@@ -35,9 +37,19 @@ class Console:
         self.program = program
         # FORCE_COLOR is the one way to get colours without a terminal.
         self._styled = sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR"))
+        self.alive = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"  # can be drawn again
+        self.muted = False  # shows no progress
+        self.told = set[str]()  # checks that the terminal of the results has shown already
 
     @functools.cached_property
-    def _rich(self) -> RichConsole:
+    def _steps(self) -> Steps:
+        from provision.ui.live import Steps  # noqa: PLC0415 - most verbs end at once
+
+        return Steps(self)
+
+    @functools.cached_property
+    def rich(self) -> RichConsole:
+        """The terminal as rich sees it."""
         from rich.console import Console as RichConsole  # noqa: PLC0415 - slow to import
 
         # Paths and [brackets] are plain text, never to be coloured, wrapped or taken as markup.
@@ -47,7 +59,7 @@ class Console:
         """Print a line, or several: newlines are kept."""
         text = harmless(text)
         if self._styled:
-            self._rich.print(text, style=style)
+            self.rich.print(text, style=style)
         else:
             _write(sys.stderr, f"{text}\n")
 
@@ -60,11 +72,28 @@ class Console:
             table.add_column(column, no_wrap=column != columns[-1])
         for row in rows:
             table.add_row(*map(harmless, row))
-        self._rich.print(table, soft_wrap=False)
+        self.rich.print(table, soft_wrap=False)
 
     def step(self, text: str) -> None:
-        """Print what is being done now."""
-        self.line(f"· {_indented(text)}", "dim")
+        """Show what this thread does now; an empty text: nothing more."""
+        if not self.muted:
+            self._steps.begin(_indented(text))
+
+    def show(self, *, ended: Iterable[dict[str, Any]] = (), **how: Any) -> None:  # noqa: ANN401 - as rich
+        """Show how far the step of this thread is, and a line for each check that has ended."""
+        if self.muted:
+            return
+        for result in ended if self.alive else ():
+            from provision.ui.smoke import check_line  # noqa: PLC0415 - loads pydantic
+
+            self.line(*check_line(result, self.rich.width))
+            self.told |= {result["id"]} if sys.stdout.isatty() else set()
+        self._steps.show(**how)
+
+    def close(self) -> None:
+        """End every step: what is printed now is no progress."""
+        if "_steps" in vars(self):
+            self._steps.close()
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""
@@ -91,7 +120,7 @@ class Console:
         if self._styled:
             from rich.text import Text  # noqa: PLC0415 - slow to import
 
-            self._rich.print(Text.assemble((mark, "bold"), first))
+            self.rich.print(Text.assemble((mark, "bold"), first))
         else:
             self.line(mark + first)
         for more in rest:

@@ -1,11 +1,15 @@
 """Show a smoke run: its report and its comparison with the last good one."""
 
+from textwrap import shorten
+from typing import Any
+
 from provision.core.findings import Finding, Level
 from provision.core.text import plural
 from provision.report.model import Check, Report
 from provision.report.regressions import Comparison, SmokeResult, SmokeSkipped
 from provision.ui.console import Console
 
+_WIDE = 60  # columns that leave room for numbers beside a check
 _SHOWN = 3  # numbers of a check; the report has the others
 
 
@@ -19,8 +23,9 @@ def show_smoke(result: SmokeResult, console: Console) -> None:
 def show_report(result: Report, console: Console) -> None:
     """Print each check, the findings, and the verdict."""
     for check in result.checks:
-        mark, style = _mark(check)
-        console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
+        if check.id not in console.told:
+            mark, style = _mark(check)
+            console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
     for check in result.checks:
         if check.finding and not check.blocked:
             found = check.finding.model_dump() | {"level": Level(check.finding.level)}
@@ -42,6 +47,16 @@ def show_report(result: Report, console: Console) -> None:
         f"{result.suite} suite on {where}: {verdict(result)}, in {result.seconds:.1f} s",
         "bold green" if result.proves else "bold red",
     )
+
+
+def check_line(result: dict[str, Any], width: int) -> tuple[str, str]:
+    """Return a check that has just ended as one line of a width, and its style."""
+    check = Check.model_validate(result)
+    (mark, style), time = _mark(check), f"{check.seconds:.1f} s"
+    if width < _WIDE:
+        return f"{mark} {check.id} {time}", style
+    line = f"{mark} {check.id:<28} {time:>7}  "
+    return line + shorten(_numbers(check), width - 1 - len(line), placeholder=" …"), style
 
 
 def verdict(result: Report) -> str:

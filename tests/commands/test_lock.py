@@ -40,6 +40,8 @@ class Silent(list[str]):
     def step(self, text: str) -> None:
         pass
 
+    def show(self, **how: object) -> None: ...
+
     def note(self, text: str) -> None:
         self.append(text)
 
@@ -210,6 +212,7 @@ from provision.core.project import Project
 from provision.core.process import run
 class Silent:
     def step(self, text): pass
+    def show(self, **how): pass
     def note(self, text): pass
 target = Target.model_validate_json(sys.argv[1])
 project = Project(pathlib.Path(sys.argv[2]))

@@ -45,6 +45,8 @@ class Listener:
 
     def step(self, text: str) -> None: ...
 
+    def show(self, **how: object) -> None: ...
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 

@@ -112,6 +112,8 @@ class Silent:
     def step(self, text: str) -> None:
         pass
 
+    def show(self, **how: object) -> None: ...
+
     def note(self, text: str) -> None:
         pass
 

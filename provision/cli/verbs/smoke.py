@@ -49,11 +49,11 @@ def handle(call: Call) -> Outcome:
     request = SmokeRequest(
         call.project, call.target, layers, suite, soak, device, call.arguments.junit
     )
+    if call.arguments.if_driver_changed and (skipped := unchanged(request, call.console)):
+        return Outcome(skipped, show_skipped, findings_if(skipped.failed))
     call.console.step(f"the {suite} checks of {call.target.name}")
     if call.arguments.against:
-        result = prove_interpreter(request, call.arguments.against, run)
-    elif call.arguments.if_driver_changed and (skipped := unchanged(request, call.console)):
-        return Outcome(skipped, show_skipped, findings_if(skipped.failed))
+        result = prove_interpreter(request, call.arguments.against, run, call.console)
     else:
         result = prove(request, run, call.console)
     bad = not result.report.proves or (result.comparison and result.comparison.bad)
