@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(arguments)
     except KeyboardInterrupt:
         text = "interrupted; what was complete stays, and the rest is as it was before"
-        Console(program_name()).line(text)
+        Console(program_name(), aside=True).line(text)
         code = int(Exit.INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - the one place where all of them are caught
         code = _fail(arguments, error)
@@ -55,8 +55,8 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
-    console = Console(program_name())
-    console.muted = arguments.json
+    quiet = arguments.quiet or arguments.json
+    console = Console(program_name(), quiet=quiet, aside=arguments.json)
     # Commands are printed in between, and a verdict at any moment.
     console.alive &= not (arguments.verbose or is_contract(arguments))
     start = (arguments.project or Path.cwd()).absolute()
@@ -77,10 +77,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, _interrupt)
         return Contract(call).keep()
-    try:
-        outcome = arguments.handle(call)
-    finally:
-        console.close()
+    outcome = arguments.handle(call)
     # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):
         return int(outcome)
@@ -97,7 +94,7 @@ def _fail(arguments: argparse.Namespace, error: Exception) -> int:
     known = as_error(error)
     if arguments.json:
         print_json(arguments.verb, {"error": known})
-    console = Console(program_name())
+    console = Console(program_name(), aside=True)
     if arguments.debug:
         import traceback  # noqa: PLC0415 - as above
 
@@ -127,6 +124,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
     common.add_argument("--project", type=Path, metavar="DIR", help="the project to work in")
+    common.add_argument("-q", "--quiet", action="store_true", help="leave out the steps")
     common.add_argument("--debug", action="store_true", help="show tracebacks")
     common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
     for name in verb_names() if verbs is None else verbs:

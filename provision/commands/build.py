@@ -67,7 +67,7 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     home = request.project.environments(request.target.name)
     if ready := _ready(home, request):
         return BuildResult(request.target.name, ready)
-    with folder_lock(home, lambda: progress.note(waiting(request.target.name))) as held:
+    with folder_lock(home, lambda: progress.step(waiting(request.target.name))) as held:
         # Child processes inherit the lock: if this process is killed while uv still writes, the
         # next build must wait for uv before it removes the unfinished folder.
         run = functools.partial(run, pass_fds=(held,))

@@ -61,12 +61,12 @@ def lock(
     """Lock targets in parallel, and write each lock whole or not at all."""
 
     def lock_one(target: Target) -> LockResult:
-        note = functools.partial(resolver.progress.note, waiting(f"the lock of {target.name}"))
+        waits = functools.partial(resolver.progress.step, waiting(f"the lock of {target.name}"))
         try:
             if not write:
                 return _lock(target, project.lock(target.name), resolver, write=False)
             # Beside the project's other caches: what is in lockfiles/ gets committed.
-            with folder_lock(project.root / ".cache", note, name=f"lock-{target.name}.lock"):
+            with folder_lock(project.root / ".cache", waits, name=f"lock-{target.name}.lock"):
                 remove_litter(project.lock(target.name))
                 return _lock(target, project.lock(target.name), resolver, write=True)
         except ProvisionError as error:

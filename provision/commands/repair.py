@@ -33,7 +33,7 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
     built = build(replace(request, fresh=True), run, progress)
     _distrust_others(home, request, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
-        with folder_lock(home, lambda: progress.note(waiting(request.target.name))):
+        with folder_lock(home, lambda: progress.step(waiting(request.target.name))):
             if user := remove_unused(drifted.folder):
                 # Without its record `rollback` does not go back to it, and the next build or clean
                 # removes it.
@@ -46,7 +46,7 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
 def finish(project: Project, target: str, progress: Progress) -> None:
     """Remove what a repair left that was killed when the new generation was already in use."""
     home = project.environments(target)
-    with folder_lock(home, lambda: progress.note(waiting(target))):
+    with folder_lock(home, lambda: progress.step(waiting(target))):
         manifest.sweep(home, progress.note)
         drop_seals(home)
 

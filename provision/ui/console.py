@@ -1,11 +1,12 @@
-"""The terminal: text for people on stderr, results as JSON on stdout."""
+"""The terminal: results on stdout; what is being done, notes and errors on stderr."""
 
 from __future__ import annotations
 
-import functools
+import errno
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -13,82 +14,79 @@ from provision.core.credentials import redact
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.findings import Finding
 from provision.core.text import harmless, json_text
+from provision.ui import layout
 
 if TYPE_CHECKING:
-    from rich.console import Console as RichConsole
-
     from provision.ui.live import Steps
 
-
-_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}  # by level of a finding
+_LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}  # of a finding
+_CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 SCHEMA = 1
 
 
 class Console:
-    """Prints for a person; also listens to the progress of verbs.
-
-    Colour and width follow the terminal; ``NO_COLOR`` is honoured by rich. Where lines need no
-    style, rich is not loaded: importing it takes longer than most verbs.
+    """Prints for a person: the result on stdout, the rest on stderr; listens to verbs' progress.
 
     All that a verb shows to people passes through here, so here it is made harmless.
+    ``aside`` prints results on stderr as well, where stdout holds a document or another program's
+    output; ``quiet`` leaves out the steps.
     """
 
-    def __init__(self, program: str) -> None:
-        self.program = program
-        # FORCE_COLOR is the one way to get colours without a terminal.
-        self._styled = sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR"))
-        self.alive = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"  # can be drawn again
-        self.muted = False  # shows no progress
+    def __init__(self, program: str, *, quiet: bool = False, aside: bool = False) -> None:
+        self.program, self.quiet = program, quiet
+        self.err = Screen("stderr")
+        self.out = self.err if aside else Screen("stdout")
+        self.alive = bool(self.err.width) and os.environ.get("TERM") != "dumb"  # drawn again
         self.told = set[str]()  # checks that the terminal of the results has shown already
 
-    @functools.cached_property
+    @cached_property
     def _steps(self) -> Steps:
         from provision.ui.live import Steps  # noqa: PLC0415 - most verbs end at once
 
         return Steps(self)
 
-    @functools.cached_property
-    def rich(self) -> RichConsole:
-        """The terminal as rich sees it."""
-        from rich.console import Console as RichConsole  # noqa: PLC0415 - slow to import
+    def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
+        """Print a line of the result, or several: newlines are kept."""
+        self.out.print(text, style, hang)
 
-        # Paths and [brackets] are plain text, never to be coloured, wrapped or taken as markup.
-        return RichConsole(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    def command(self, text: str) -> None:
+        """Print a command or a setting that is to be copied; a terminal's width parts it not."""
+        self.out.print(f"  {text}", whole=True)
 
-    def line(self, text: str = "", style: str | None = None) -> None:
-        """Print a line, or several: newlines are kept."""
-        text = harmless(text)
-        if self._styled:
-            self.rich.print(text, style=style)
-        else:
-            _write(sys.stderr, f"{text}\n")
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *styles: str) -> None:
+        """Print a table; ``styles`` are those of its rows."""
+        rows = [[harmless(cell) for cell in row] for row in rows]
+        parts = layout.table(columns, rows, self.out.width)
+        for lines, style in zip(parts, ["bold", *(styles or [""] * len(rows))], strict=True):
+            for line in lines:
+                self.out.print(line, style, whole=True)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print a table within the terminal's width; the last column is wrapped."""
-        from rich.table import Table  # noqa: PLC0415 - slow to import
+    def remark(self, text: str) -> None:
+        """Print a part of the result that a person should not miss."""
+        self.out.print(f"! {_indented(text)}", "yellow")
 
-        table = Table(box=None, pad_edge=False)
-        for column in columns:
-            table.add_column(column, no_wrap=column != columns[-1])
-        for row in rows:
-            table.add_row(*map(harmless, row))
-        self.rich.print(table, soft_wrap=False)
+    def finding(self, finding: Finding) -> None:
+        """Print a finding as an error: its symptom, the evidence, the cause, the remedy."""
+        head = f"{finding.level}: {_indented(finding.symptom)} [{finding.code}]"
+        self.out.print(head, _LEVELS[finding.level])
+        self.out.labelled("evidence", "\n".join(finding.evidence))
+        self.out.labelled("cause", finding.cause)
+        self.out.labelled("remedy", finding.remedy)
 
     def step(self, text: str) -> None:
         """Show what this thread does now; an empty text: nothing more."""
-        if not self.muted:
+        if not self.quiet:
             self._steps.begin(_indented(text))
 
-    def show(self, *, ended: Iterable[dict[str, Any]] = (), **how: Any) -> None:  # noqa: ANN401 - as rich
+    def show(self, *, ended: Iterable[dict[str, Any]] = (), **how: Any) -> None:  # noqa: ANN401
         """Show how far the step of this thread is, and a line for each check that has ended."""
-        if self.muted:
-            return
-        for result in ended if self.alive else ():
+        for result in ended if self.alive and not self.quiet else ():
             from provision.ui.smoke import check_line  # noqa: PLC0415 - loads pydantic
 
-            self.line(*check_line(result, self.rich.width))
-            self.told |= {result["id"]} if sys.stdout.isatty() else set()
-        self._steps.show(**how)
+            self.err.print(*check_line(result, self.err.width or 80))
+            self.told |= {result["id"]} if self.out.width else set()
+        if not self.quiet:
+            self._steps.show(**how)
 
     def close(self) -> None:
         """End every step: what is printed now is no progress."""
@@ -97,34 +95,86 @@ class Console:
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""
-        self.line(f"! {_indented(text)}", "yellow")
+        self.err.print(f"! {_indented(text)}", "yellow")
 
     def error(self, error: ProvisionError) -> None:
         """Print an error: what failed, the evidence, the cause, the remedy."""
-        self.line(f"error: {_indented(error.what)}", "bold red")
+        self.err.print(f"error: {_indented(error.what)}", "bold red")
         for name in ("evidence", "cause", "remedy"):
             if text := getattr(error, name):
-                self._labelled(name, text)
+                self.err.labelled(name, text)
 
-    def finding(self, finding: Finding) -> None:
-        """Print a finding in the same order."""
-        head = f"{finding.level}: {_indented(finding.symptom)} [{finding.code}]"
-        self.line(head, _STYLES[finding.level])
-        self._labelled("evidence", "\n".join(finding.evidence))
-        self._labelled("cause", finding.cause)
-        self._labelled("remedy", finding.remedy)
 
-    def _labelled(self, label: str, text: str) -> None:
-        first, *rest = harmless(text).splitlines() or [""]
+class Screen:
+    """Stdout or stderr, by its name: others may replace the stream, as tests and bars do.
+
+    Lines are parted at the width of a terminal only, so that what is piped has a line per fact.
+    rich, which draws bars, is not needed for lines: importing it takes longer than most verbs.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.styled = _styled(self._stream)
+
+    @property
+    def _stream(self) -> TextIO:
+        stream: TextIO = getattr(sys, self._name)
+        return stream
+
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal, now; None where it is none."""
+        if not self._stream.isatty():
+            return None
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or 80
+        except OSError:
+            return 80
+
+    def print(self, text: str, style: str = "", hang: int = 4, *, whole: bool = False) -> None:
+        """Print a text: each of its lines is parted, unless it is to stay ``whole``."""
+        for line in harmless(text).split("\n"):
+            indent = len(line) - len(line.lstrip())
+            width = None if whole else self.width
+            for part in layout.wrapped(line, width, max(hang, indent + 2)):
+                self._write(self._in(style, part))
+
+    def labelled(self, label: str, text: str) -> None:
+        """Print the lines of a text below each other, the first one after its label."""
         mark = f"  {label + ':':<10}"
-        if self._styled:
-            from rich.text import Text  # noqa: PLC0415 - slow to import
+        for line in harmless(text).splitlines() or [""]:
+            for part in layout.wrapped(mark + line, self.width, 12):
+                self._write(self._in("bold", mark) + part[12:] if mark.strip() else part)
+                mark = " " * 12
 
-            self.rich.print(Text.assemble((mark, "bold"), first))
-        else:
-            self.line(mark + first)
-        for more in rest:
-            self.line(" " * 12 + more)
+    def _in(self, style: str, text: str) -> str:
+        if not (style and text and self.styled):
+            return text
+        codes = ";".join(str(_CODES[word]) for word in style.split())
+        return f"\x1b[{codes}m{text}\x1b[0m"
+
+    def _write(self, line: str) -> None:
+        encoding = self._stream.encoding or "utf-8"
+        _write(self._stream, line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def _styled(stream: TextIO) -> bool:
+    """Whether a stream takes escape sequences; https://no-color.org, https://force-color.org."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    if not stream.isatty() or os.environ.get("TERM") == "dumb":
+        return False
+    if sys.platform != "win32":
+        return True
+    import ctypes  # noqa: PLC0415 - Windows only, where a console has to be switched to them
+    import msvcrt  # noqa: PLC0415 - as above
+
+    handle, mode = msvcrt.get_osfhandle(stream.fileno()), ctypes.c_ulong()
+    api = ctypes.windll.kernel32
+    known = api.GetConsoleMode(handle, ctypes.byref(mode))
+    return bool(known and api.SetConsoleMode(handle, mode.value | 4))
 
 
 def _indented(text: str) -> str:
@@ -163,7 +213,8 @@ def _write(stream: TextIO, text: str) -> None:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # the rest has nowhere to go
         # A reader that has gone, as that of `| head`, changes no result; nor does a lost message.
-        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+        # Windows calls that an invalid argument.
+        if stream is sys.stdout and error.errno not in {errno.EPIPE, errno.EINVAL}:
             raise ToolError("cannot print the result", evidence=str(error)) from error
 
 

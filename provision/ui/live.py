@@ -10,16 +10,17 @@ import threading
 import time
 from contextvars import ContextVar
 from datetime import timedelta
-from textwrap import shorten, wrap
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.progress import Progress, Task
 from rich.text import Text
 
 from provision.core.text import harmless, size
 
 if TYPE_CHECKING:
-    from provision.ui.console import Console
+    from provision.ui.console import Console as Shown
 
 _NEWS = 10.0  # seconds between two lines about a step where there is no terminal
 _LONG = 1.0  # seconds; what took longer is shown with its time
@@ -29,10 +30,10 @@ _STEP: ContextVar[Task | None] = ContextVar("step", default=None)
 class Steps(Progress):
     """The steps of all threads, as a console shows them."""
 
-    def __init__(self, console: Console) -> None:
-        self._shown, self._guard = console, threading.RLock()
-        super().__init__(console=console.rich, transient=True, redirect_stdout=False,
-                         redirect_stderr=False, disable=not console.alive)  # fmt: skip
+    def __init__(self, console: Shown) -> None:
+        self._guard, self._print = threading.RLock(), console.err.print
+        # What is printed meanwhile, on either stream, is put above.
+        super().__init__(console=Console(stderr=True), transient=True, disable=not console.alive)
 
     def begin(self, text: str) -> None:
         """Show a step of this thread; an empty text ends the last one."""
@@ -43,7 +44,7 @@ class Steps(Progress):
                 _STEP.set(next(task for task in self.tasks if task.id == new))
                 self.start()
                 if self.disable:
-                    self._shown.line(f"· {text}", "dim")
+                    self._print(f"· {text}", "dim")
 
     def show(self, **how: Any) -> None:  # noqa: ANN401 - as Progress takes them
         """Show how far this thread's step is; see :class:`provision.core.progress.Progress`."""
@@ -61,7 +62,7 @@ class Steps(Progress):
             self.update(task.id, **how)
             if self.disable and time.monotonic() - task.fields["told"] > _NEWS:
                 task.fields["told"] = time.monotonic()
-                self._shown.line(f"  {_state(task)}", "dim")
+                self._print(f"  {_state(task)}", "dim")
 
     def close(self) -> None:
         """End every step: what follows is printed below them."""
@@ -79,13 +80,11 @@ class Steps(Progress):
         state = f"{took:.1f} s" if took > _LONG else ""
         if state and task.fields["files"]:
             state = f"{size(task.completed)}, {size(task.completed / took)}/s, {state}"
-        if self.disable and state:
+        if not self.disable:
+            self._print(f"· {task.description}  {state}".rstrip(), "dim")
+        elif state:
             named = f"{task.description.strip()}: " if self.tasks else ""
-            self._shown.line(f"  {named}{state}", "dim")
-        elif not self.disable:
-            line, wide = f"· {task.description}  {state}".rstrip(), self.console.width
-            for part in wrap(line, wide, subsequent_indent="    ", break_long_words=False):
-                self._shown.line(part, "dim")
+            self._print(f"  {named}{state}", "dim")
 
     def get_renderables(self) -> list[Text]:
         """Return each step in a line, or in two where it does not fit."""

@@ -35,7 +35,7 @@ _LINES = 40  # of each part of a fleet
 def show_overview(result: ProjectStatus, console: Console) -> None:
     """Print a table, a row per target."""
     columns = ("target", "platform", "lock", "built", "last checks", "what it is")
-    rows = ((r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows)
+    rows = [(r.name, r.platform, r.lock, r.proof, r.smoke, r.summary) for r in result.rows]
     console.table(columns, rows)
 
 
@@ -51,15 +51,17 @@ def show_detection(result: Detection, console: Console) -> None:
     if not host.gpus:
         console.line("  no GPU")
     for name, variable in result.hidden:
-        console.note(f"{name} is hidden by {variable}")
-    for fit in result.fits:
-        chosen = fit.target == result.chosen
-        style = {"fits": "green", "blocked": "yellow", "no": "dim"}[fit.verdict]
-        mark = "->" if chosen else "  "
-        reasons = "; ".join(fit.reasons)
-        console.line(f"{mark} {fit.target:<20} {fit.verdict:<8} {reasons}", style)
+        console.remark(f"{name} is hidden by {variable}")
+    marks = {result.chosen: "->"}
+    rows = [
+        (f"{marks.get(fit.target, '  ')} {fit.target}", fit.verdict, "; ".join(fit.reasons))
+        for fit in result.fits
+    ]
+    styles = {"fits": "green", "blocked": "yellow", "no": "dim"}
+    columns = ("   target", "verdict", "why")
+    console.table(columns, rows, *(styles[fit.verdict] for fit in result.fits))
     for advice in result.advice:
-        console.note(advice)
+        console.remark(advice)
 
 
 def show_initialized(result: Initialized, console: Console) -> None:
@@ -88,7 +90,7 @@ def show_refresh(result: RefreshResult, console: Console) -> None:
     for name in (*result.added, *result.completed):
         console.line(f"  {name}")
     for name in result.vanished:
-        console.note(f"{name} is not listed any more; the catalog keeps it")
+        console.remark(f"{name} is not listed any more; the catalog keeps it")
     for changed in result.reuploads:
         console.line(
             f"refused: {changed.filename} differs from the file in the catalog", "bold red"
@@ -144,7 +146,7 @@ def show_image(result: BuiltImage, console: Console) -> None:
     if result.layout:
         console.line(f"{result.layout}: {result.digest}")
     console.line("Next: prove it on its device")
-    console.line(f"  docker run --rm {result.tag}")
+    console.command(f"docker run --rm {result.tag}")
 
 
 _STYLES = {"valid": "bold green", "stale": "yellow", "refused": "bold red"}
@@ -167,7 +169,7 @@ def show_kernel(result: Kernel, console: Console) -> None:
     """Print where the kernel lies, and what names the interpreter to an IDE."""
     console.line(f"Jupyter starts it from {result.kernel}", "green")
     console.line("VS Code, in .vscode/settings.json:")
-    console.line(f'  "python.defaultInterpreterPath": {json.dumps(str(result.python))}')
+    console.command(f'"python.defaultInterpreterPath": {json.dumps(str(result.python))}')
 
 
 def show_rollback(result: RolledBack, console: Console) -> None:
@@ -185,14 +187,14 @@ def show_cleaned(result: Cleaned, console: Console) -> None:
     for name, taken in result.kept:
         console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
         if name in users:
-            console.note(f"{name} is in use by {users[name]}; clean again when that has ended")
+            console.remark(f"{name} is in use by {users[name]}; clean again when that has ended")
 
 
 def show_diagnosis(result: Diagnosis, console: Console) -> None:
     """Print the facts, then the findings."""
     width = max(map(len, result.facts), default=0) + 1
     for name, value in result.facts.items():
-        console.line(f"  {name + ':':<{width}} {value}", "dim")
+        console.line(f"  {name + ':':<{width}} {value}", "dim", width + 3)
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:
@@ -266,10 +268,10 @@ def show_build(result: BuildResult, console: Console) -> None:
             "bold green",
         )
     if record.proof == "unproven":
-        console.note(f"unproven: {record.reason}")
+        console.remark(f"unproven: {record.reason}")
     elif record.proof == "skipped":
         check = f"{console.program} smoke {result.target}"
-        console.note(f"not proven: the checks were left out; `{check}`")
+        console.remark(f"not proven: the checks were left out; `{check}`")
     show_next_steps(result.target, result.generation.folder, console)
 
 
@@ -279,8 +281,8 @@ def show_fleet(result: Fleet, console: Console) -> None:
     changed = [f"since the last round, {names}: {text}" for _, names, text in result.changed]
     files = [f"left out {path}: {fault}" for path, fault in result.files]
     for text in (*changed[:_LINES], *files[:_LINES]):
-        console.note(text)
+        console.remark(text)
     if more := sum(max(0, len(each) - _LINES) for each in (result.lines, changed, files)):
-        console.note(f"{more} more lines: --json and --html have all")
+        console.remark(f"{more} more lines: --json and --html have all")
     counts = ", ".join(f"{count} {state}" for state, count in result.counts.items())
     console.line(counts or "no verdict was found", "bold red" if result.bad else "green")

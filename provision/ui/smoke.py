@@ -107,11 +107,11 @@ def _numbers(check: Check) -> str:
 def show_comparison(result: Comparison, console: Console) -> None:
     """Print what changed on the host, then what got worse."""
     for change in result.moves:
-        console.note(f"since {result.since}: {change}")
+        console.remark(f"since {result.since}: {change}")
     for finding in result.findings:
         console.finding(finding)
     if result.new:
-        console.note(f"no earlier result to compare with: {', '.join(result.new)}")
+        console.remark(f"no earlier result to compare with: {', '.join(result.new)}")
     if not result.findings:
         common = f"{plural(len(result.compared), 'check')} " if result.new else ""
         console.line(f"{common}as good as on {result.since}", "green")

@@ -26,10 +26,10 @@ def up_to_date_line(target: str, proof: str, built: str) -> str:
 def show_next_steps(target: str, folder: Path, console: Console) -> None:
     """Print the commands that use an environment, the current generation of a target."""
     console.line("Next:")
-    console.line(f"  {console.program} run {target} -- python your_script.py")
-    console.line(f"  {console.program} smoke {target} --full")
+    console.command(f"{console.program} run {target} -- python your_script.py")
+    console.command(f"{console.program} smoke {target} --full")
     if activation := _activation(folder):
-        console.line(f"  or activate it: {activation}")
+        console.command(f"or activate it: {activation}")
 
 
 def _activation(folder: Path) -> str:

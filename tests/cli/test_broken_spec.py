@@ -43,7 +43,7 @@ def test_targets_shows_the_faults_in_its_row(
     assert "bad.toml has " in bad["summary"]
     assert "conda.channels: is empty" in bad["summary"]
     assert main(["targets", "--project", str(project.root)]) == Exit.USAGE
-    assert "fresh" in capsys.readouterr().err
+    assert "fresh" in capsys.readouterr().out
 
 
 def test_lock_check_judges_the_others(capsys: pytest.CaptureFixture[str], project: Project) -> None:
@@ -52,9 +52,9 @@ def test_lock_check_judges_the_others(capsys: pytest.CaptureFixture[str], projec
     assert good == {"target": TARGET, "stale": None, "error": None, "open": []}
     assert "did you mean `accelerator`?" in bad["error"]["evidence"]
     assert main(["lock", "--check", "--project", str(project.root)]) == Exit.USAGE
-    shown = capsys.readouterr().err
-    assert f"{TARGET}: fresh" in shown
-    assert "did you mean `accelerator`?" in shown
+    shown = capsys.readouterr()
+    assert f"{TARGET}: fresh" in shown.out
+    assert "did you mean `accelerator`?" in shown.err
 
 
 def test_lock_of_a_named_target_that_is_missing_is_still_an_error(

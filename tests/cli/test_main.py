@@ -50,9 +50,10 @@ def test_help_loads_neither_pydantic_nor_rich() -> None:
 @pytest.mark.machine
 def test_detect_loads_no_pydantic() -> None:
     command = [sys.executable, "-I", "-X", "importtime", "-m", "provision", "detect"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert "cpu-linux" in shown
-    assert "| pydantic" not in shown
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "cpu-linux" in shown.stdout
+    assert "provision.ui.console" in shown.stderr
+    assert "| pydantic" not in shown.stderr
 
 
 def test_an_unknown_target_suggests_the_nearest(
@@ -141,7 +142,7 @@ def test_switches_are_switches(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_overview(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("targets") == Exit.OK
-    assert TARGET in capsys.readouterr().err
+    assert TARGET in capsys.readouterr().out
     assert call("targets", "--json") == Exit.OK
     (row,) = json.loads(capsys.readouterr().out)["result"]["rows"]
     assert (row["lock"], row["built"], row["smoke"]) == ("fresh", "no", "none")
@@ -162,11 +163,11 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
 @pytest.mark.machine
 def test_build_verify_smoke_run(built: Project, capfd: pytest.CaptureFixture[str]) -> None:
     assert call("build", TARGET) == Exit.OK
-    assert "up to date" in capfd.readouterr().err
+    assert "up to date" in capfd.readouterr().out
     assert call("verify", TARGET, "--deep") == Exit.OK
-    assert "every hash compared" in capfd.readouterr().err
+    assert "every hash compared" in capfd.readouterr().out
     assert call("smoke", TARGET, "--full") == Exit.OK
-    assert "full suite on toy: 1 owed, 1 passed, 0 failed, in" in capfd.readouterr().err
+    assert "full suite on toy: 1 owed, 1 passed, 0 failed, in" in capfd.readouterr().out
 
 
 @pytest.mark.machine
@@ -180,9 +181,9 @@ def test_build_auto_names_the_target_that_a_blocked_gpu_would_get(
         "provision.host.probe.read_host", lambda _: Host("linux-64", "6.8", gpus=(card,))
     )
     assert call("build", "auto") == Exit.OK
-    words = capfd.readouterr().err
-    assert f"{TARGET} is up to date" in words
-    assert "arc fits this machine better; the kernel brings Intel's driver" in words
+    told = capfd.readouterr()
+    assert f"{TARGET} is up to date" in told.out
+    assert "arc fits this machine better; the kernel brings Intel's driver" in told.err
 
 
 @pytest.mark.machine
@@ -216,7 +217,7 @@ def test_findings_exit_with_1(built: Project, capsys: pytest.CaptureFixture[str]
     (module,) = (built.environments(TARGET) / "current").resolve().rglob("alpha.py")
     module.write_text("changed")
     assert call("verify", TARGET) == Exit.FINDINGS
-    assert "alpha.py" in capsys.readouterr().err
+    assert "alpha.py" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_the_command_exits_with_1_until_it_is_complete(
     argv = ["bundle", TARGET, "-o", str(tmp_path / "out"), "--project", str(clone.project.root)]
     clone.index.fault = 403
     assert main.main(argv) == 1
-    assert "missing: alpha-1.0-py3-none-any.whl  sha256 " in capsys.readouterr().err
+    assert "missing: alpha-1.0-py3-none-any.whl  sha256 " in capsys.readouterr().out
     clone.index.fault = None
     assert main.main([*argv, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["result"]["missing"] == []

@@ -229,7 +229,8 @@ def test_two_cleans_wait_for_each_other_and_say_so(lab: Lab) -> None:
     )
     with program(sys.executable, "-c", code, lab.home):
         clean(lab.project, TARGET, lab.listener, keep=0, everything=True)
-    assert lab.listener.notes == [f"another command is working on {TARGET}; waiting for it to end"]
+    waits = f"another command is working on {TARGET}; waiting for it to end"
+    assert lab.listener.steps[-1:] == [waits]
     assert lab.left() == []
 
 

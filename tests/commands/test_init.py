@@ -195,7 +195,7 @@ def test_nothing_carried_over_does_not_look_like_success(
     for name, text in files.items():
         write(tmp_path, name, text)
     assert main(["init", "--project", str(tmp_path), "--target", "cpu-linux"]) == 1
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     assert "none of the repository's requirements is in a spec" in said
     assert "next: " not in said
     for name in files:

@@ -73,10 +73,10 @@ def test_attack_a_moved_folder(
     said = tool(lab, *mend, at=elsewhere).stderr
     assert f"was built at {root}" in said
     assert tool(lab, *script, at=elsewhere).stdout == "hello\n"
-    assert "as locked" in tool(lab, "verify", TARGET, at=elsewhere).stderr
-    assert "up to date" in tool(lab, "build", TARGET, at=elsewhere).stderr
+    assert "as locked" in tool(lab, "verify", TARGET, at=elsewhere).stdout
+    assert "up to date" in tool(lab, "build", TARGET, at=elsewhere).stdout
     if how == "copied":
-        assert "as locked" in tool(lab, "verify", TARGET, at=root).stderr
+        assert "as locked" in tool(lab, "verify", TARGET, at=root).stdout
 
 
 def test_attack_rollback_to_what_was_built_elsewhere(lab: Lab, tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_a_project_reached_by_a_link_was_not_moved(
     link.symlink_to(lab.project.root)
     tool(lab, "build", TARGET, at=link)
     for place in (link, lab.project.root):
-        assert "up to date" in tool(lab, "build", TARGET, at=place).stderr
-        assert "as locked" in tool(lab, "verify", TARGET, at=place).stderr
+        assert "up to date" in tool(lab, "build", TARGET, at=place).stdout
+        assert "as locked" in tool(lab, "verify", TARGET, at=place).stdout
     link.unlink()  # which the scripts name; the last build noted that there is nothing to do
     tool(lab, "verify", TARGET, at=lab.project.root, code=1)
     tool(lab, "build", TARGET, at=lab.project.root)
@@ -115,7 +115,7 @@ def test_attack_a_relative_project_and_every_verb(lab: Lab, tmp_path: Path) -> N
         tool(lab, *words, at=project, cwd=here)
     tool(lab, "build", TARGET, at=project, cwd=here)
     here.rename(tmp_path / "renamed")  # nothing may depend on the folder it was called in
-    assert "as locked" in tool(lab, "verify", TARGET, at=lab.project.root).stderr
+    assert "as locked" in tool(lab, "verify", TARGET, at=lab.project.root).stdout
     assert (tmp_path / "renamed" / "page.html").is_file()
 
 
@@ -135,7 +135,7 @@ def test_a_record_of_an_earlier_version_claims_nothing(lab: Lab) -> None:
     known = json.loads(record.read_text(encoding="utf-8"))
     assert known.pop("path") == str(record.parent)
     record.write_text(json.dumps(known), encoding="utf-8")
-    assert "up to date" in tool(lab, "build", TARGET, at=lab.project.root).stderr
+    assert "up to date" in tool(lab, "build", TARGET, at=lab.project.root).stdout
 
 
 def test_attack_a_report_of_the_future(lab: Lab) -> None:
@@ -149,7 +149,7 @@ def test_attack_a_report_of_the_future(lab: Lab) -> None:
     assert last is not None
     assert last.lock != "another"
     tool(lab, "smoke", TARGET, at=lab.project.root)
-    said = tool(lab, "smoke", TARGET, "--if-driver-changed", at=lab.project.root).stderr
+    said = tool(lab, "smoke", TARGET, "--if-driver-changed", at=lab.project.root).stdout
     assert "no driver, kernel, runtime or lock changed" in said
     tool(lab, "report", TARGET, "-o", lab.project.root / "page.html", at=lab.project.root)
 

@@ -48,7 +48,7 @@ def test_a_second_run_is_compared_with_the_first(
     lab.build()
     _age(lab)
     assert call(lab) == Exit.OK
-    words = capsys.readouterr().err
+    words = capsys.readouterr().out
     assert "kernel: 6.1 ->" in words  # the lab's kernel is not this machine's
     assert "as good as on 2025-01-01" in words
 
@@ -75,7 +75,7 @@ def test_a_file_that_is_no_report_does_not_end_the_comparison(
     (kept,) = history(lab.project, TARGET)
     kept.with_name("20250101T000000000000Z-quick.json").write_text("{")
     assert call(lab) == Exit.OK
-    assert "as good as on 2025-01-01" in capsys.readouterr().err
+    assert "as good as on 2025-01-01" in capsys.readouterr().out
 
 
 def _age(lab: Lab) -> None:
@@ -90,7 +90,7 @@ def test_a_check_that_broke_is_a_regression(lab: Lab, capsys: pytest.CaptureFixt
     site = next((lab.home / "current").resolve().rglob("alpha.py")).parent
     (site / "broken.py").touch()
     assert call(lab) == Exit.FINDINGS
-    assert "tiny.check worked and fails now" in capsys.readouterr().err
+    assert "tiny.check worked and fails now" in capsys.readouterr().out
 
 
 def test_it_runs_only_if_a_driver_changed(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +99,7 @@ def test_it_runs_only_if_a_driver_changed(lab: Lab, capsys: pytest.CaptureFixtur
     assert len(history(lab.project, TARGET)) == 2
     assert call(lab, "--if-driver-changed") == Exit.OK
     assert len(history(lab.project, TARGET)) == 2
-    assert "all passed then" in capsys.readouterr().err
+    assert "all passed then" in capsys.readouterr().out
 
 
 def test_junit_is_written_where_it_is_wanted(lab: Lab, tmp_path: Path) -> None:
@@ -217,11 +217,12 @@ def test_targets_tell_how_many_checks_prove_it(
     assert _proof(lab, capsys) == "proven (1 of 1)"
     (lab.project.smoke / "run.py").write_text(BROKE.replace("CODE", "1"))
     assert call(lab) == Exit.FINDINGS
-    assert "MISS device.ready" in capsys.readouterr().err
+    assert "MISS device.ready" in capsys.readouterr().out
     assert _proof(lab, capsys) == "unproven: 1 not run of 2"
 
 
 def _proof(lab: Lab, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
     main.main(["targets", "--json", "--project", str(lab.project.root)])
     (row,) = json.loads(capsys.readouterr().out)["result"]["rows"]
     return str(row["proof"])

@@ -52,7 +52,7 @@ def test_attack_three_bundles_into_one_folder(clone: Lab, tmp_path: Path) -> Non
     out = tmp_path / "out"
     made = at_once(3, lambda: test_bundle.make(clone, out))
     assert [(bundle.missing, bundle.files) for bundle in made] == [((), made[0].files)] * 3
-    waited = [note for note in clone.listener.notes if note.startswith(WAITING)]
+    waited = [step for step in clone.listener.steps if step.startswith(WAITING)]
     assert waited == [f"{WAITING}{out}; waiting for it to end"] * 2
     fetched = [path for path in clone.index.asked if path.endswith(".whl")]
     assert len(fetched) == len(set(fetched))
@@ -91,7 +91,7 @@ def test_attack_three_builds_of_one_image(
     run = test_docker.answer(respond)
     at_once(3, lambda: docker.build_image(image_request, run, listener))
     assert built == ["build"] * 3
-    assert len([note for note in listener.notes if note.startswith(WAITING)]) == 2
+    assert len([step for step in listener.steps if step.startswith(WAITING)]) == 2
 
 
 def test_attack_three_locks_of_one_target(project: Project, sources: PipConfig) -> None:

