@@ -77,7 +77,10 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, _interrupt)
         return Contract(call).keep()
-    outcome = arguments.handle(call)
+    try:
+        outcome = arguments.handle(call)
+    finally:
+        console.close()
     # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):
         return int(outcome)

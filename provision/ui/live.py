@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _NEWS = 10.0  # seconds between two lines about a step where there is no terminal
 _LONG = 1.0  # seconds; what took longer is shown with its time
+_NARROW = 60  # columns
 _STEP: ContextVar[Task | None] = ContextVar("step", default=None)
 
 
@@ -32,6 +33,7 @@ class Steps(Progress):
 
     def __init__(self, console: Shown) -> None:
         self._guard, self._print = threading.RLock(), console.err.print
+        self._marks = "━─" if "utf" in (sys.stderr.encoding or "").lower() else "#-"
         # What is printed meanwhile, on either stream, is put above.
         super().__init__(console=Console(stderr=True), transient=True, disable=not console.alive)
 
@@ -88,30 +90,24 @@ class Steps(Progress):
 
     def get_renderables(self) -> list[Text]:
         """Return each step in a line, or in two where it does not fit."""
-        return [Text(_drawn(task, self.console.width - 1), "dim") for task in self.tasks]
+        return [Text(self._drawn(task, self.console.width - 1), "dim") for task in self.tasks]
+
+    def _drawn(self, task: Task, width: int) -> str:
+        text, state = f"· {harmless(task.description)}", harmless(_state(task, width))
+        if task.total and (length := min(20, width - len(state) - 6)) > 3:
+            done = int(length * task.completed / task.total)
+            state = f"{self._marks[0] * done}{self._marks[1] * (length - done)} {state}"
+        if len(text) + len(state) + 2 <= width:
+            return f"{text}  {state}"
+        return f"{shorten(text, width, placeholder=' …')}\n    {shorten(state, width - 4)}"
 
 
-def _drawn(task: Task, width: int) -> str:
-    text, state = f"· {harmless(task.description)}", harmless(_state(task))
-    if task.total:
-        length = min(20, width // 4)
-        done = int(length * task.completed / task.total)
-        marks = "━─" if "utf" in (sys.stderr.encoding or "").lower() else "#-"
-        state = f"{marks[0] * done}{marks[1] * (length - done)} {state}"
-    line = f"{text}  {state}"
-    if len(line) <= width:
-        return line
-    return (
-        f"{shorten(text, width, placeholder=' …')}\n    {shorten(state, width - 4, placeholder='')}"
-    )
-
-
-def _state(task: Task) -> str:
+def _state(task: Task, width: int = 80) -> str:
     """Return how far a step is, the most important first; no rate before it is known."""
-    clock = _clock(task.elapsed)
+    clock, now = _clock(task.elapsed), task.fields["now"]
     if not task.fields["files"]:
-        count = f"{task.completed:.0f} of {task.total:.0f} " if task.total else ""
-        return " ".join(f"{count}{task.fields['now']} {clock}".split())
+        count = [f"{task.completed:.0f} of {task.total:.0f} {now}"] if task.total else [now]
+        return " ".join([*count, *([] if now and width < _NARROW else [clock])]).strip()
     whole = f" of {size(task.total)}" if task.total else ""
     left = f", {_clock(task.time_remaining)} left" if whole and task.time_remaining else ""
     return (
