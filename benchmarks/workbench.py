@@ -28,14 +28,11 @@ UV = uv_program()
 class Quiet:
     """Progress that is not shown."""
 
-    def step(self, text: str) -> None:
+    def step(self, text: str, *_: object) -> None:
         """Ignore a step."""
 
     def note(self, text: str) -> None:
         """Ignore a note."""
-
-    def show(self, **how: object) -> None:
-        """Ignore how far it is."""
 
 
 def call(

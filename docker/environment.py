@@ -52,14 +52,11 @@ _SHARES = 8
 class _LogProgress:
     """Writes the steps to the log of the build."""
 
-    def step(self, text: str) -> None:
+    def step(self, text: str, *_: object) -> None:
         sys.stderr.write(harmless(f"· {text}\n") if text else "")
 
     def note(self, text: str) -> None:
         sys.stderr.write(harmless(f"! {text}\n"))
-
-    def show(self, **how: object) -> None:
-        """Leave it out: a log keeps every line."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

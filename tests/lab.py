@@ -34,10 +34,8 @@ class Silent:
         self.steps: list[str] = []
         self.notes: list[str] = []
 
-    def step(self, text: str) -> None:
+    def step(self, text: str, *_: object) -> None:
         self.steps.append(text)
-
-    def show(self, **how: object) -> None: ...
 
     def note(self, text: str) -> None:
         self.notes.append(text)

@@ -11,9 +11,7 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,11 +92,7 @@ def fetch_all(
         with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
             # Largest first, so that none of them is left to run alone at the end.
             queue = sorted(rest, key=lambda item: -(item.size or 0))
-            progress.show(files={item.filename: (0, item.size or 0) for item in queue})
-            # As the bytes belong to the step of this thread.
-            contexts = [copy_context() for _ in queue]
-            fetch = partial(_download, session, folder, progress)
-            ended = pool.map(lambda runs, item: runs.run(fetch, item), contexts, queue)
+            ended = pool.map(lambda item: _download(session, item, folder, progress), queue)
             failed = dict(zip(queue, ended, strict=True))
         return [_missing(item, why) for item in rest if (why := failed[item])]
 
@@ -140,7 +134,7 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
     return True
 
 
-def _download(session: Session, folder: Path, progress: Progress, item: WantedFile) -> str:
+def _download(session: Session, item: WantedFile, folder: Path, progress: Progress) -> str:
     """Download and verify a file; return why that failed, or ""."""
     try:
         url = str(item.source) if item.project is None else _file_url(session, item)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provision.catalog.devices import Devices, read_devices, read_peaks
-from provision.commands.follow import followed
 from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import Run, clean_environment, describe_exit, environment_python
-from provision.core.progress import Progress
+from provision.core.progress import Look, Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.core.text import json_text
@@ -190,8 +190,9 @@ def smoke(
         argv += ["--runner", str(runner_folder()), "--device", device]
         timeout = _TIMEOUT[suite] + (request.soak or 0.0)
         timeout *= _MOST_DEVICES if device == "all" else 1
-        with followed(journal, progress):
-            finished = run(argv, env=environment, cwd=folder, timeout=timeout)
+        progress.step(f"the {suite} checks of {target.name}", _following(journal))
+        finished = run(argv, env=environment, cwd=folder, timeout=timeout)
+        progress.step("")
         if finished.returncode not in _VERDICTS or not written.is_file():
             what = f"the smoke suite of {target.name} did not come to an end"
             evidence = "\n".join((finished.stderr or finished.stdout).strip().splitlines()[-12:])
@@ -207,6 +208,28 @@ def smoke(
         path = new_report(project, target.name, suite) if subject.lock else folder / "foreign.json"
         write_atomic(path, json_text(document))
         return read_report(path)
+
+
+def _following(journal: Path) -> Look:
+    """Return what tells how far a suite is by its journal; see smoke/journal.py."""
+    read, now, owed, ended = 0, "", set[str](), set[str]()
+
+    def look() -> dict[str, Any]:
+        nonlocal read, now
+        new = []
+        with suppress(OSError), journal.open("rb") as stream:
+            stream.seek(read)
+            lines = [line for line in stream if line.endswith(b"\n")]  # or it is being written
+            read += sum(map(len, lines))
+            for event in map(json.loads, lines):
+                now = event.get("start", {"id": now})["id"]
+                new += [event["result"]] if "result" in event else []
+                owed.update(head["id"] for head in event.get("owed", ()))
+                ended.update(head["id"] for head in (*event.get("excused", ()), *new))
+        whole = len(owed | ended) if owed else 0
+        return {"completed": len(ended), "total": whole, "now": now, "ended": new}
+
+    return look
 
 
 def with_causes(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:

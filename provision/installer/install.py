@@ -83,12 +83,14 @@ def install_pip_layer(
     """Install every artifact of a lock; ToolError if one cannot be had with the lock's SHA-256."""
     for index in sorted({artifact.index for artifact in lock.artifacts}):
         artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
-        progress.step(f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}")
+        arrived: dict[str, tuple[int, int]] = {}
+        what = f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}"
+        progress.step(what, partial(lambda files: {"files": files.copy()}, arrived))
         usable = _undamaged(artifacts, supply.wheelhouses, progress)
         found = find_artifacts(artifacts, usable)
         used = {path.parent for path in found.values()}
         install = partial(
-            uv.install_wheels, python, artifacts, run, progress,
+            uv.install_wheels, python, artifacts, run, arrived,
             index_url=supply.indexes.get(index),
             wheelhouses=[folder for folder in usable if folder in used],
             # A built wheel is on no index: another file of its name there is another package.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -17,6 +17,7 @@ from provision.core.text import harmless, json_text
 from provision.ui import layout
 
 if TYPE_CHECKING:
+    from provision.core.progress import Look
     from provision.ui.live import Steps
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}  # of a finding
@@ -73,20 +74,10 @@ class Console:
         self.out.labelled("cause", finding.cause)
         self.out.labelled("remedy", finding.remedy)
 
-    def step(self, text: str) -> None:
+    def step(self, text: str, look: Look = dict) -> None:
         """Show what this thread does now; an empty text: nothing more."""
         if not self.quiet:
-            self._steps.begin(_indented(text))
-
-    def show(self, *, ended: Iterable[dict[str, Any]] = (), **how: Any) -> None:  # noqa: ANN401
-        """Show how far the step of this thread is, and a line for each check that has ended."""
-        for result in ended if self.alive and not self.quiet else ():
-            from provision.ui.smoke import check_line  # noqa: PLC0415 - loads pydantic
-
-            self.err.print(*check_line(result, self.err.width or 80))
-            self.told |= {result["id"]} if self.out.width else set()
-        if not self.quiet:
-            self._steps.show(**how)
+            self._steps.begin(_indented(text), look)
 
     def close(self) -> None:
         """End every step: what is printed now is no progress."""

@@ -1,118 +1,111 @@
-"""What is being done now: lines that a terminal draws again and again, elsewhere a line at times.
-
-A thread does one step at a time; threads that help it inherit its step with its context.
-"""
+"""What each thread does now: in a terminal a line that is drawn again, elsewhere one at times."""
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from contextvars import ContextVar
 from datetime import timedelta
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import Progress, Task
+from rich.progress import Progress, Task, TaskID
 from rich.text import Text
 
 from provision.core.text import harmless, size
+from provision.ui.smoke import check_line
 
 if TYPE_CHECKING:
+    from provision.core.progress import Look
     from provision.ui.console import Console as Shown
 
 _NEWS = 10.0  # seconds between two lines about a step where there is no terminal
 _LONG = 1.0  # seconds; what took longer is shown with its time
-_NARROW = 60  # columns
-_STEP: ContextVar[Task | None] = ContextVar("step", default=None)
 
 
 class Steps(Progress):
-    """The steps of all threads, as a console shows them."""
+    """The steps of all threads. rich draws ten times a second what they tell of themselves."""
 
     def __init__(self, console: Shown) -> None:
-        self._guard, self._print = threading.RLock(), console.err.print
-        self._marks = "━─" if "utf" in (sys.stderr.encoding or "").lower() else "#-"
+        self._shown, self._of_thread = console, dict[int, TaskID]()
         # What is printed meanwhile, on either stream, is put above.
-        super().__init__(console=Console(stderr=True), transient=True, disable=not console.alive)
+        screen = Console(stderr=True, force_terminal=console.alive)
+        super().__init__(console=screen, transient=True)
 
-    def begin(self, text: str) -> None:
+    def begin(self, text: str, look: Look) -> None:
         """Show a step of this thread; an empty text ends the last one."""
-        with self._guard:
-            self._end(_STEP.get())
+        # rich draws under this lock. With another one, each could wait for the other.
+        with self.live._lock:  # noqa: SLF001
+            self._end(threading.get_ident())
             if text:
-                new = self.add_task(text, total=None, files={}, told=time.monotonic(), now="")
-                _STEP.set(next(task for task in self.tasks if task.id == new))
-                self.start()
-                if self.disable:
-                    self._print(f"· {text}", "dim")
-
-    def show(self, **how: Any) -> None:  # noqa: ANN401 - as Progress takes them
-        """Show how far this thread's step is; see :class:`provision.core.progress.Progress`."""
-        task = _STEP.get()
-        with self._guard:
-            if task is None or task.id not in self.task_ids:
-                return
-            if files := task.fields["files"] | how.get("files", {}):
-                done, sizes = zip(*files.values(), strict=True)
-                how |= {
-                    "files": files,
-                    "completed": sum(done),
-                    "total": sum(sizes) if all(sizes) else 0,
-                }
-            self.update(task.id, **how)
-            if self.disable and time.monotonic() - task.fields["told"] > _NEWS:
-                task.fields["told"] = time.monotonic()
-                self._print(f"  {_state(task)}", "dim")
+                self._of_thread[threading.get_ident()] = self.add_task(
+                    text, total=None, look=look, told=time.monotonic(), now="", files={}
+                )
+                self.live.start()
+                if not self._shown.alive:
+                    self._shown.err.print(f"· {text}", "dim")
 
     def close(self) -> None:
         """End every step: what follows is printed below them."""
-        with self._guard:
-            for task in self.tasks:
-                self._end(task)
+        with self.live._lock:  # noqa: SLF001
+            for thread in tuple(self._of_thread):
+                self._end(thread)
 
-    def _end(self, task: Task | None) -> None:
-        if task is None or task.id not in self.task_ids:
+    def get_renderables(self) -> list[Text]:
+        """Return each step in a line, or in two where it does not fit."""
+        for task in self.tasks:
+            self._look(task)
+        return [Text(_drawn(task, self.console.width - 1), "dim") for task in self.tasks]
+
+    def _look(self, task: Task) -> None:
+        how, screen = task.fields["look"](), self._shown.err
+        for result in how.pop("ended", ()) if self._shown.alive else ():
+            screen.print(*check_line(result, self.console.width))
+            self._shown.told |= {result["id"]} if self._shown.out.width else set()
+        if how.get("files"):
+            done, sizes = zip(*how["files"].values(), strict=True)
+            how |= {"completed": sum(done), "total": sum(sizes) if all(sizes) else 0}
+        self.update(task.id, **how)
+        if not self._shown.alive and time.monotonic() - task.fields["told"] > _NEWS:
+            self.update(task.id, told=time.monotonic())
+            screen.print(f"  {task.description.strip()}: {_state(task)}", "dim")
+
+    def _end(self, thread: int) -> None:
+        if (number := self._of_thread.pop(thread, None)) is None:
             return
-        self.remove_task(task.id)
-        if not self.tasks and not self.disable:
-            self.stop()
+        task = self._tasks[number]
+        self._look(task)  # at what was told last
+        self.remove_task(number)
+        if not self.tasks:
+            self.live.stop()
         took = task.elapsed or 0.0
         state = f"{took:.1f} s" if took > _LONG else ""
         if state and task.fields["files"]:
             state = f"{size(task.completed)}, {size(task.completed / took)}/s, {state}"
-        if not self.disable:
-            self._print(f"· {task.description}  {state}".rstrip(), "dim")
-        elif state:
-            named = f"{task.description.strip()}: " if self.tasks else ""
-            self._print(f"  {named}{state}", "dim")
-
-    def get_renderables(self) -> list[Text]:
-        """Return each step in a line, or in two where it does not fit."""
-        return [Text(self._drawn(task, self.console.width - 1), "dim") for task in self.tasks]
-
-    def _drawn(self, task: Task, width: int) -> str:
-        text, state = f"· {harmless(task.description)}", harmless(_state(task, width))
-        if task.total and (length := min(20, width - len(state) - 6)) > 3:
-            done = int(length * task.completed / task.total)
-            state = f"{self._marks[0] * done}{self._marks[1] * (length - done)} {state}"
-        if len(text) + len(state) + 2 <= width:
-            return f"{text}  {state}"
-        return f"{shorten(text, width, placeholder=' …')}\n    {shorten(state, width - 4)}"
+        if state or self._shown.alive:
+            self._shown.err.print(f"· {task.description}  {state}".rstrip(), "dim")
 
 
-def _state(task: Task, width: int = 80) -> str:
+def _drawn(task: Task, width: int) -> str:
+    text, state = f"· {harmless(task.description)}", harmless(_state(task))
+    state = state if len(state) < width - 8 else state.rpartition("  ")[0] or state
+    if task.total and (length := min(20, width - len(state) - 6)) > 3:
+        done = int(length * task.completed / task.total)
+        state = f"{'#' * done}{'-' * (length - done)} {state}"
+    if len(text) + len(state) + 2 <= width:
+        return f"{text}  {state}"
+    return f"{shorten(text, width, placeholder=' …')}\n    {shorten(state, width - 4)}"
+
+
+def _state(task: Task) -> str:
     """Return how far a step is, the most important first; no rate before it is known."""
-    clock, now = _clock(task.elapsed), task.fields["now"]
+    clock, total, speed = _clock(task.elapsed), task.total, task.speed
     if not task.fields["files"]:
-        count = [f"{task.completed:.0f} of {task.total:.0f} {now}"] if task.total else [now]
-        return " ".join([*count, *([] if now and width < _NARROW else [clock])]).strip()
-    whole = f" of {size(task.total)}" if task.total else ""
-    left = f", {_clock(task.time_remaining)} left" if whole and task.time_remaining else ""
-    return (
-        f"{size(task.completed)}{whole}, {f'{size(task.speed)}/s{left}' if task.speed else clock}"
-    )
+        count = f"{task.completed:.0f} of {total:.0f}" if total else ""
+        return f"{count} {task.fields['now']}".strip() + f"  {clock}"
+    left = f", {_clock(task.time_remaining)} left" if total and task.time_remaining else ""
+    rate = f"{size(speed)}/s{left}" if speed else clock
+    return f"{size(task.completed)}{f' of {size(total)}' if total else ''}, {rate}"
 
 
 def _clock(seconds: float | None) -> str:

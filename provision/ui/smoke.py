@@ -1,6 +1,5 @@
 """Show a smoke run: its report and its comparison with the last good one."""
 
-from textwrap import shorten
 from typing import Any
 
 from provision.core.findings import Finding, Level
@@ -8,8 +7,8 @@ from provision.core.text import plural
 from provision.report.model import Check, Report
 from provision.report.regressions import Comparison, SmokeResult, SmokeSkipped
 from provision.ui.console import Console
+from provision.ui.layout import wrapped
 
-_WIDE = 60  # columns that leave room for numbers beside a check
 _SHOWN = 3  # numbers of a check; the report has the others
 
 
@@ -52,11 +51,10 @@ def show_report(result: Report, console: Console) -> None:
 def check_line(result: dict[str, Any], width: int) -> tuple[str, str]:
     """Return a check that has just ended as one line of a width, and its style."""
     check = Check.model_validate(result)
-    (mark, style), time = _mark(check), f"{check.seconds:.1f} s"
-    if width < _WIDE:
-        return f"{mark} {check.id} {time}", style
-    line = f"{mark} {check.id:<28} {time:>7}  "
-    return line + shorten(_numbers(check), width - 1 - len(line), placeholder=" …"), style
+    mark, style = _mark(check)
+    line = f"{mark} {check.id:<22} {check.seconds:>6.1f} s  {_numbers(check, 1)}"
+    first, *rest = wrapped(line.rstrip(), width - 2)
+    return first + " …" * bool(rest), style
 
 
 def verdict(result: Report) -> str:
@@ -95,13 +93,13 @@ def _mark(check: Check) -> tuple[str, str]:
     return ("--  ", "dim") if check.blocked else ("FAIL", "bold red")
 
 
-def _numbers(check: Check) -> str:
+def _numbers(check: Check, most: int = _SHOWN) -> str:
     shown = [
         f"{name} {number.value:.3g}{'' if number.unit == '1' else ' ' + number.unit}"
         for name, number in check.numbers.items()
     ]
-    rest = len(shown) - _SHOWN
-    return ", ".join([*shown[:_SHOWN], *([f"{rest} more in the report"] if rest > 0 else [])])
+    rest = len(shown) - most
+    return ", ".join([*shown[:most], *([f"{rest} more in the report"] if rest > 0 else [])])
 
 
 def show_comparison(result: Comparison, console: Console) -> None:

@@ -13,7 +13,6 @@ from provision.core import ownership
 from provision.core.errors import Exit, UsageError
 from provision.core.ownership import require_own
 from provision.installer.uv import install_wheels
-from tests.lab import Silent
 from tests.small import TARGET, Index, make_project
 
 if TYPE_CHECKING:
@@ -116,5 +115,5 @@ def test_attack_a_cache_of_another_user_is_not_linked_from(
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path))
     give_away(tmp_path)
     with pytest.raises(UsageError) as error:
-        install_wheels(tmp_path, [], lambda *_, **__: pytest.fail("uv was started"), Silent())
+        install_wheels(tmp_path, [], lambda *_, **__: pytest.fail("uv was started"), {})
     assert "UV_CACHE_DIR" in error.value.remedy

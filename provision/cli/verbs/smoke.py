@@ -51,7 +51,6 @@ def handle(call: Call) -> Outcome:
     )
     if call.arguments.if_driver_changed and (skipped := unchanged(request, call.console)):
         return Outcome(skipped, show_skipped, findings_if(skipped.failed))
-    call.console.step(f"the {suite} checks of {call.target.name}")
     if call.arguments.against:
         result = prove_interpreter(request, call.arguments.against, run, call.console)
     else:
