@@ -1,8 +1,4 @@
-"""The nox sessions: one per verb and target, made from ``envs/*.toml``, and the developers' own.
-
-``nox -l`` lists them. Where nox is not installed, ``python3 noxfile.py …`` takes the same
-arguments: it makes a virtual environment with the pinned tools and runs nox from there.
-"""
+"""`python3 noxfile.py` takes the arguments of nox, and needs nothing: it sets up the tools."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -215,7 +212,7 @@ if __name__ == "__main__":
 import nox  # noqa: E402 - absent when this file is run as a script, which ends above
 
 sys.path.insert(0, str(HERE))  # where another nox than that of .tools runs this file
-from provision.sessions import add_sessions  # noqa: E402
+from provision.sessions import add_sessions, listing  # noqa: E402
 
 
 def with_tools(verb: str) -> str:
@@ -284,13 +281,19 @@ def profiles(session: nox.Session) -> None:
     tool(session, "pytest", "-m", "profiles", *session.posargs, **built)
 
 
-@nox.session
+# Each needs an engine that a script in .ci prepares and then calls it: not for the short list.
+def engine(function: Callable[[nox.Session], None]) -> object:
+    """Make a session."""
+    return function if listing() else nox.session(function)
+
+
+@engine
 def docker(session: nox.Session) -> None:
     """Run the tests of images in a real engine, which `.ci/engine` prepares."""
     tool(session, "pytest", "-m", "docker", *session.posargs)
 
 
-@nox.session
+@engine
 def wine(session: nox.Session) -> None:
     """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
     tool(session, "pytest", "-m", "wine", *session.posargs)
@@ -306,7 +309,7 @@ def bench(session: nox.Session) -> None:
     session.run(python, "-m", "benchmarks.plot", external=True)
 
 
-@nox.session
+@engine
 def fleet(session: nox.Session) -> None:
     """Run the tests of fleets under Ansible and Slurm, which `.ci/fleet` prepares."""
     ensure_tools(dev=True)
@@ -350,7 +353,7 @@ def docs(session: nox.Session) -> None:
     tool(session, "mkdocs", "build", "--strict", NO_MKDOCS_2_WARNING="1")
 
 
-@nox.session
+@engine
 def browser(session: nox.Session) -> None:
     """Judge every page of the site with axe in a real Chromium, which has to be on PATH."""
     ensure_tools(dev=True)

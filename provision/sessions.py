@@ -3,9 +3,12 @@
 Python, nox and the standard library are enough to list them, in whichever environment nox lies.
 """
 
+import difflib
+import re
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import nox
@@ -15,9 +18,17 @@ from provision.spec.extends import resolved, spec_chain
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
+_SELECTING = {"-s", "-e", "--session", "--sessions", "-t", "--tags", "-k", "--keywords", "--json"}
+
 
 def _this_python(_: str) -> str:
     return sys.executable
+
+
+def listing() -> bool:
+    """Whether all sessions are to be listed, and none is selected: those of targets are many."""
+    words = {word.partition("=")[0] for word in sys.argv[1:]}
+    return bool(words & {"-l", "--list", "--list-sessions"}) and words.isdisjoint(_SELECTING)
 
 
 def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> None:
@@ -29,16 +40,23 @@ def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> N
     nox.needs_version = ">=2025.2.9"
     nox.options.sessions = ["targets"]
     nox.options.default_venv_backend = "none"  # the toolkit makes the environments
+    known, verbs = set[str](), _TABLES["target"]
 
-    def add(name: str, doc: str, *words: str) -> None:
+    def add(name: str, doc: str, *words: str, tags: Sequence[str] = ()) -> None:
         def call(session: nox.Session) -> None:
             # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
             session.run(python(words[0]), "-I", "-m", "provision", *words, *session.posargs,
                         external=True)  # fmt: skip
 
         call.__doc__ = doc
-        nox.session(name=name)(call)
+        nox.session(name=name, tags=tags)(call)
+        known.add(name)
 
+    for name, (doc, *words) in _TABLES["project"].items():
+        add(name, doc, *words)
+    if listing():
+        add("VERB-TARGET", f"VERB is one of {', '.join(verbs)}; nox -l -t VERB lists them.")
+        return
     for spec in sorted((root / "envs").glob("*.toml")):
         target, summary = spec.stem, ""
         try:
@@ -46,10 +64,16 @@ def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> N
         except ProvisionError as error:
             said, summary = {}, f"its spec is broken: {error.what}"
         summary = summary or said.get("summary", "")
-        if "docker" in said:
-            add(f"docker-{target}", f"Build the image of {target}: {summary}", "docker", target)
-        for verb, does in _TABLES["target"].items():
-            add(f"{verb}-{target}", f"{does} {target}: {summary}", verb, target,
-                *(["--"] if verb == "run" else []))  # fmt: skip
-    for name, (doc, *words) in _TABLES["project"].items():
-        add(name, doc, *words)
+        for verb, does in verbs.items():
+            if verb != "docker" or "docker" in said:
+                add(f"{verb}-{target}", f"{does} {target}: {summary}", verb, target,
+                    *_TABLES["words"].get(verb, ()), tags=[verb])  # fmt: skip
+    _refuse_unknown(known, "|".join(verbs))
+
+
+def _refuse_unknown(known: set[str], verbs: str) -> None:
+    for word in takewhile(lambda word: word != "--", sys.argv[1:]):
+        if word not in known and (found := re.fullmatch(rf"({verbs})-[\w-]*", word)):
+            near = " or ".join(difflib.get_close_matches(word, known, 3, 0.4))
+            sys.stderr.write(f"no session {word}: {near}? `nox -l -t {found[1]}` lists them\n")
+            raise SystemExit(3)
