@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import nox
 
@@ -17,7 +18,6 @@ from provision.core.errors import ProvisionError
 from provision.spec.extends import resolved, spec_chain
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-
 _SELECTING = {"-s", "-e", "--session", "--sessions", "-t", "--tags", "-k", "--keywords", "--json"}
 
 
@@ -58,17 +58,19 @@ def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> N
         add("VERB-TARGET", f"VERB is one of {', '.join(verbs)}; nox -l -t VERB lists them.")
         return
     for spec in sorted((root / "envs").glob("*.toml")):
-        target, summary = spec.stem, ""
-        try:
-            said = resolved(spec_chain(spec))
-        except ProvisionError as error:
-            said, summary = {}, f"its spec is broken: {error.what}"
-        summary = summary or said.get("summary", "")
+        target, said = spec.stem, _said(spec)
         for verb, does in verbs.items():
             if verb != "docker" or "docker" in said:
-                add(f"{verb}-{target}", f"{does} {target}: {summary}", verb, target,
+                add(f"{verb}-{target}", f"{does} {target}: {said.get('summary', '')}", verb, target,
                     *_TABLES["words"].get(verb, ()), tags=[verb])  # fmt: skip
     _refuse_unknown(known, "|".join(verbs))
+
+
+def _said(spec: Path) -> dict[str, Any]:
+    try:
+        return resolved(spec_chain(spec))
+    except ProvisionError as error:
+        return {"summary": f"its spec is broken: {error.what}"}
 
 
 def _refuse_unknown(known: set[str], verbs: str) -> None:

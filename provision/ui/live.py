@@ -55,7 +55,8 @@ class Steps(Progress):
         """Return each step in a line, or in two where it does not fit."""
         for task in self.tasks:
             self._look(task)
-        return [Text(_drawn(task, self.console.width - 1), "dim") for task in self.tasks]
+        style = "dim" if self._shown.err.styled else ""
+        return [Text(_drawn(task, self.console.width - 1), style) for task in self.tasks]
 
     def _look(self, task: Task) -> None:
         how, screen = task.fields["look"](), self._shown.err
