@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import re
@@ -11,6 +12,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -221,7 +223,21 @@ def with_tools(verb: str) -> str:
     return str(BIN / f"python{EXE}")
 
 
-add_sessions(__file__, with_tools)
+def refuse_unknown(known: set[str]) -> None:
+    """Name the sessions that are near one of a target which there is not."""
+    for word in takewhile(lambda word: word != "--", sys.argv[1:]):
+        verb = word.partition("-")[0]
+        if (
+            word != verb
+            and word not in known
+            and any(name.startswith(f"{verb}-") for name in known)
+        ):
+            near = " or ".join(difflib.get_close_matches(word, known, 3, 0.4))
+            sys.stderr.write(f"no session {word}: {near}? `nox -l -t {verb}` lists them\n")
+            raise SystemExit(3)
+
+
+refuse_unknown(add_sessions(__file__, with_tools))
 
 
 def tool(session: nox.Session, *words: str, **env: str) -> None:

@@ -14,6 +14,7 @@ import importlib
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from provision.core import errors  # noqa: E402
 from provision.spec.model import Target, spec_schema  # noqa: E402
 from provision.ui.console import SCHEMA  # noqa: E402
 
+EXAMPLES = tomllib.loads((VERBS_FOLDER.parent / "examples.toml").read_text("utf-8"))
 MADE = "Made from the code by `docs/draw_reference.py`; `nox -s docs` makes it again.\n\n"
 VERBS = f"""# Verbs
 
@@ -110,7 +112,9 @@ def _cell(text: str) -> str:
 
 
 def _row(action: argparse.Action) -> str:
-    text = (action.help or "the target's name").replace("%(default)s", str(action.default))
+    text = (action.help or "the target's name") % {
+        "choices": ", ".join(map(str, action.choices or ()))
+    }
     return f"| `{_cell(_words(action))}` | {_cell(text)} |\n"
 
 
@@ -133,6 +137,7 @@ def verbs() -> str:
         page += f"```text\nprovision {name} {usage}".rstrip() + "\n```\n"
         page += f"\n{table}{''.join(map(_row, own))}" if own else ""
         page += f"\n{verb.epilog}\n" if verb.epilog else ""
+        page += "".join(f"\n- `{typed}`: {does}" for typed, does in EXAMPLES[name].items()) + "\n"
     return page
 
 

@@ -3,12 +3,9 @@
 Python, nox and the standard library are enough to list them, in whichever environment nox lies.
 """
 
-import difflib
-import re
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +28,8 @@ def listing() -> bool:
     return bool(words & {"-l", "--list", "--list-sessions"}) and words.isdisjoint(_SELECTING)
 
 
-def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> None:
-    """Add the sessions of the project in which a noxfile, given by its ``__file__``, lies.
+def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> set[str]:
+    """Add the sessions of a noxfile's project, given the noxfile's path; return their names.
 
     ``python`` returns the Python that has the toolkit and what a verb needs.
     """
@@ -56,14 +53,14 @@ def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> N
         add(name, doc, *words)
     if listing():
         add("VERB-TARGET", f"VERB is one of {', '.join(verbs)}; nox -l -t VERB lists them.")
-        return
+        return known
     for spec in sorted((root / "envs").glob("*.toml")):
         target, said = spec.stem, _said(spec)
         for verb, does in verbs.items():
             if verb != "docker" or "docker" in said:
                 add(f"{verb}-{target}", f"{does} {target}: {said.get('summary', '')}", verb, target,
                     *_TABLES["words"].get(verb, ()), tags=[verb])  # fmt: skip
-    _refuse_unknown(known, "|".join(verbs))
+    return known
 
 
 def _said(spec: Path) -> dict[str, Any]:
@@ -71,11 +68,3 @@ def _said(spec: Path) -> dict[str, Any]:
         return resolved(spec_chain(spec))
     except ProvisionError as error:
         return {"summary": f"its spec is broken: {error.what}"}
-
-
-def _refuse_unknown(known: set[str], verbs: str) -> None:
-    for word in takewhile(lambda word: word != "--", sys.argv[1:]):
-        if word not in known and (found := re.fullmatch(rf"({verbs})-[\w-]*", word)):
-            near = " or ".join(difflib.get_close_matches(word, known, 3, 0.4))
-            sys.stderr.write(f"no session {word}: {near}? `nox -l -t {found[1]}` lists them\n")
-            raise SystemExit(3)

@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -110,7 +111,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         for path in (ROOT / "envs").glob("*.toml"):
             spec = SPEC.format(platform=this_platform(), python=PYTHON)
             (project.specs / path.name).write_text(spec, encoding="utf-8")
-        for name in ("alpha", "einops"):
+        for name in ("alpha", "einops", "ipykernel"):
             make_wheel(shop / "default", name, "1.0", {f"{name}/__init__.py": "version = 1\n"})
         shutil.copytree(shop / "default", root / "wheels")
         (root / "train.py").write_text("print('loss 0.1')\n", encoding="utf-8")
@@ -170,3 +171,39 @@ def test_the_commands_of_a_page_work(page: str, world: World, tmp_path: Path) ->
         codes = set(map(int, re.findall(r"\d+", block.note.partition(":")[0]))) or {0}
         done = shell(block.text, root, world.variables)
         assert done.returncode in codes, block.text + done.stdout
+
+
+EXAMPLES = tomllib.loads((ROOT / "provision/cli/examples.toml").read_text(encoding="utf-8"))
+# Examples that cannot be run here, and why; tests/cli/test_help.py parses all of them.
+NOT_RUN = {
+    "provision bundle arc-windows -o bundle": "the index has no tools of its own",
+    "provision docker cuda-linux": "needs an engine",
+    "provision docker cuda-linux --print": "needs an engine",
+    "provision evidence emit cpu-linux": "needs a key; tests/commands/test_evidence.py makes one",
+    "provision evidence verify": "the project has no evidence",
+    "provision update": "asks the vendors' indexes",
+    "provision smoke cuda-linux --health --soak 10m": "holds a load for ten minutes",
+}
+MAY_FIND = ("doctor", "smoke cpu-linux --against", "targets |")  # exit code 1 as well
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("verb", EXAMPLES)
+def test_the_examples_of_a_verb_work(verb: str, world: World, tmp_path: Path) -> None:
+    commands = EXAMPLES[verb].keys() - NOT_RUN.keys()
+    root = tmp_path / "project"
+    shutil.copytree(world.template, root, symlinks=True)
+    (root / "venv").symlink_to(sys.prefix)
+    needs = {
+        "fleet": "smoke cpu-linux --contract slurm",
+        "kernel": "add cpu-linux ipykernel",
+        "remove": "add cpu-linux einops",
+        "rollback": "add cpu-linux einops",
+    }
+    before = f"provision build cpu-linux\nprovision {needs.get(verb, 'targets')}"
+    made = shell(before, root, world.variables)
+    assert made.returncode == 0, made.stdout
+    for command in sorted(commands, key=list(EXAMPLES[verb]).index):
+        done = shell(command, root, world.variables)
+        codes = {0, 1} if command.removeprefix("provision ").startswith(MAY_FIND) else {0}
+        assert done.returncode in codes, f"{command}\n{done.stdout}"

@@ -135,7 +135,8 @@ def add_contract(parser: Parser) -> None:
     """Add ``--contract`` and what belongs to it; :mod:`provision.cli.contract` keeps it."""
     add = parser.add_argument_group("for schedulers, see docs/fleet.md").add_argument
     engines = ("slurm", "kubernetes", "prometheus")
-    add("--contract", choices=engines, help="exit with 0 keep, 1 remove, 2 no verdict")
+    exits = "exit with 0 keep, 1 remove, 2 no verdict; for %(choices)s"
+    add("--contract", choices=engines, metavar="SCHEDULER", help=exits)
     add("-o", "--output", type=Path, metavar="FILE", help="its text, else on stdout")
     add("--verdicts", type=Path, metavar="DIR", help="keeps its JSON; default .envs/verdicts")
     add("--node", metavar="NAME", help="default $SLURMD_NODENAME, or the name of the host")

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from provision import __version__
 from provision.cli.call import Call, is_contract
+from provision.cli.help import Formatter
 from provision.core.errors import Exit, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
@@ -22,6 +23,8 @@ _VERBS = Path(__file__).with_name("verbs")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; see :class:`provision.core.errors.Exit`."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     # One verb's module is enough to parse a command that begins with it: importing all of them
     # takes longer than a build that has nothing to do.
     known = words[:1] if words[:1] and words[0] in verb_names() else None
@@ -55,8 +58,9 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
+    aside = arguments.json or getattr(arguments, "watch", False)  # stdout is the command's
     quiet = arguments.quiet or arguments.json
-    console = Console(program_name(), quiet=quiet, aside=arguments.json)
+    console = Console(program_name(), quiet=quiet, aside=aside)
     # Commands are printed in between, and a verdict at any moment.
     console.alive &= not (arguments.verbose or is_contract(arguments))
     start = (arguments.project or Path.cwd()).absolute()
@@ -117,6 +121,7 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of some verbs, or of the whole command line."""
     top = argparse.ArgumentParser(
         prog="provision",
+        formatter_class=Formatter,
         description="Reproducible PyTorch environments, one per kind of hardware.",
         epilog="Exit codes: 0 good, 1 findings, 2 usage or spec, 3 a tool or the network failed, "
         "4 and 5 a log without a known cause, 130 interrupted; `run` ends with its command's code, "
@@ -133,7 +138,9 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     for name in verb_names() if verbs is None else verbs:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
-        verb = added.add_parser(name, parents=[common], help=summary, description=summary)
+        verb = added.add_parser(
+            name, parents=[common], formatter_class=Formatter, help=summary, description=summary
+        )
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
         verb.set_defaults(handle=module.handle, anywhere=anywhere)
         if hasattr(module, "add_arguments"):

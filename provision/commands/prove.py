@@ -1,7 +1,6 @@
 """The verb ``smoke``: run the checks and compare the report with the last good one."""
 
 import os
-from pathlib import Path
 
 from provision.commands import smoke
 from provision.commands.current import hold_current, require_current
@@ -38,11 +37,3 @@ def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
         mark_verified(now)
     before = baseline(request.project, request.target.name, report, progress.note)
     return SmokeResult(report, compare_reports(before, report) if before else None)
-
-
-def prove_interpreter(
-    request: SmokeRequest, python: Path, run: Run, progress: Progress
-) -> SmokeResult:
-    """Check another environment against a target; its report is not kept."""
-    subject = smoke.from_interpreter(python, run)
-    return SmokeResult(smoke.smoke(request, subject, run, progress), None)

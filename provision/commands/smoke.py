@@ -178,16 +178,9 @@ def smoke(
         expect.write_text(json.dumps(expected | carry), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
         journal = folder / "journal.jsonl"
-        argv += [
-            str(written),
-            "--journal",
-            str(journal),
-            *([] if suite == "quick" else ["--full"]),
-            "--junit",
-            str(xml),
-        ]
+        argv += [str(written), *([] if suite == "quick" else ["--full"]), "--junit", str(xml)]
         argv += [part for name in _HEALTH if suite == "health" for part in ("--only", name)]
-        argv += ["--runner", str(runner_folder()), "--device", device]
+        argv += ["--runner", str(runner_folder()), "--device", device, "--journal", str(journal)]
         timeout = _TIMEOUT[suite] + (request.soak or 0.0)
         timeout *= _MOST_DEVICES if device == "all" else 1
         progress.step(f"the {suite} checks of {target.name}", _following(journal))
@@ -233,10 +226,8 @@ def _following(journal: Path) -> Look:
 
 
 def with_causes(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the checks of a report, each error that the doctor recognises with its cause.
-
-    Symptom and evidence stay as the suite wrote them.
-    """
+    """Return the checks of a report, each error that the doctor recognises with its cause."""
+    # Symptom and evidence stay as the suite wrote them.
     return [
         check | {"finding": check["finding"] | _cause(check["finding"])}
         if check["finding"] and check["finding"]["code"] in _UNEXPLAINED

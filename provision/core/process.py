@@ -119,10 +119,8 @@ def run(
 
 
 def become(argv: list[str], *, env: Mapping[str, str]) -> int:
-    """Become a program: it keeps the process id, the terminal and the inherited descriptors.
-
-    Windows has no such call: there the program is waited for, and its exit code returned.
-    """
+    """Become a program: it keeps the process id, the terminal and the inherited descriptors."""
+    # Windows has no such call: there the program is waited for, and its exit code returned.
     log.info("+ %s", redact(shlex.join(argv)))
     if (program := _found(argv[0], env)) is None:
         raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
@@ -184,10 +182,8 @@ def _found(program: str, env: Mapping[str, str]) -> str | None:
 
 
 def interrupt() -> None:
-    """End everything that :func:`run` started in any thread, and start nothing more.
-
-    Ctrl-C reaches the main thread alone, and not the processes, which have sessions of their own.
-    """
+    """End everything that :func:`run` started in any thread, and start nothing more."""
+    # Ctrl-C reaches the main thread alone, and not the processes, which have sessions of their own.
     global _interrupted  # noqa: PLW0603 - one for the process, as Ctrl-C is
     _interrupted = True
     for process in tuple(_running):

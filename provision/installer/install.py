@@ -109,11 +109,9 @@ def install_pip_layer(
 def _undamaged(
     artifacts: Sequence[Artifact], wheelhouses: Sequence[Path], progress: Progress
 ) -> tuple[Path, ...]:
-    """Return the wheelhouses of which no file has a locked name and another hash.
-
-    uv takes a whole folder with ``--find-links``, and compares a hash after it unpacked the file,
-    perhaps to terabytes.
-    """
+    """Return the wheelhouses of which no file has a locked name and another hash."""
+    # uv takes a whole folder with ``--find-links``, and compares a hash after it unpacked the file,
+    # perhaps to terabytes.
     named = ((a, folder / a.filename) for folder in wheelhouses for a in artifacts)
     damaged = damaged_artifacts((a, path) for a, path in named if path.is_file())
     for path in damaged:

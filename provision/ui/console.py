@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import sys
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -20,17 +20,14 @@ if TYPE_CHECKING:
     from provision.core.progress import Look
     from provision.ui.live import Steps
 
-_LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}  # of a finding
 _CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 SCHEMA = 1
 
 
 class Console:
-    """Prints for a person: the result on stdout, the rest on stderr; listens to verbs' progress.
+    """Prints for a person: results on stdout, the rest on stderr; listens to the progress of verbs.
 
-    All that a verb shows to people passes through here, so here it is made harmless.
-    ``aside`` prints results on stderr as well, where stdout holds a document or another program's
-    output; ``quiet`` leaves out the steps.
+    ``aside`` prints results on stderr too, where stdout holds a document or a program's output.
     """
 
     def __init__(self, program: str, *, quiet: bool = False, aside: bool = False) -> None:
@@ -39,49 +36,45 @@ class Console:
         self.out = self.err if aside else Screen("stdout")
         self.alive = bool(self.err.width) and os.environ.get("TERM") != "dumb"  # drawn again
         self.told = set[str]()  # checks that the terminal of the results has shown already
-
-    @cached_property
-    def _steps(self) -> Steps:
-        from provision.ui.live import Steps  # noqa: PLC0415 - most verbs end at once
-
-        return Steps(self)
+        self._steps: Steps | None = None
 
     def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
         """Print a line of the result, or several: newlines are kept."""
         self.out.print(text, style, hang)
 
     def command(self, text: str) -> None:
-        """Print a command or a setting that is to be copied; a terminal's width parts it not."""
+        """Print what is to be copied: it is never parted."""
         self.out.print(f"  {text}", whole=True)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *styles: str) -> None:
         """Print a table; ``styles`` are those of its rows."""
-        rows = [[harmless(cell) for cell in row] for row in rows]
-        parts = layout.table(columns, rows, self.out.width)
-        for lines, style in zip(parts, ["bold", *(styles or [""] * len(rows))], strict=True):
-            for line in lines:
-                self.out.print(line, style, whole=True)
+        clean = [[harmless(cell) for cell in row] for row in rows]
+        start, lines = layout.table(columns, clean, self.out.width)
+        for line, style in zip(lines, ["bold", *(styles or [""] * len(rows))], strict=True):
+            if line:  # records have no head
+                self.line(line, style, start)
 
     def remark(self, text: str) -> None:
-        """Print a part of the result that a person should not miss."""
-        self.out.print(f"! {_indented(text)}", "yellow")
+        """Print a part of the result that nobody should miss."""
+        self.line(f"! {_indented(text)}", "yellow")
 
     def finding(self, finding: Finding) -> None:
-        """Print a finding as an error: its symptom, the evidence, the cause, the remedy."""
+        """Print a finding: the symptom, the evidence, the cause, the remedy."""
+        style = {"error": "bold red", "warning": "yellow", "note": "cyan"}[finding.level]
         head = f"{finding.level}: {_indented(finding.symptom)} [{finding.code}]"
-        self.out.print(head, _LEVELS[finding.level])
-        self.out.labelled("evidence", "\n".join(finding.evidence))
-        self.out.labelled("cause", finding.cause)
-        self.out.labelled("remedy", finding.remedy)
+        self.out.parts(head, style, finding, "\n".join(finding.evidence))
 
     def step(self, text: str, look: Look = dict) -> None:
         """Show what this thread does now; an empty text: nothing more."""
         if not self.quiet:
+            from provision.ui.live import Steps  # noqa: PLC0415 - most verbs end at once
+
+            self._steps = self._steps or Steps(self)
             self._steps.begin(_indented(text), look)
 
     def close(self) -> None:
         """End every step: what is printed now is no progress."""
-        if "_steps" in vars(self):
+        if self._steps:
             self._steps.close()
 
     def note(self, text: str) -> None:
@@ -90,71 +83,57 @@ class Console:
 
     def error(self, error: ProvisionError) -> None:
         """Print an error: what failed, the evidence, the cause, the remedy."""
-        self.err.print(f"error: {_indented(error.what)}", "bold red")
-        for name in ("evidence", "cause", "remedy"):
-            if text := getattr(error, name):
-                self.err.labelled(name, text)
+        self.err.parts(f"error: {_indented(error.what)}", "bold red", error, error.evidence)
 
 
 class Screen:
-    """Stdout or stderr, by its name: others may replace the stream, as tests and bars do.
+    """Stdout or stderr, by its name: tests and bars replace the stream.
 
-    Lines are parted at the width of a terminal only, so that what is piped has a line per fact.
-    rich, which draws bars, is not needed for lines: importing it takes longer than most verbs.
+    All that a verb shows to people passes through here, so here it is made harmless. Importing
+    rich, which draws bars, would take longer than most verbs.
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
-        self.styled = _styled(self._stream)
-
-    @property
-    def _stream(self) -> TextIO:
-        stream: TextIO = getattr(sys, self._name)
-        return stream
+        self._stream = functools.partial(getattr, sys, name)
+        self.styled = _styled(self._stream())
 
     @property
     def width(self) -> int | None:
         """The columns of the terminal, now; None where it is none."""
-        if not self._stream.isatty():
-            return None
         try:
-            return os.get_terminal_size(self._stream.fileno()).columns or 80
+            return os.get_terminal_size(self._stream().fileno()).columns or 80
         except OSError:
-            return 80
+            return None
 
-    def print(self, text: str, style: str = "", hang: int = 4, *, whole: bool = False) -> None:
-        """Print a text: each of its lines is parted, unless it is to stay ``whole``."""
+    def print(
+        self, text: str, style: str = "", hang: int = 4, *, bold: int = 0, whole: bool = False
+    ) -> None:
+        """Print a text, its first characters bold; each line is parted, unless it stays whole."""
         for line in harmless(text).split("\n"):
-            indent = len(line) - len(line.lstrip())
-            width = None if whole else self.width
-            for part in layout.wrapped(line, width, max(hang, indent + 2)):
-                self._write(self._in(style, part))
+            for part in layout.wrapped(line.rstrip(), None if whole else self.width, hang):
+                self._write(self._in("bold", part[:bold]) + self._in(style, part[bold:]))
 
-    def labelled(self, label: str, text: str) -> None:
-        """Print the lines of a text below each other, the first one after its label."""
-        mark = f"  {label + ':':<10}"
-        for line in harmless(text).splitlines() or [""]:
-            for part in layout.wrapped(mark + line, self.width, 12):
-                self._write(self._in("bold", mark) + part[12:] if mark.strip() else part)
-                mark = " " * 12
+    def parts(self, head: str, style: str, of: Finding | ProvisionError, evidence: str) -> None:
+        """Print a fault: its evidence, cause and remedy below each other, each after its name."""
+        self.print(head, style)
+        for name, text in (("evidence", evidence), ("cause", of.cause), ("remedy", of.remedy)):
+            if text:
+                below = text.rstrip().replace("\n", "\n" + " " * 12)
+                self.print(f"  {name + ':':<10}{below}", hang=12, bold=12)
 
     def _in(self, style: str, text: str) -> str:
-        if not (style and text and self.styled):
-            return text
         codes = ";".join(str(_CODES[word]) for word in style.split())
-        return f"\x1b[{codes}m{text}\x1b[0m"
+        return f"\x1b[{codes}m{text}\x1b[0m" if codes and text and self.styled else text
 
     def _write(self, line: str) -> None:
-        encoding = self._stream.encoding or "utf-8"
-        _write(self._stream, line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        encoding = self._stream().encoding or "utf-8"
+        _write(self._stream(), line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
 def _styled(stream: TextIO) -> bool:
     """Whether a stream takes escape sequences; https://no-color.org, https://force-color.org."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
+    if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
+        return not os.environ.get("NO_COLOR")
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         return False
     if sys.platform != "win32":

@@ -134,16 +134,6 @@ def day(at: float) -> str:
     return f"{dt.datetime.fromtimestamp(at, dt.UTC):%Y-%m-%d}"
 
 
-def amount(number: Measurement) -> str:
-    """Return a value with its unit; ratios and errors have none."""
-    return f"{number.value:.4g} {'' if number.unit == '1' else number.unit}".rstrip()
-
-
-def short(value: float) -> str:
-    """Return a number short enough for the margin."""
-    return f"{value:.0e}" if 0 < value < 0.01 else f"{value:.3g}"
-
-
 def bar_width(number: Measurement) -> int:
     """Return how near an error is to its limit, in percent; 0 is four decades below it."""
     ratio = number.value / number.limit if number.limit else 1.0

@@ -29,7 +29,7 @@ _PAGES = Environment(
     autoescape=True, finalize=_written, undefined=StrictUndefined, trim_blocks=True,
     lstrip_blocks=True, loader=FileSystemLoader(Path(__file__).parent),
 )  # fmt: skip
-_PAGES.globals |= {name: getattr(courses, name) for name in ("amount", "bar_width", "day", "short")}
+_PAGES.globals |= {name: getattr(courses, name) for name in ("bar_width", "day")}
 
 
 def render_page(reports: Sequence[Report]) -> str:
@@ -45,14 +45,6 @@ def render_page(reports: Sequence[Report]) -> str:
     }
     found, changes = drawn[last.suite]
     now = courses.seconds(last.started)
-    ends = [end for end in ("failed", "not_run", "warned", "carried") if last.counts[end]]
-    facts = {
-        "device": last.device.get("name", "none"),
-        "torch": last.torch or "none",
-        "Python": last.python,
-        **last.stack,
-        "lock": last.lock or "a foreign environment",
-    }
     groups = [
         (suite, runs[suite], several, moved)
         for suite, (each, moved) in drawn.items()
@@ -60,13 +52,11 @@ def render_page(reports: Sequence[Report]) -> str:
     ]
     return _PAGES.get_template("report.html.j2").render(
         last=last,
-        ends=["passed", *ends] if last.proves else ends,
         load=courses.within_run(last),
         rates=[each for each in found if each.best and each.dots[-1].at == now],
         rate_changes=changes,
         compared=compare_reports(history[:-1], last) if history[1:] else None,
         groups=groups,
-        facts=facts,
     )
 
 

@@ -1,79 +1,47 @@
-"""Lines and tables that fit a width in characters; without one, each row is one line.
-
-A word that is longer than the width, such as a path, stays whole on a line of its own.
-"""
-
-from __future__ import annotations
+"""Lines and tables that fit a width in characters; what is piped has none, and a line per row."""
 
 import re
 from collections.abc import Sequence
 
-_GAP, _GLUE = 2, "\x00"  # between two columns; no text that is shown has this character
-_NARROW = 20  # a last column of less is harder to read than a record
+GLUE = "\x00"  # a space that is kept; no text that is shown has this character
+_NARROW = 20  # characters; a text in less is hard to read
 
 
-def wrapped(text: str, width: int | None, hang: int = 4) -> list[str]:
-    """Return a line as several: parted between words, none of them inside a command in backticks.
+def wrapped(text: str, width: int | None, hang: int) -> list[str]:
+    """Return a line as several that are parted between words, but in no command in backticks.
 
-    ``hang`` is the indentation of all but the first, unless that leaves less than half the width.
+    A word that is longer, such as a path, stays whole. ``hang`` indents all lines but the first.
     """
-    if not width or len(text) <= width:
-        return [text]
-    import textwrap  # noqa: PLC0415 - what is piped is never parted
+    if width and 0 < width < len(text):
+        import textwrap  # noqa: PLC0415 - what is piped is never parted
 
-    hang = hang if hang <= width // 2 else 4
-    whole = re.sub(rf"`[^`]{{1,{max(width - hang - 4, 1)}}}`", lambda m: _glued(m[0]), text)
-    parted = textwrap.wrap(
-        whole, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
-    )
-    return [line.replace(_GLUE, " ") for line in parted]
-
-
-def _glued(text: str) -> str:
-    return text.replace(" ", _GLUE)
+        hang = hang if hang <= max(width // 2, width - _NARROW) else 4
+        short = rf"`[^`]{{1,{max(width - hang - 4, 1)}}}`"
+        parted = textwrap.wrap(
+            re.sub(short, lambda found: found[0].replace(" ", GLUE), text), width,
+            subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+        return [line.replace(GLUE, " ") for line in parted]
+    return [text.replace(GLUE, " ")]
 
 
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
-) -> list[list[str]]:
-    """Return the lines of the head and of each row of a table; as records where it is too wide.
+) -> tuple[int, list[str]]:
+    """Return where the last column begins, in which lines may be parted, the head and the rows.
 
-    A record is a line per cell: ``name: value``. It has no head.
+    Where it were too narrow, each row is a record without a head: lines of ``name: value``.
     """
     cells = [list(columns), *([" ".join(cell.splitlines()) for cell in row] for row in rows)]
-    wanted = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    if not width or sum(wanted) + _GAP * (len(wanted) - 1) <= width:
-        return [_lines(row, wanted) for row in cells]
-    least = [max(map(_longest, column)) for column in zip(*cells, strict=True)]
-    least[-1] = max(least[-1], min(wanted[-1], _NARROW))
-    spare = width - sum(least) - _GAP * (len(least) - 1)
-    if spare < 0:
-        return [[], *(_record(columns, row, width) for row in cells[1:])]
-    for place, most in enumerate(wanted):  # the first ones get all that they want
-        given = min(most - least[place], spare)
-        least[place] += given
-        spare -= given
-    return [_lines(row, least) for row in cells]
-
-
-def _longest(cell: str) -> int:
-    return max(map(len, cell.split()), default=0)
-
-
-def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    from itertools import zip_longest  # noqa: PLC0415 - for tables only
-
-    parts = [wrapped(cell, width, 0) for cell, width in zip(row, widths, strict=True)]
-    return [
-        (" " * _GAP).join(f"{part:<{n}}" for part, n in zip(line, widths, strict=True)).rstrip()
-        for line in zip_longest(*parts, fillvalue="")
-    ]
-
-
-def _record(columns: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    names = max(len(name.strip()) for name in columns) + 1
-    return [
-        line
-        for name, cell in zip(map(str.strip, columns), row, strict=True)
-        for line in wrapped(f"{name + ':':<{names}} {cell.strip()}".rstrip(), width, names + 1)
-    ] + [""]
+    *widths, last = [max(map(len, column)) + 2 for column in zip(*cells, strict=True)]
+    if not width or sum(widths) + min(last - 2, _NARROW) <= width:
+        pads = [*widths, 0]
+        return sum(widths), [
+            "".join(f"{cell:<{pad}}" for cell, pad in zip(row, pads, strict=True)) for row in cells
+        ]
+    names = [f"{name.strip()}:" for name in columns]
+    pad = max(map(len, names)) + 1
+    return pad, ["", *(
+        "\n".join(f"{name:<{pad}}{cell.strip()}" for name, cell in zip(names, row, strict=True))
+        + "\n" for row in cells[1:]
+    )]  # fmt: skip

@@ -52,14 +52,12 @@ def show_detection(result: Detection, console: Console) -> None:
         console.line("  no GPU")
     for name, variable in result.hidden:
         console.remark(f"{name} is hidden by {variable}")
-    marks = {result.chosen: "->"}
+    marks, styles = {result.chosen: "->"}, {"fits": "green", "blocked": "yellow", "no": "dim"}
     rows = [
         (f"{marks.get(fit.target, '  ')} {fit.target}", fit.verdict, "; ".join(fit.reasons))
         for fit in result.fits
     ]
-    styles = {"fits": "green", "blocked": "yellow", "no": "dim"}
-    columns = ("   target", "verdict", "why")
-    console.table(columns, rows, *(styles[fit.verdict] for fit in result.fits))
+    console.table(("   target", "verdict", "why"), rows, *(styles[row[1]] for row in rows))
     for advice in result.advice:
         console.remark(advice)
 
@@ -92,10 +90,10 @@ def show_refresh(result: RefreshResult, console: Console) -> None:
     for name in result.vanished:
         console.remark(f"{name} is not listed any more; the catalog keeps it")
     for changed in result.reuploads:
+        what = f"refused: {changed.filename} differs from the file in the catalog"
         console.line(
-            f"refused: {changed.filename} differs from the file in the catalog", "bold red"
+            f"{what}\n  known sha256 {changed.known}, offered {changed.offered}", "bold red"
         )
-        console.line(f"  known sha256 {changed.known}, offered {changed.offered}")
     for error in result.errors:
         console.error(error)
 
@@ -117,12 +115,9 @@ def show_verification(result: Verification, console: Console) -> None:
     for finding in result.findings:
         console.finding(finding)
     if not result.findings:
-        depth = "every hash" if result.tree else "every size"
-        console.line(
-            f"as locked: {result.distributions} packages, {result.files} files, "
-            f"{size(result.size)}, {depth} compared",
-            "green",
-        )
+        depth = f"{size(result.size)}, every {'hash' if result.tree else 'size'} compared"
+        counts = f"{result.distributions} packages, {result.files} files"
+        console.line(f"as locked: {counts}, {depth}", "green")
 
 
 def show_bundle(result: Bundle, console: Console) -> None:
@@ -133,16 +128,15 @@ def show_bundle(result: Bundle, console: Console) -> None:
     if result.missing:
         console.line(f"{result.target} is not complete: {words}", "bold red")
         console.line("put what is missing into a folder and name it with --wheelhouse DIR")
-        return
-    console.line(f"{result.target} is complete: {words}", "bold green")
-    console.line(f"Copy the folder; on the other machine run {result.command} in it")
+    else:
+        console.line(f"{result.target} is complete: {words}", "bold green")
+        console.line(f"Copy the folder; on the other machine run `{result.command}` in it")
 
 
 def show_image(result: BuiltImage, console: Console) -> None:
     """Print the image's tag and how to check it."""
-    console.line(
-        f"{result.tag} is built: {size(result.size)}, in {result.seconds:.1f} s", "bold green"
-    )
+    took = f"{size(result.size)}, in {result.seconds:.1f} s"
+    console.line(f"{result.tag} is built: {took}", "bold green")
     if result.layout:
         console.line(f"{result.layout}: {result.digest}")
     console.line("Next: prove it on its device")
@@ -156,11 +150,9 @@ def show_evidence(result: Evidence, console: Console) -> None:
     """Print what a file proves on which device, and by whose key; or why it does not."""
     console.line(f"{result.state}: {result.file}", _STYLES[result.state])
     if result.target:
-        driver = "" if result.driver == "-" else f", driver {result.driver}"
-        console.line(
-            f"  {result.target} on {result.device}{driver}, {result.day}, {result.checks} checks, "
-            f"key {result.key}"
-        )
+        device = result.device + f", driver {result.driver}" * (result.driver != "-")
+        proof = f"{result.day}, {result.checks} checks, key {result.key}"
+        console.line(f"  {result.target} on {device}, {proof}")
     if result.reason:
         console.line(f"  {result.reason}")
 
@@ -222,11 +214,10 @@ def show_edited(result: Edited, console: Console) -> None:
 
 def show_confirmation(result: Confirmation, console: Console) -> None:
     """Print whether the second resolver accepts the lock, and the differences."""
-    if result.differences:
-        console.line(f"{result.target}: pip-tools would install something else", "bold red")
-        _changes(result.differences, console)
-    else:
-        console.line(f"{result.target}: pip-tools accepts the lock", "green")
+    said = "would install something else" if result.differences else "accepts the lock"
+    style = "bold red" if result.differences else "green"
+    console.line(f"{result.target}: pip-tools {said}", style)
+    _changes(result.differences, console)
 
 
 def show_freshness(result: Freshness, console: Console) -> None:
@@ -261,17 +252,15 @@ def show_build(result: BuildResult, console: Console) -> None:
     if result.plan is None and result.report is None:
         console.line(up_to_date_line(result.target, record.proof, record.built), "green")
     else:
-        console.line(
-            f"{result.target} is ready: {len(record.distributions)} packages, "
-            f"{record.files} files, {size(record.size)}, every file as locked"
-            + (f", {verdict(result.report)}" if result.report else ""),
-            "bold green",
-        )
+        counts = f"{len(record.distributions)} packages, {record.files} files, {size(record.size)}"
+        checks = f", {verdict(result.report)}" if result.report else ""
+        said = f"{result.target} is ready: {counts}, every file as locked{checks}"
+        console.line(said, "bold green")
     if record.proof == "unproven":
         console.remark(f"unproven: {record.reason}")
     elif record.proof == "skipped":
-        check = f"{console.program} smoke {result.target}"
-        console.remark(f"not proven: the checks were left out; `{check}`")
+        left = f"`{console.program} smoke {result.target}`"
+        console.remark(f"not proven: the checks were left out; {left}")
     show_next_steps(result.target, result.generation.folder, console)
 
 

@@ -53,7 +53,7 @@ def check_line(result: dict[str, Any], width: int) -> tuple[str, str]:
     check = Check.model_validate(result)
     mark, style = _mark(check)
     line = f"{mark} {check.id:<22} {check.seconds:>6.1f} s  {_numbers(check, 1)}"
-    first, *rest = wrapped(line.rstrip(), width - 2)
+    first, *rest = wrapped(line.rstrip(), width - 2, 0)
     return first + " …" * bool(rest), style
 
 

@@ -53,11 +53,12 @@ def test_no_file_gets_the_number_of_a_closed_stream() -> None:
     assert done.returncode == 3
 
 
-def test_a_reader_that_has_gone_changes_no_code(lab: Lab) -> None:
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_a_reader_that_has_gone_changes_no_code(lab: Lab, options: list[str]) -> None:
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
     argv = [sys.executable, "-I", "-m", "provision", "verify", "--project"]
     with subprocess.Popen(
-        [*argv, lab.project.root, TARGET, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*argv, lab.project.root, TARGET, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as started:
         assert started.stdout is not None
         assert started.stderr is not None
@@ -66,10 +67,19 @@ def test_a_reader_that_has_gone_changes_no_code(lab: Lab) -> None:
         assert started.wait() == 1  # that another alpha is locked
 
 
-def test_a_result_that_cannot_be_written_is_an_error(lab: Lab) -> None:
-    done = shell(lab, "targets --json", "> /dev/full")
+@pytest.mark.parametrize("words", ["targets --json", "targets", "detect"])
+def test_a_result_that_cannot_be_written_is_an_error(lab: Lab, words: str) -> None:
+    done = shell(lab, words, "> /dev/full")
     assert done.returncode == 3
     assert "No space left" in done.stderr
+
+
+def test_each_stream_has_its_part(lab: Lab) -> None:
+    result = shell(lab, f"smoke {TARGET}", "2> /dev/null")
+    assert "quick suite on toy" in result.stdout
+    assert "·" not in result.stdout
+    progress = shell(lab, f"smoke {TARGET}", "> /dev/null")
+    assert progress.stdout + progress.stderr == f"· the quick checks of {TARGET}\n"
 
 
 def test_debug_ends_with_the_code_of_the_error(lab: Lab) -> None:

@@ -1,207 +1,270 @@
-"""What people see: the real command in a terminal of 40 and 80 columns, each screen of it."""
+"""What each verb shows on terminals of several widths, and which stream gets which bytes."""
 
 from __future__ import annotations
 
-import contextlib
+import datetime as dt
 import fcntl
+import io
 import os
 import pty
 import re
-import shutil
-import signal
 import struct
 import subprocess
 import sys
 import termios
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pyte
 import pytest
 
-from tests.lab import Lab, open_lab
+from provision.cli.main import main
+from provision.commands.bundle import Bundle
+from provision.commands.evidence import Evidence
+from provision.commands.generations import Cleaned
+from provision.commands.lock import LockResult
+from provision.lockfile.diff import ArtifactChange
+from provision.report.regressions import SmokeResult, compare_reports
+from provision.ui import results as views
+from provision.ui.console import Console
+from provision.ui.smoke import show_smoke
+from tests.lab import open_lab
+from tests.report.fleets import change, write_fleet
+from tests.report.test_regressions import report
 from tests.small import TARGET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.machine
-# A suite that tells what smoke/worker.py tells, and waits for a file between two checks.
-SUITE = """
-import json, pathlib, sys, time
-words = sys.argv
-journal = open(words[words.index("--journal") + 1], "a", buffering=1)
-heads = [{"id": f"area.check-{n}", "title": "t", "stands_for": "s"} for n in range(1, 5)]
-tell = lambda **event: journal.write(json.dumps(event) + "\\n")
-tell(owed=heads)
-checks = []
-for head in heads:
-    tell(start=head)
-    gate = pathlib.Path(__file__).with_name(head["id"])
-    while gate.exists():
-        time.sleep(0.02)
-    number = {"largest error": {"value": 1e-7, "unit": "1"}}
-    checks.append(head | {"outcome": "passed", "seconds": 0.5, "numbers": number, "finding": None})
-    tell(result=checks[-1])
-json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
-           "device": {"name": "toy"}, "started": "2026-01-01T00:00:00Z", "seconds": 2.0,
-           "checks": checks}, open(words[2], "w"))
-"""
+    from tests.lab import Lab
+
+ROOT = Path(__file__).parents[2]
+ESCAPE = re.compile("\x1b\\[[0-9;]*m")
+WIDTHS = [40, 80, 200]
+
+
+class Terminal(io.StringIO):
+    """A terminal of so many columns, which keeps what is written."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self._ends = os.openpty()
+        fcntl.ioctl(self._ends[1], termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._ends[1]
+
+    def close(self) -> None:
+        for end in self._ends:
+            os.close(end)
+        super().close()
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A project with a file that takes three seconds to fetch, and a suite that can be halted."""
     with open_lab(tmp_path_factory.mktemp("terminal")) as made:
-        (made.project.root / "smoke" / "run.py").write_text(SUITE, encoding="utf-8")
-        noise = "#" + os.urandom(600_000).hex()
-        made.relock(made.wheel("alpha", text=noise), made.wheel("beta", index="vendor"))
-        made.index.rate = 400_000.0
-        config = made.project.root / "pip.conf"
-        config.write_text(f"[global]\nindex-url = {made.index.url}/default/\n", encoding="utf-8")
+        made.build()
+        bad = 'accelerator = "gpu"\nplatform = "linux-64"\npython = "3.11"\nsummary = "x"\n'
+        (made.project.specs / "bad.toml").write_text(bad, encoding="utf-8")
+        paths = write_fleet(made.project.root / "verdicts", 9, dt.datetime.now(dt.UTC))
+        change(paths[3], verdict="remove", code="op-fails", reason="device.matmul fails " * 9)
+        change(paths[5], stack={"driver nvidia": "575.57.08"})
+        log = "RuntimeError: Found no NVIDIA driver on your system.\n"
+        (made.project.root / "train.log").write_text(log, encoding="utf-8")
         yield made
 
 
-class Screen(pyte.Screen):
-    """A screen that remembers each line which it had to part itself."""
-
-    def __init__(self, columns: int) -> None:
-        self.parted: list[str] = []
-        super().__init__(columns, 60)
-
-    def draw(self, data: str) -> None:
-        if self.cursor.x + len(data) > self.columns:
-            self.parted.append(data)
-        super().draw(data)
-
-
-class Terminal:
-    """A command in a terminal: what was on the screen, a text for each change."""
-
-    def __init__(self, lab: Lab, columns: int, *words: str, **variables: str) -> None:
-        self.screen = Screen(columns)
-        self._stream = pyte.ByteStream(self.screen)
-        self.screens: list[str] = [""]
-        self.raw = b""
-        self._own, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 60, columns, 0, 0))
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-m", "provision", *words],
-            stdin=theirs, stdout=theirs, stderr=theirs, cwd=lab.project.root,
-            env=environment(lab, str(columns)) | variables,
-        )  # fmt: skip
-        os.close(theirs)
-
-    def read(self) -> bool:
-        """Read on; return whether the command goes on."""
-        try:
-            piece = os.read(self._own, 1 << 16)
-        except OSError:  # EIO: it has ended
-            return False
-        self.raw += piece
-        self._stream.feed(piece)
-        self.screens.append("\n".join(map(str.rstrip, self.screen.display)).rstrip())
-        return bool(piece)
-
-    def until(self, pattern: str) -> None:
-        """Read until a screen has shown a pattern."""
-        while not any(re.search(pattern, text) for text in self.screens):
-            assert self.read(), f"{pattern} was never shown:\n{self.screens[-1]}"
-
-    def to_the_end(self) -> str:
-        """Read to the end, and return what stays."""
-        while self.read():
-            pass
-        self.process.wait()
-        os.close(self._own)
-        assert not self.screen.cursor.hidden
-        assert not re.search(r"#|---|of 4|left$", self.screens[-1], re.MULTILINE), "a bar is left"
-        return self.screens[-1]
+def both(
+    show: Callable[[], object], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str]:
+    """Return what is shown on a terminal and where it is piped: results, notes and errors."""
+    said = []
+    for screen in (Terminal(columns), io.StringIO()):
+        with screen, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", screen)
+            patch.setattr(sys, "stderr", screen)
+            show()
+            said.append(ESCAPE.sub("", screen.getvalue()))
+    return said[0], said[1]
 
 
-def environment(lab: Lab, cache: str) -> dict[str, str]:
-    root = lab.project.root
-    return {"PATH": os.defpath, "TERM": "xterm-256color", "LANG": "C.UTF-8",
-            "HOME": str(root.parent), "PIP_CONFIG_FILE": str(root / "pip.conf"),
-            "UV_CACHE_DIR": str(root.parent / f"cache-{cache}")}  # fmt: skip
+def judge(
+    show: Callable[[], object], columns: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str]:
+    """Fail where a line is too wide, or a word is cut; return what was shown."""
+    commands = set[str]()
+    command = Console.command
+
+    def noted(self: Console, text: str) -> None:
+        commands.add(f"  {text}")
+        command(self, text)
+
+    monkeypatch.setattr(Console, "command", noted)
+    narrow, piped = both(show, columns, monkeypatch)
+    for line in narrow.splitlines():
+        # A path or a name that is longer than the line stays whole, as does what is to be copied.
+        assert len(line) <= columns or len(line.split()) <= 2 or line in commands, line
+    words, whole = narrow.split(), piped.split()
+    cut = set(words) - set(whole)
+    assert not {word for word in cut if not word.endswith(":")}, cut  # names of a record
+    missing = set(whole) - set(words)
+    heads = set(piped.splitlines()[0].split()) | {"target", "verdict", "why"}  # as those names
+    assert missing <= heads, missing
+    return narrow, piped
 
 
-@contextlib.contextmanager
-def halted(lab: Lab, check: str) -> Iterator[None]:
-    """Let a check not end before the block does."""
-    gate = lab.project.root / "smoke" / check
-    gate.touch()
-    try:
-        yield
-    finally:
-        gate.unlink()
+@pytest.mark.machine
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [(("targets",), ROOT), (("detect",), ROOT), (("lock", "--check"), ROOT), (("targets",), None),
+     (("doctor",), None), (("doctor", "--target", TARGET), None), (("lock", "--check"), None),
+     (("doctor", "--log", "train.log"), None), (("verify", TARGET, "--deep"), None),
+     (("build", TARGET), None), (("rollback", TARGET), None), (("clean", TARGET), None),
+     (("fleet", "report", "verdicts"), None), (("report", TARGET), None),
+     (("kernel", TARGET), None), (("evidence", "verify", "train.log"), None)],
+)  # fmt: skip
+def test_each_verb_fits_its_terminal(
+    lab: Lab, words: tuple[str, ...], where: Path | None, columns: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(lab.project.root)
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    words = (words[0], "--project", str(where or lab.project.root), *words[1:])
+    if words[0] == "doctor" and len(words) == 3:
+        words = words[:1]
+    judge(lambda: main(words), columns, monkeypatch)
 
 
-def words(terminal: Terminal) -> set[str]:
-    """Return all that looks like a word and was shown as progress."""
-    shown = (text.partition("\nquick suite")[0] for text in terminal.screens)
-    return {word for text in shown for word in re.findall(r"[a-z][a-z0-9.-]*[a-z0-9]", text)}
+def versions(count: int) -> LockResult:
+    names = [f"distribution-number-{n}" for n in range(count)]
+    return LockResult(TARGET, count, tuple(
+        ArtifactChange(name, "1.0.0", "2.0.0+cu128", tuple(names)) for name in names
+    ), differs=True)  # fmt: skip
 
 
-def build(lab: Lab, columns: int) -> Terminal:
-    shutil.rmtree(lab.home, ignore_errors=True)
-    return Terminal(lab, columns, "build", TARGET)
+def smoke_result() -> SmokeResult:
+    parts: dict[str, Any] = {
+        "numbers": {f"number {n}": {"value": 1.5, "unit": "images/s"} for n in range(5)},
+        "ids": ("device.matmul", "offload.tied_parameters", "rotary.scripted_half"),
+    }
+    missing = {"id": "autocast.half", "title": "half precision", "owed": True,
+               "reason": "the process died of SIGSEGV " * 3}  # fmt: skip
+    now = report(("offload.tied_parameters",), day=2, not_run=(missing,),
+                 stack={"kernel": "6.8", "driver xe": "6.8"}, **parts)  # fmt: skip
+    return SmokeResult(now, compare_reports([report(**parts)], now))
 
 
-def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> None:
-    wide = build(lab, 200)
-    wide.to_the_end()
-    for columns in (40, 80):
-        with halted(lab, "area.check-1"):
-            terminal = build(lab, columns)
-            terminal.until(
-                r"(?s)installing 1 package of.*\d+ [kM]?B of 1 MB, \d+ kB/s, \d+:\d\d left"
-            )
-            terminal.until(r"0 of 4 area.check-1")
-            assert not re.search("^ok", terminal.screens[-1], re.MULTILINE)
-            gate = halted(lab, "area.check-3")
-            gate.__enter__()
-        terminal.until(r"2 of 4 area.check-3")
-        assert re.search(r"^ok   area.check-2 +0.5 s", terminal.screens[-1], re.MULTILINE)
-        gate.__exit__(None, None, None)
-        text = terminal.to_the_end()
-        assert terminal.process.returncode == 0
-        assert re.search(r"1 MB, \d+ kB/s,\s+\d+\.\d s", text)
-        assert text.count("area.check-1") == 1, "the result repeats what the terminal has shown"
-        # Commands to be copied are not parted; the terminal goes on in the next row.
-        assert not [line for line in terminal.screen.parted if "/bin/" not in line]
-        assert words(terminal) - words(wide) == set(), "words are cut"
+VIEWS: dict[str, tuple[Any, Any]] = {
+    "lock": (views.show_lock, versions(4)),
+    "smoke": (show_smoke, smoke_result()),
+    "clean": (views.show_cleaned, Cleaned(TARGET, (("a" * 16, 10**9),), (("b" * 16, 1),),
+                                          (("b" * 16, "python (12)"),))),
+    "bundle": (views.show_bundle, Bundle(TARGET, Path("/srv/bundle"), 3, 10**9, (), "./build-me")),
+    "evidence": (views.show_evidence, Evidence(
+        Path("a.json"), "valid", "", TARGET, "someone", "Intel(R) Arc(TM) A770 Graphics", "25.18")),
+}  # fmt: skip
 
 
-def test_an_interrupt_leaves_a_clean_terminal(lab: Lab) -> None:
-    build(lab, 80).to_the_end()
-    with halted(lab, "area.check-2"):
-        terminal = Terminal(lab, 80, "smoke", TARGET)
-        terminal.until(r"1 of 4 area.check-2")
-        terminal.process.send_signal(signal.SIGINT)
-        text = terminal.to_the_end()
-    assert terminal.process.returncode == 130
-    assert "interrupted" in text
+@pytest.mark.parametrize("columns", WIDTHS)
+@pytest.mark.parametrize("name", VIEWS)
+def test_each_view_fits_its_terminal(
+    name: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show, result = VIEWS[name]
+    judge(lambda: show(result, Console("provision")), columns, monkeypatch)
 
 
-def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(lab: Lab) -> None:
-    build(lab, 80).to_the_end()
-    dumb = Terminal(lab, 80, "smoke", TARGET, TERM="dumb")
-    assert "· the quick checks of tiny" in dumb.to_the_end()
-    assert b"\x1b" not in dumb.raw
-    plain = Terminal(lab, 80, "smoke", TARGET, NO_COLOR="1")
-    plain.to_the_end()
-    assert b"area.check-1" in plain.raw
-    assert not re.search(rb"\x1b\[[1-9][0-9;]*m", plain.raw)
+def test_a_table_too_wide_becomes_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("cpu-linux", "proven", "a target that works anywhere"), ("max-linux", "no", "Max")]
+    table = ("target", "built", "what it is")
+    narrow, piped = judge(lambda: Console("p").table(table, rows), 30, monkeypatch)
+    assert narrow == (
+        "target:     cpu-linux\nbuilt:      proven\nwhat it is: a target that\n"
+        "            works anywhere\n\ntarget:     max-linux\nbuilt:      no\nwhat it is: Max\n\n"
+    )
+    assert piped == (
+        "target     built   what it is\ncpu-linux  proven  a target that works anywhere\n"
+        "max-linux  no      Max\n"
+    )
+    wrapped, _ = judge(lambda: Console("p").table(table, rows), 40, monkeypatch)
+    assert wrapped.splitlines()[1:3] == [
+        "cpu-linux  proven  a target that works", "                   anywhere",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("option", ["-q", "--json", ""])
-def test_without_a_terminal_there_are_plain_lines_or_none(lab: Lab, option: str) -> None:
-    build(lab, 80).to_the_end()
-    run = subprocess.run(
-        [sys.executable, "-I", "-m", "provision", "smoke", TARGET, *filter(None, [option])],
-        env=environment(lab, "80"), cwd=lab.project.root, capture_output=True, text=True,
-        check=True,
+def test_a_command_in_a_sentence_is_not_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "its lock is stale, so run `provision lock cpu-linux` and then build it"
+    narrow, _ = judge(lambda: Console("p").line(text), 40, monkeypatch)
+    assert "`provision lock cpu-linux`" in narrow
+
+
+def test_what_an_encoding_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    with io.TextIOWrapper(written, encoding="ascii", write_through=True) as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        Console("p").line("65 °C")
+        assert written.getvalue() == b"65 \\xb0C\n"
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    ("settings", "terminals", "styled"),
+    [({}, "", ""), ({}, "out", "out"), ({}, "err", "err"), ({}, "out err", "out err"),
+     ({"NO_COLOR": "1"}, "out err", ""), ({"NO_COLOR": ""}, "out err", "out err"),
+     ({"FORCE_COLOR": "1"}, "", "out err"), ({"FORCE_COLOR": "1"}, "err", "out err"),
+     ({"TERM": "dumb"}, "out err", ""), ({"TERM": "dumb", "FORCE_COLOR": "1"}, "", "out err"),
+     ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, "out err", "")],
+)  # fmt: skip
+def test_the_bytes_of_each_stream(
+    lab: Lab, settings: dict[str, str], terminals: str, styled: str
+) -> None:
+    """``lock --check`` has a result on stdout, and an error on stderr."""
+    environment = {"PATH": os.defpath, "TERM": "xterm-256color", "HOME": "/"} | settings
+    argv = [sys.executable, "-I", "-m", "provision", "lock", "--check"]
+    ends, streams = {}, {}
+    for name in ("out", "err"):
+        ends[name], streams[name] = pty.openpty() if name in terminals.split() else os.pipe()
+    done = subprocess.run(
+        [*argv, "--project", str(lab.project.root)], check=False, env=environment,
+        stdout=streams["out"], stderr=streams["err"],
     )  # fmt: skip
-    assert run.stderr.splitlines()[:1] == ([] if option else ["· the quick checks of tiny"])
-    assert "\x1b" not in run.stderr
-    assert "area.check-1" in run.stdout
+    assert done.returncode == 2
+    for name, says in (("out", b"tiny: fresh"), ("err", b"error: ")):
+        os.set_blocking(ends[name], False)
+        found = os.read(ends[name], 65536)
+        assert says in ESCAPE.sub("", found.decode()).encode()
+        assert (b"\x1b" in found) == (name in styled.split()), found
+        os.close(ends[name])
+        os.close(streams[name])
+
+
+@pytest.mark.machine
+def test_quiet_leaves_the_result_and_what_matters(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["smoke", TARGET, "--project", str(lab.project.root)]
+    assert main(words) == 0
+    told = capsys.readouterr()
+    assert "· the quick checks" in told.err
+    assert main([*words, "-q"]) == 0
+    quiet = capsys.readouterr()
+    assert quiet.err == ""
+    assert "quick suite on toy: 1 owed, 1 passed" in quiet.out
+    assert main(["lock", "--check", "-q", "--project", str(lab.project.root)]) == 2
+    assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.machine
+def test_the_order_on_a_terminal_is_that_of_the_work(lab: Lab) -> None:
+    inner, outer = pty.openpty()
+    argv = [sys.executable, "-I", "-m", "provision", "smoke", TARGET]
+    subprocess.run(
+        [*argv, "--project", str(lab.project.root)], check=True, stdout=outer, stderr=outer,
+        env={"PATH": os.defpath, "TERM": "dumb", "HOME": "/"},
+    )  # fmt: skip
+    shown = os.read(inner, 65536).decode()
+    assert shown.index("the quick checks") < shown.index("quick suite on toy")

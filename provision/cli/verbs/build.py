@@ -52,12 +52,10 @@ def build_named(call: Call, before: str) -> BuildResult:
 def _choose(call: Call) -> list[str]:
     """Choose the target that fits this machine; return notes on those that would fit better."""
     from provision.commands.machine import choose_target, detect_machine
-    from provision.ui.console import Console
     from provision.ui.results import show_detection
 
     found = detect_machine(call.project)
-    if not call.console.quiet:
-        show_detection(found, Console(call.console.program, aside=True))
+    show_detection(found, call.console)
     call.arguments.target = choose_target(found)
     return [
         f"{fit.target} fits this machine better; {fit.remedy}, then build again"

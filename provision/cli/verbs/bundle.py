@@ -6,11 +6,9 @@ from provision.cli.call import Call, Outcome, Parser, add_wheelhouse, findings_i
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR",
-        help="a folder that does not exist, or an earlier bundle to complete",
-    )  # fmt: skip
+    parser.add_argument("target", help="the target's name")
+    where = "a folder that does not exist, or an earlier bundle to complete"
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help=where)
     add_wheelhouse(parser)
 
 

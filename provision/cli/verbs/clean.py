@@ -5,11 +5,10 @@ from provision.core.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
-    parser.add_argument(
-        "--keep", type=int, default=0, metavar="N", help="keep N besides the current one"
-    )
-    parser.add_argument("--all", action="store_true", help="remove the current one too")
+    add = parser.add_argument
+    add("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+    add("--keep", type=int, default=0, metavar="N", help="keep N besides the current one")
+    add("--all", action="store_true", help="remove the current one too")
 
 
 def handle(call: Call) -> Outcome:

@@ -10,15 +10,14 @@ from provision.core.text import harmless
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
-    parser.add_argument(
-        "--print", action="store_true", help="prepare the build's folder and print its command"
-    )
-    parser.add_argument("--base-image", metavar="IMAGE", help="instead of the pinned Debian")
+    add = parser.add_argument
+    add("target", help="the target's name")
+    add("--print", action="store_true", help="prepare the build's folder and print its command")
+    add("--base-image", metavar="IMAGE", help="instead of the pinned Debian")
     add_wheelhouse(parser)
-    parser.add_argument("--offline", action="store_true", help="give the build no network at all")
-    parser.add_argument("--dev", action="store_true", help="with a C++ compiler and headers")
-    parser.add_argument("--oci", type=Path, metavar="FILE", help="also write an OCI layout")
+    add("--offline", action="store_true", help="give the build no network at all")
+    add("--dev", action="store_true", help="with a C++ compiler and headers")
+    add("--oci", type=Path, metavar="FILE", help="also write an OCI layout")
 
 
 def handle(call: Call) -> Outcome | int:

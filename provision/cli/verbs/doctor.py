@@ -8,25 +8,14 @@ _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.epilog = (
-        "--project DIR alone examines the lock and requirement files of DIR: uv.lock, pylock.toml, "
-        "poetry.lock, pixi.lock, pyproject.toml, requirements.txt, environment.yml."
-    )
-    subjects = parser.add_mutually_exclusive_group()
-    subjects.add_argument(
-        "--python", metavar="PATH", help="an interpreter, its folder, or a command such as python3"
-    )
-    subjects.add_argument("--log", metavar="FILE", help="what a program printed; - reads stdin")
-    subjects.add_argument(
-        "--watch", action="store_true", help="run CMD, and explain at its end why it failed"
-    )
-    parser.add_argument("command", nargs="*", metavar="-- CMD", help="what --watch runs")
-    parser.add_argument(
-        "--report", action="store_true", help="one text for an issue, without what is private"
-    )
-    parser.add_argument(
-        "--target", help="what the environment should be; without PATH, the one built here"
-    )
+    add, either = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
+    said = "an interpreter, its folder, or a command such as python3"
+    either("--python", metavar="PATH", help=said)
+    either("--log", metavar="FILE", help="what a program printed; - reads stdin")
+    either("--watch", action="store_true", help="run CMD, and explain at its end why it failed")
+    add("command", nargs="*", metavar="-- CMD", help="what --watch runs")
+    add("--report", action="store_true", help="one text for an issue, without what is private")
+    add("--target", help="what the environment should be; without PATH, the one built here")
 
 
 def handle(call: Call) -> Outcome | int:
@@ -56,14 +45,12 @@ def handle(call: Call) -> Outcome | int:
 
 def _watch(call: Call) -> int:
     from provision.commands.watch import watch
-    from provision.ui.console import Console
 
     wanted = call.arguments
     if not wanted.watch or not wanted.command or wanted.json or wanted.report:
         remedy = "`provision doctor --watch -- python train.py`, without --json and --report"
         raise UsageError("--watch runs the command after --", remedy=remedy)
     code, findings = watch(wanted.command)
-    aside = Console(call.console.program, aside=True)  # stdout is the command's
     for finding in findings:
-        aside.finding(finding)
+        call.console.finding(finding)
     return code

@@ -7,25 +7,19 @@ from provision.core.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("action", choices=("emit", "verify"), help="sign, or judge what is signed")
-    parser.add_argument(
-        "subjects", nargs="*", metavar="T|FILE",
-        help="emit: the target; verify: files, by default all of docs/evidence",
-    )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="emit: default TARGET.evidence.json"
-    )
-    parser.add_argument(
-        "--key", type=Path, metavar="FILE", default=Path.home() / ".ssh" / "id_ed25519",
-        help="emit: the private key; default ~/.ssh/id_ed25519",
-    )  # fmt: skip
-    parser.add_argument(
-        "--keys", type=Path, metavar="DIR", help="verify: public keys; default docs/evidence/keys"
-    )
+    add, key = parser.add_argument, Path("~/.ssh/id_ed25519")
+    add("action", choices=("emit", "verify"), help="sign, or judge what is signed")
+    subjects = "emit: the target; verify: files, by default all of docs/evidence"
+    add("subjects", nargs="*", metavar="T|FILE", help=subjects)
+    add("-o", "--output", type=Path, metavar="FILE", help="emit: default TARGET.evidence.json")
+    add("--key", type=Path, metavar="FILE", help=f"emit: the private key; default {key}",
+        default=key.expanduser())  # fmt: skip
+    add("--keys", type=Path, metavar="DIR", help="verify: public keys; default docs/evidence/keys")
 
 
 def handle(call: Call) -> Outcome:
     import getpass
+    from functools import partial
 
     from provision.commands.evidence import emit, judge
     from provision.spec.reader import load_target
@@ -42,8 +36,6 @@ def handle(call: Call) -> Outcome:
     target, key = load_target(project.specs, arguments.subjects[0]), arguments.key
     file = arguments.output or Path(f"{target.name}.evidence.json")
 
-    def passphrase() -> str:
-        return getpass.getpass(f"passphrase of {key}: ")
-
-    made = emit(project, target, file=file, key=key, passphrase=passphrase)
+    ask = partial(getpass.getpass, f"passphrase of {key}: ")
+    made = emit(project, target, file=file, key=key, passphrase=ask)
     return Outcome([made], each(show_evidence))

@@ -9,10 +9,8 @@ ANYWHERE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "--target", action="append", default=[], metavar="T",
-        help="a shipped target, may be given again; this machine's and the CPU's if none is named",
-    )  # fmt: skip
+    said = "a shipped target, may be given again; this machine's and the CPU's if none is named"
+    parser.add_argument("--target", action="append", default=[], metavar="T", help=said)
 
 
 def handle(call: Call) -> Outcome:

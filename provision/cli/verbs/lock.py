@@ -12,19 +12,14 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
-    parser.add_argument("--check", action="store_true", help="only say whether the locks are fresh")
-    parser.add_argument(
-        "--resolve", action="store_true", help="with --check: resolve again, compare the bytes"
-    )
-    parser.add_argument(
-        "--upgrade", nargs="?", const="", metavar="PKG",
-        help="move the cut-off to today, for one package or (without PKG, last) for all",
-    )  # fmt: skip
-    parser.add_argument(
-        "--engine", choices=["uv", "pip-tools"], default="uv",
-        help="the resolver; pip-tools only for this platform; with --check a second opinion",
-    )  # fmt: skip
+    add = parser.add_argument
+    add("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+    add("--check", action="store_true", help="only say whether the locks are fresh")
+    add("--resolve", action="store_true", help="with --check: resolve again, compare the bytes")
+    said = "move the cut-off to today, for one package or (without PKG, last) for all"
+    add("--upgrade", nargs="?", const="", metavar="PKG", help=said)
+    said = "default uv; pip-tools only for this platform, with --check as a second opinion"
+    add("--engine", choices=["uv", "pip-tools"], default="uv", help=said)
 
 
 def handle(call: Call) -> Outcome:

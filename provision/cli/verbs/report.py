@@ -8,7 +8,7 @@ from provision.core.program import program_name
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
+    parser.add_argument("target", help="the target's name")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: TARGET.html")
 
 

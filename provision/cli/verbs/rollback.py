@@ -4,7 +4,7 @@ from provision.cli.call import Call, Outcome, Parser
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
+    parser.add_argument("target", help="the target's name")
 
 
 def handle(call: Call) -> Outcome:

@@ -5,7 +5,7 @@ from provision.core.errors import Exit
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
+    parser.add_argument("target", help="the target's name")
 
 
 def handle(call: Call) -> int:

@@ -9,7 +9,9 @@ ANYWHERE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("of", nargs="?", choices=("spec", "verdict"), default="spec", help="which")
+    parser.add_argument(
+        "of", nargs="?", choices=("spec", "verdict"), default="spec", help="which; default spec"
+    )
 
 
 def handle(call: Call) -> int:

@@ -7,36 +7,31 @@ from provision.core.errors import UsageError
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target")
-    suites = parser.add_mutually_exclusive_group()
-    suites.add_argument("--quick", action="store_true", help="what gates a build; the default")
-    suites.add_argument("--full", action="store_true", help="all checks: minutes")
-    suites.add_argument("--health", action="store_true", help="the hardware itself, under load")
-    parser.add_argument(
-        "--soak", type=seconds, metavar="TIME",
-        help="with --full or --health: hold the load for 90s, 10m or 2h, and draw its course",
-    )  # fmt: skip
-    subjects = parser.add_mutually_exclusive_group()
-    subjects.add_argument(
-        "--if-driver-changed", action="store_true",
-        help="only where driver, kernel, runtime or lock differ from the last report",
-    )  # fmt: skip
-    subjects.add_argument(
-        "--against", type=Path, metavar="PYTHON", help="check another environment; keeps no report"
+    parser.add_argument("target", help="the target's name")
+    add, suite = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
+    suite("--quick", action="store_true", help="what gates a build; the default")
+    suite("--full", action="store_true", help="all checks: minutes")
+    suite("--health", action="store_true", help="the hardware itself, under load")
+    said = "with --full or --health: hold the load for 90s, 10m or 2h, and draw its course"
+    add("--soak", type=seconds, metavar="TIME", help=said)
+    either = parser.add_mutually_exclusive_group().add_argument
+    said = "only where driver, kernel, runtime or lock differ from the last report"
+    either("--if-driver-changed", action="store_true", help=said)
+    either(
+        "--against", type=Path, metavar="PYTHON", help="check another environment, keep no report"
     )
-    parser.add_argument(
-        "--device", default="", metavar="N",
-        help="the device of this number, as torch counts, or `all`; all is the default of --full",
-    )  # fmt: skip
-    parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
+    said = "the device of this number, as torch counts, or `all`; all is the default of --full"
+    add("--device", default="", metavar="N", help=said)
+    add("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
     add_contract(parser)
 
 
 def handle(call: Call) -> Outcome:
     from provision.commands.machine import read_layers
-    from provision.commands.prove import prove, prove_interpreter, unchanged
-    from provision.commands.smoke import SmokeRequest
+    from provision.commands.prove import prove, unchanged
+    from provision.commands.smoke import SmokeRequest, from_interpreter, smoke
     from provision.core.process import run
+    from provision.report.regressions import SmokeResult
     from provision.ui.smoke import show_skipped, show_smoke
 
     device, soak = call.arguments.device, call.arguments.soak
@@ -52,7 +47,8 @@ def handle(call: Call) -> Outcome:
     if call.arguments.if_driver_changed and (skipped := unchanged(request, call.console)):
         return Outcome(skipped, show_skipped, findings_if(skipped.failed))
     if call.arguments.against:
-        result = prove_interpreter(request, call.arguments.against, run, call.console)
+        subject = from_interpreter(call.arguments.against, run)
+        result = SmokeResult(smoke(request, subject, run, call.console), None)
     else:
         result = prove(request, run, call.console)
     bad = not result.report.proves or (result.comparison and result.comparison.bad)

@@ -4,10 +4,8 @@ from provision.cli.call import Call, Outcome, Parser, each, findings_if
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME",
-        help="an index, channel or driver set; all that the targets use if none is named",
-    )  # fmt: skip
+    said = "an index, channel or driver set; all that the targets use if none is named"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=said)
     parser.add_argument("--url", help="the address of an index that has no catalog yet")
 
 

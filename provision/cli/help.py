@@ -1,0 +1,35 @@
+"""The layout of help: parted between words, with the defaults, and examples from a table."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from provision.ui.layout import GLUE, wrapped
+
+
+class Formatter(argparse.HelpFormatter):
+    """Lays out the help of one verb, or of the whole command line."""
+
+    def format_help(self) -> str:
+        """Return the help, with what ``examples.toml`` has for the verb; a usage as it is."""
+        import tomllib  # noqa: PLC0415 - whoever gives a command needs no help
+
+        text, path = super().format_help(), Path(__file__).with_name("examples.toml")
+        own = tomllib.loads(path.read_text("utf-8")).get(self._prog.split()[-1], {}).items()
+        shown = [
+            f"  {typed}\n{self._fill_text(does, self._width, '      ')}\n" for typed, does in own
+        ]
+        return "".join((text, "\nexamples:\n", *shown)) if shown and "\n\n" in text else text
+
+    def _format_usage(self, *parts: Any) -> str:  # noqa: ANN401 - as argparse has them
+        flat = " ".join(super()._format_usage(*parts).split())
+        fits = rf"\[[^]]{{1,{self._width - 9}}}\]"  # one option, or several that exclude each other
+        whole = re.sub(fits, lambda found: found[0].replace(" ", GLUE), flat)
+        return "\n".join(wrapped(whole, self._width, 7)) + "\n\n"
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrapped(" ".join(text.split()), width, 0)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(indent + line for line in self._split_lines(text, width - len(indent)))

@@ -1,0 +1,90 @@
+"""What `--help` and `help` show: at each width, with defaults, and examples that work."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from provision.cli import help as help_
+from provision.cli.main import main, parser, verb_names
+from provision.cli.verbs.run import mark_command
+
+EXAMPLES = tomllib.loads(
+    Path(help_.__file__).with_name("examples.toml").read_text(encoding="utf-8")
+)
+UNSAID = (None, False, [], "", "==SUPPRESS==")  # defaults that say what leaving it out does
+TARGETS = {path.stem for path in (Path(__file__).parents[2] / "envs").glob("*.toml")}
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_is_that_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "help") == shown(capsys, "--help")
+    for verb in verb_names():
+        assert shown(capsys, "help", verb) == shown(capsys, verb, "--help")
+
+
+def test_help_of_no_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["help", "bild"])
+    assert "bild" in capsys.readouterr().err
+
+
+def test_a_usage_error_shows_no_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["smoke"])
+    assert "examples" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_help_fits_and_parts_no_word(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for verb in ["", *verb_names()]:
+        monkeypatch.setenv("COLUMNS", "10000")
+        whole = shown(capsys, "help", *verb.split())
+        monkeypatch.setenv("COLUMNS", str(width))
+        narrow = shown(capsys, "help", *verb.split())
+        assert narrow.split() == whole.split()
+        commands = [f"  {command}" for command in EXAMPLES[verb or "provision"]]
+        wide = {line for line in narrow.splitlines() if len(line) > width} - set(commands)
+        assert wide == set()
+        assert set(commands) <= set(narrow.splitlines())  # whole, to be copied
+
+
+@pytest.mark.parametrize("verb", ["provision", *verb_names()])
+def test_the_examples_of_each_verb_are_commands(verb: str) -> None:
+    for command in EXAMPLES[verb]:
+        words = shlex.split(command, comments=True)
+        words = words[1 : next((i for i, word in enumerate(words) if word in "|>"), None)]
+        assert verb in {"provision", words[0]}
+        if words[0] == "help":
+            assert words[1] in verb_names()
+            continue
+        marked = ["run", *mark_command(words[1:])] if words[0] == "run" else words
+        found = vars(parser().parse_args(marked))
+        one = found.get("target")
+        named = [*(one if isinstance(one, list) else [one]), *(found.get("targets") or ())]
+        assert {name for name in named if name} <= TARGETS | {"auto", "all"}
+
+
+def test_each_default_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    (verbs,) = (a for a in parser()._actions if a.dest == "verb")
+    for verb, made in verbs.choices.items():  # type: ignore[union-attr, attr-defined]
+        for action in made._actions:
+            if action.option_strings and action.default not in UNSAID:
+                said = " ".join(shown(capsys, "help", verb).split())
+                part = said.partition(" options: ")[2].partition(f"{action.option_strings[-1]} ")[2]
+                name = re.search(r"default:? (\S+)", part)
+                assert name, (verb, action.dest)
+                told = name[1].rstrip(";,.").replace("~", str(Path.home()))
+                assert told == str(action.default), (verb, action.dest)
