@@ -37,10 +37,8 @@ def is_of(kind: str, library: str) -> bool:
 def missing_libraries(
     env: Environment, host: Host, *, root: Path = Path("/")
 ) -> list[MissingLibrary]:
-    """Return the libraries that torch and its companions import and the loader would not find.
-
-    The system's libraries are those of ``root``, and of the ``LD_LIBRARY_PATH`` of the host.
-    """
+    """Return the libraries that torch and its companions import and the loader would not find."""
+    # The system's libraries are those of ``root``, and of the ``LD_LIBRARY_PATH`` of the host.
     read = _pe_imports if env.windows else _elf_imports
     places, on_demand = data("packages")["folders"]["read"], _on_demand()
     paths = (path for place in places for path in sorted(env.site.glob(place)))
@@ -61,10 +59,9 @@ def missing_libraries(
 
 
 def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, str]]:
-    """Return the packages of which a library needs a symbol that this torch does not define.
-
-    Each with the name of that library and the symbol. Python loads a library only if all are there.
-    """
+    """Return the packages of which a library needs a symbol that this torch does not define."""
+    # Each with the name of that library and the symbol. Python loads a library only if all are
+    # there.
     dists = [dist for several in env.distributions.values() for dist in several]
     files = [(dist, dist.folder.parent / line.path) for dist in dists for line in dist.entries
              if ".so" in line.path and _LIBRARY.fullmatch(line.path)]  # fmt: skip

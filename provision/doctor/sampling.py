@@ -34,13 +34,12 @@ class Line(NamedTuple):
 
 
 def sample(source: str | BinaryIO) -> list[Line]:
-    """Return the lines of a log that can matter, in order.
-
-    The first half MiB is kept whole. After it a line is kept only if no earlier line is equal
-    without digits, and of these only the last 8,000: the error that ends a program is at the end,
-    and a training loop repeats its lines. Of a log that does not repeat itself the end is kept.
-    Memory stays bounded for any input: binary data, one line of gigabytes, UTF-16 from PowerShell.
-    """
+    """Return the lines of a log that can matter, in order."""
+    # The first half MiB is kept whole. After it a line is kept only if no earlier line is equal
+    # without digits, and of these only the last 8,000: the error that ends a program is at the end,
+    # and a training loop repeats its lines. Of a log that does not repeat itself the end is kept.
+    # Memory stays bounded for any input: binary data, one line of gigabytes, UTF-16 from
+    # PowerShell.
     if isinstance(source, str):
         source = io.BytesIO(source.encode("utf-8", "surrogatepass"))
     head: list[Line] = []
@@ -63,10 +62,8 @@ def sample(source: str | BinaryIO) -> list[Line]:
 
 
 def _fresh(block: bytes, number: int, seen: set[bytes]) -> list[tuple[int, bytes]]:
-    """Return the numbered lines of a block whose template is new; most blocks have none.
-
-    They stay undecoded: of millions of lines only the last few thousand are used.
-    """
+    """Return the numbered lines of a block whose template is new; most blocks have none."""
+    # They stay undecoded: of millions of lines only the last few thousand are used.
     templates = block.translate(None, _DIGITS).split(b"\n")
     new = set(templates) - seen  # no Python loop over the lines of a block that repeats itself
     if not new:

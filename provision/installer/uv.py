@@ -155,18 +155,18 @@ def install_wheels(
 
 def _read_bars(terminal: int, sizes: dict[str, int], arrived: dict[str, tuple[int, int]]) -> str:
     """Take note of the bytes that uv draws, and return what else it has printed."""
-    text = rest = ""
+    text = ""
     with suppress(OSError):  # EIO: uv has ended
         while piece := os.read(terminal, 1 << 16).decode(errors="replace"):
             text = (text + piece)[-_KEPT:]
-            *frames, rest = (rest + piece).split(_FRAME)
-            for frame in frames[-1:]:  # a bar that is gone is that of a whole file
-                drawn = {name: float(n) * _UNITS[u] for name, n, u in _BAR.findall(frame)}
-                for name in sizes.keys() & (drawn.keys() | arrived.keys()):
-                    arrived[name] = int(drawn.get(name, sizes[name])), sizes[name]
+            *_, frame, _ = ["", *text.split(_FRAME)]  # the last whole one
+            drawn = {name: float(n) * _UNITS[u] for name, n, u in _BAR.findall(frame)}
+            for name in sizes.keys() & (drawn.keys() | arrived.keys()):
+                # A bar that is gone is that of a whole file.
+                arrived[name] = int(drawn.get(name, sizes[name])), sizes[name]
     lines = map(str.rstrip, _STEERING.sub("", text).splitlines())
     return "\n".join(
-        line for line in lines if line and not _BAR.search(line) and _FRAME not in line
+        each for each in lines if each and _FRAME not in each and not _BAR.search(each)
     )
 
 

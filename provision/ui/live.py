@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from datetime import timedelta
 from textwrap import shorten
-from typing import TYPE_CHECKING
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress, Task, TaskID
@@ -29,18 +29,16 @@ class Steps(Progress):
     def __init__(self, console: Shown) -> None:
         self._shown, self._of_thread = console, dict[int, TaskID]()
         # What is printed meanwhile, on either stream, is put above.
-        screen = Console(stderr=True, force_terminal=console.alive)
-        super().__init__(console=screen, transient=True)
+        super().__init__(console=Console(stderr=True, force_terminal=console.alive), transient=True)
 
     def begin(self, text: str, look: Look) -> None:
         """Show a step of this thread; an empty text ends the last one."""
         # rich draws under this lock. With another one, each could wait for the other.
         with self.live._lock:  # noqa: SLF001
-            self._end(threading.get_ident())
+            self._end(get_ident())
             if text:
-                self._of_thread[threading.get_ident()] = self.add_task(
-                    text, total=None, look=look, told=time.monotonic(), now="", files={}
-                )
+                fields = dict[str, Any](look=look, told=time.monotonic(), now="", files={})
+                self._of_thread[get_ident()] = self.add_task(text, total=None, **fields)
                 self.live.start()
                 if not self._shown.alive:
                     self._shown.err.print(f"· {text}", "dim")
@@ -59,17 +57,17 @@ class Steps(Progress):
         return [Text(_drawn(task, self.console.width - 1), style) for task in self.tasks]
 
     def _look(self, task: Task) -> None:
-        how, screen = task.fields["look"](), self._shown.err
-        for result in how.pop("ended", ()) if self._shown.alive else ():
-            screen.print(*check_line(result, self.console.width))
-            self._shown.told |= {result["id"]} if self._shown.out.width else set()
+        how, shown = task.fields["look"](), self._shown
+        for result in how.pop("ended", ()) if shown.alive else ():
+            shown.err.print(*check_line(result, self.console.width))
+            shown.told |= {result["id"]} if shown.out.width else set()
         if how.get("files"):
             done, sizes = zip(*how["files"].values(), strict=True)
             how |= {"completed": sum(done), "total": sum(sizes) if all(sizes) else 0}
         self.update(task.id, **how)
-        if not self._shown.alive and time.monotonic() - task.fields["told"] > _NEWS:
+        if not shown.alive and time.monotonic() - task.fields["told"] > _NEWS:
             self.update(task.id, told=time.monotonic())
-            screen.print(f"  {task.description.strip()}: {_state(task)}", "dim")
+            shown.err.print(f"  {task.description.strip()}: {_state(task)}", "dim")
 
     def _end(self, thread: int) -> None:
         if (number := self._of_thread.pop(thread, None)) is None:
@@ -79,10 +77,9 @@ class Steps(Progress):
         self.remove_task(number)
         if not self.tasks:
             self.live.stop()
-        took = task.elapsed or 0.0
-        state = f"{took:.1f} s" if took > _LONG else ""
-        if state and task.fields["files"]:
-            state = f"{size(task.completed)}, {size(task.completed / took)}/s, {state}"
+        took = max(task.elapsed or 0.0, 0.01)
+        rate = f"{size(task.completed)}, {size(task.completed / took)}/s, "
+        state = f"{rate if task.fields['files'] else ''}{took:.1f} s" if took > _LONG else ""
         if state or self._shown.alive:
             self._shown.err.print(f"· {task.description}  {state}".rstrip(), "dim")
 
@@ -100,14 +97,15 @@ def _drawn(task: Task, width: int) -> str:
 
 def _state(task: Task) -> str:
     """Return how far a step is, the most important first; no rate before it is known."""
-    clock, total, speed = _clock(task.elapsed), task.total, task.speed
-    if not task.fields["files"]:
-        count = f"{task.completed:.0f} of {total:.0f}" if total else ""
-        return f"{count} {task.fields['now']}".strip() + f"  {clock}"
-    left = f", {_clock(task.time_remaining)} left" if total and task.time_remaining else ""
-    rate = f"{size(speed)}/s{left}" if speed else clock
+    total, now, files = task.total, task.fields["now"], task.fields["files"]
+    clock, left = (
+        str(timedelta(seconds=int(seconds or 0))).removeprefix("0:").removeprefix("0")
+        for seconds in (task.elapsed, task.time_remaining)
+    )
+    if not files:
+        return (
+            f"{f'{task.completed:.0f} of {total:.0f} ' if total else ''}{now}".strip()
+            + f"  {clock}"
+        )
+    rate = f"{size(task.speed)}/s{f', {left} left' if total else ''}" if task.speed else clock
     return f"{size(task.completed)}{f' of {size(total)}' if total else ''}, {rate}"
-
-
-def _clock(seconds: float | None) -> str:
-    return str(timedelta(seconds=int(seconds or 0))).removeprefix("0:").removeprefix("0")

@@ -1,27 +1,30 @@
 """print what completes these commands in a shell."""
 
+import shlex
+from pathlib import Path
+
 from provision.cli.call import Call, Parser
 from provision.core.errors import Exit
+from provision.core.program import program_name
 
 ANYWHERE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    shells = ("bash", "zsh", "fish", "powershell")
-    parser.add_argument("shell", choices=(*shells, "targets"), help="`targets`: only their names")
+    shells = ("bash", "zsh", "fish", "powershell", "targets")
+    parser.add_argument("shell", choices=shells, help="or `targets`, for their names alone")
 
 
 def handle(call: Call) -> int:
-    import shlex
-    from pathlib import Path
-
-    from provision.core.program import program_name
     from provision.spec.reader import target_names
     from provision.ui.console import print_text
 
-    if (shell := call.arguments.shell) == "targets":
-        print_text("".join(f"{name}\n" for name in target_names(call.project.specs)))
-        return Exit.OK
+    names = "".join(f"{name}\n" for name in target_names(call.project.specs))
+    print_text(names if call.arguments.shell == "targets" else _script(call.arguments.shell))
+    return Exit.OK
+
+
+def _script(shell: str) -> str:
     import shtab
 
     from provision.cli.main import parser
@@ -36,5 +39,4 @@ def handle(call: Call) -> int:
             action.complete = lister
         elif action.type is Path:
             action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
-    print_text(shtab.complete(whole, shell))
-    return Exit.OK
+    return shtab.complete(whole, shell)
