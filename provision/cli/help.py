@@ -1,6 +1,7 @@
 """The layout of help: parted between words, with the defaults, and examples from a table."""
 
 import argparse
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,15 @@ class Formatter(argparse.HelpFormatter):
 
     def format_help(self) -> str:
         """Return the help, with what ``examples.toml`` has for the verb; a usage as it is."""
+        text = super().format_help()
+        if "\n\n" not in text:  # which every parser asks for
+            return text
         import tomllib  # noqa: PLC0415 - whoever gives a command needs no help
 
-        text, path = super().format_help(), Path(__file__).with_name("examples.toml")
-        own = tomllib.loads(path.read_text("utf-8")).get(self._prog.split()[-1], {}).items()
-        shown = [
-            f"  {typed}\n{self._fill_text(does, self._width, '      ')}\n" for typed, does in own
-        ]
-        return "".join((text, "\nexamples:\n", *shown)) if shown and "\n\n" in text else text
+        path, verb = Path(__file__).with_name("examples.toml"), self._prog.split()[-1]
+        own = tomllib.loads(path.read_text("utf-8")).get(verb, {}).items()
+        fill = functools.partial(self._fill_text, width=self._width, indent=" " * 6)
+        return f"{text}\nexamples:\n" + "".join(f"  {typed}\n{fill(does)}\n" for typed, does in own)
 
     def _format_usage(self, *parts: Any) -> str:  # noqa: ANN401 - as argparse has them
         flat = " ".join(super()._format_usage(*parts).split())

@@ -138,9 +138,8 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
     for name in verb_names() if verbs is None else verbs:
         module = importlib.import_module(f"provision.cli.verbs.{name}")
         summary = (module.__doc__ or "").partition("\n")[0].removesuffix(".")
-        verb = added.add_parser(
-            name, parents=[common], formatter_class=Formatter, help=summary, description=summary
-        )
+        verb = added.add_parser(name, parents=[common], help=summary, description=summary)
+        verb.formatter_class = Formatter
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
         verb.set_defaults(handle=module.handle, anywhere=anywhere)
         if hasattr(module, "add_arguments"):

@@ -44,12 +44,11 @@ class Console:
 
     def command(self, text: str) -> None:
         """Print what is to be copied: it is never parted."""
-        self.out.print(f"  {text}", whole=True)
+        self.out.print(f"  {text}", hang=0)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *styles: str) -> None:
         """Print a table; ``styles`` are those of its rows."""
-        clean = [[harmless(cell) for cell in row] for row in rows]
-        start, lines = layout.table(columns, clean, self.out.width)
+        start, lines = layout.table(columns, rows, self.out.width)
         for line, style in zip(lines, ["bold", *(styles or [""] * len(rows))], strict=True):
             if line:  # records have no head
                 self.line(line, style, start)
@@ -105,12 +104,10 @@ class Screen:
         except OSError:
             return None
 
-    def print(
-        self, text: str, style: str = "", hang: int = 4, *, bold: int = 0, whole: bool = False
-    ) -> None:
-        """Print a text, its first characters bold; each line is parted, unless it stays whole."""
+    def print(self, text: str, style: str = "", hang: int = 4, bold: int = 0) -> None:
+        """Print a text, ``bold`` characters bold; lines without ``hang`` are not parted."""
         for line in harmless(text).split("\n"):
-            for part in layout.wrapped(line.rstrip(), None if whole else self.width, hang):
+            for part in layout.wrapped(line.rstrip(), self.width if hang else None, hang):
                 self._write(self._in("bold", part[:bold]) + self._in(style, part[bold:]))
 
     def parts(self, head: str, style: str, of: Finding | ProvisionError, evidence: str) -> None:
@@ -134,10 +131,9 @@ def _styled(stream: TextIO) -> bool:
     """Whether a stream takes escape sequences; https://no-color.org, https://force-color.org."""
     if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
         return not os.environ.get("NO_COLOR")
-    if not stream.isatty() or os.environ.get("TERM") == "dumb":
-        return False
-    if sys.platform != "win32":
-        return True
+    plain = not stream.isatty() or os.environ.get("TERM") == "dumb"
+    if plain or sys.platform != "win32":
+        return not plain
     import ctypes  # noqa: PLC0415 - Windows only, where a console has to be switched to them
     import msvcrt  # noqa: PLC0415 - as above
 

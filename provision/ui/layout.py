@@ -34,11 +34,9 @@ def table(
     """
     cells = [list(columns), *([" ".join(cell.splitlines()) for cell in row] for row in rows)]
     *widths, last = [max(map(len, column)) + 2 for column in zip(*cells, strict=True)]
-    if not width or sum(widths) + min(last - 2, _NARROW) <= width:
-        pads = [*widths, 0]
-        return sum(widths), [
-            "".join(f"{cell:<{pad}}" for cell, pad in zip(row, pads, strict=True)) for row in cells
-        ]
+    start, form = sum(widths), "".join(f"{{:<{pad}}}" for pad in widths) + "{}"
+    if not width or start + min(last - 2, _NARROW) <= width:
+        return start, [form.format(*row) for row in cells]
     names = [f"{name.strip()}:" for name in columns]
     pad = max(map(len, names)) + 1
     return pad, ["", *(

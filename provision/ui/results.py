@@ -90,10 +90,8 @@ def show_refresh(result: RefreshResult, console: Console) -> None:
     for name in result.vanished:
         console.remark(f"{name} is not listed any more; the catalog keeps it")
     for changed in result.reuploads:
-        what = f"refused: {changed.filename} differs from the file in the catalog"
-        console.line(
-            f"{what}\n  known sha256 {changed.known}, offered {changed.offered}", "bold red"
-        )
+        what = f"refused: {changed.filename} differs from the file in the catalog\n  known sha256 "
+        console.line(f"{what}{changed.known}, offered {changed.offered}", "bold red")
     for error in result.errors:
         console.error(error)
 

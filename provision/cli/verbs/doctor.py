@@ -9,8 +9,7 @@ _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 def add_arguments(parser: Parser) -> None:
     add, either = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
-    said = "an interpreter, its folder, or a command such as python3"
-    either("--python", metavar="PATH", help=said)
+    either("--python", metavar="PATH", help="an interpreter, its folder, or a name as python3")
     either("--log", metavar="FILE", help="what a program printed; - reads stdin")
     either("--watch", action="store_true", help="run CMD, and explain at its end why it failed")
     add("command", nargs="*", metavar="-- CMD", help="what --watch runs")

@@ -9,8 +9,7 @@ from provision.core.errors import UsageError
 def add_arguments(parser: Parser) -> None:
     add, key = parser.add_argument, Path("~/.ssh/id_ed25519")
     add("action", choices=("emit", "verify"), help="sign, or judge what is signed")
-    subjects = "emit: the target; verify: files, by default all of docs/evidence"
-    add("subjects", nargs="*", metavar="T|FILE", help=subjects)
+    add("subjects", nargs="*", metavar="T|FILE", help="emit: the target; verify: files, or all")
     add("-o", "--output", type=Path, metavar="FILE", help="emit: default TARGET.evidence.json")
     add("--key", type=Path, metavar="FILE", help=f"emit: the private key; default {key}",
         default=key.expanduser())  # fmt: skip
@@ -19,7 +18,6 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     import getpass
-    from functools import partial
 
     from provision.commands.evidence import emit, judge
     from provision.spec.reader import load_target
@@ -36,6 +34,6 @@ def handle(call: Call) -> Outcome:
     target, key = load_target(project.specs, arguments.subjects[0]), arguments.key
     file = arguments.output or Path(f"{target.name}.evidence.json")
 
-    ask = partial(getpass.getpass, f"passphrase of {key}: ")
-    made = emit(project, target, file=file, key=key, passphrase=ask)
+    ask = f"passphrase of {key}: "
+    made = emit(project, target, file=file, key=key, passphrase=lambda: getpass.getpass(ask))
     return Outcome([made], each(show_evidence))

@@ -12,9 +12,7 @@ FORMATS = ("pylock", "requirements", "environment", "uv", "devcontainer", "ci",
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("target", help="the target's name")
     parser.add_argument("--format", required=True, choices=FORMATS, metavar="F", help="%(choices)s")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="write it, do not print it"
-    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it to FILE")
 
 
 def handle(call: Call) -> Outcome:

@@ -7,9 +7,7 @@ from provision.cli.call import Call, Outcome, Parser
 
 def add_arguments(parser: Parser) -> None:
     parser.add_argument("target", help="the target's name")
-    parser.add_argument(
-        "--prefix", type=Path, metavar="DIR", help="into this environment's Jupyter"
-    )
+    parser.add_argument("--prefix", type=Path, metavar="DIR", help="for the Jupyter of DIR only")
 
 
 def handle(call: Call) -> Outcome:

@@ -9,9 +9,8 @@ ANYWHERE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "of", nargs="?", choices=("spec", "verdict"), default="spec", help="which; default spec"
-    )
+    add = parser.add_argument
+    add("of", nargs="?", choices=("spec", "verdict"), default="spec", help="which; default spec")
 
 
 def handle(call: Call) -> int:

@@ -17,9 +17,7 @@ def add_arguments(parser: Parser) -> None:
     either = parser.add_mutually_exclusive_group().add_argument
     said = "only where driver, kernel, runtime or lock differ from the last report"
     either("--if-driver-changed", action="store_true", help=said)
-    either(
-        "--against", type=Path, metavar="PYTHON", help="check another environment, keep no report"
-    )
+    either("--against", type=Path, metavar="PYTHON", help="check its environment; keeps no report")
     said = "the device of this number, as torch counts, or `all`; all is the default of --full"
     add("--device", default="", metavar="N", help=said)
     add("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
