@@ -12,7 +12,8 @@ ANYWHERE = True
 
 def add_arguments(parser: Parser) -> None:
     shells = ("bash", "zsh", "fish", "powershell", "targets")
-    parser.add_argument("shell", choices=shells, help="or `targets`, for their names alone")
+    told = f"{', '.join(shells[:-1])}, or targets for their names alone"
+    parser.add_argument("shell", choices=shells, metavar="SHELL", help=told)
 
 
 def handle(call: Call) -> int:
