@@ -7,7 +7,6 @@ from provision.core.text import plural
 from provision.report.model import Check, Report
 from provision.report.regressions import Comparison, SmokeResult, SmokeSkipped
 from provision.ui.console import Console
-from provision.ui.layout import wrapped
 
 _SHOWN = 3  # numbers of a check; the report has the others
 
@@ -52,9 +51,8 @@ def check_line(result: dict[str, Any], width: int) -> tuple[str, str]:
     """Return a check that has just ended as one line of a width, and its style."""
     check = Check.model_validate(result)
     mark, style = _mark(check)
-    line = f"{mark} {check.id:<22} {check.seconds:>6.1f} s  {_numbers(check, 1)}"
-    first, *rest = wrapped(line.rstrip(), width - 2, 0)
-    return first + " …" * bool(rest), style
+    line, numbers = f"{mark} {check.id:<22} {check.seconds:>6.1f} s", _numbers(check, 1)
+    return f"{line}  {numbers}" if numbers and len(line) + len(numbers) < width - 2 else line, style
 
 
 def verdict(result: Report) -> str:
