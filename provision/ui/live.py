@@ -103,9 +103,7 @@ def _state(task: Task) -> str:
         for seconds in (task.elapsed, task.time_remaining)
     )
     if not files:
-        return (
-            f"{f'{task.completed:.0f} of {total:.0f} ' if total else ''}{now}".strip()
-            + f"  {clock}"
-        )
+        count = f"{task.completed:.0f} of {total:.0f} " if total else ""
+        return f"{count}{now}  {clock}".strip()
     rate = f"{size(task.speed)}/s{f', {left} left' if total else ''}" if task.speed else clock
     return f"{size(task.completed)}{f' of {size(total)}' if total else ''}, {rate}"
