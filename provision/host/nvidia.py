@@ -82,10 +82,8 @@ def probe_proc(root: Root) -> list[Card]:
 
 
 def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
-    """Return the GPUs completed by NVIDIA's tools; those that the bus lacks are appended.
-
-    In WSL, and in some containers, only NVIDIA's library sees the GPUs.
-    """
+    """Return the GPUs completed by NVIDIA's tools; those that the bus lacks are appended."""
+    # In WSL, and in some containers, only NVIDIA's library sees the GPUs.
     # By address: NVML guarantees no order of its indexes (nvmlDeviceGetHandleByIndex).
     by_address = {card.address: card for card in cards}
     merged = [

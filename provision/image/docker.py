@@ -44,8 +44,9 @@ def build_image(
     with context_lock(request, progress):  # until the engine has read the context
         prepare_context(request, run, progress)
         progress.step(f"building {request.tag}")
+        progress.step("")  # the engine shows its own
         argv = build_argv(request, engine, os.environ)
-        built = run(argv, env=_environment(), to_terminal=True)
+        built = run(argv, env=_environment(), errors=2 if os.isatty(2) else None)
     built.require(
         f"could not build the image of {request.target.name}",
         remedy="the output above has the error; `--print` shows the command, to run it by hand",
