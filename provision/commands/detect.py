@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from provision.host.compatibility import VENDOR_NAMES, incompatibility, obstacles, old_libraries
+from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS
+from provision.host.compatibility import incompatibility, obstacles, old_libraries
 from provision.host.drivers import DriverVerdict, driver_version, judge_driver
 from provision.host.model import Gpu, Host
 from provision.host.visibility import hidden, in_level_zero_order
 from provision.spec.parts import TargetHardware
-
-_VENDORS = {"cuda": "nvidia", "xpu": "intel"}
-_PLATFORM_NAMES = {"linux-64": "Linux on x86-64", "win-64": "Windows on x86-64"}
 
 
 class Verdict(StrEnum):
@@ -89,7 +87,7 @@ def _preference(target: TargetHardware, fit: TargetFit) -> tuple[bool, int, bool
 def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> TargetFit:
     """Return whether one target fits; on several GPUs, for the one that serves it best."""
     if target.platform != host.platform:
-        reason = f"it is for {_PLATFORM_NAMES[target.platform]}; this is {host.platform}"
+        reason = f"it is for {PLATFORMS[target.platform].words}; this is {host.platform}"
         return TargetFit(target.name, Verdict.NO, (reason,))
     if old := old_libraries(host):
         reason = f"{old}; a container of a newer distribution has them"
@@ -97,7 +95,7 @@ def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> T
     if target.accelerator == "cpu":
         reason = f"the CPU always works on {host.platform}"
         return TargetFit(target.name, Verdict.FITS, (reason,))
-    vendor = _VENDORS[target.accelerator]
+    vendor = ACCELERATORS[target.accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
     if not gpus:
         return TargetFit(target.name, Verdict.NO, (_no_gpu(vendor, host),))
@@ -106,7 +104,7 @@ def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> T
 
 
 def _no_gpu(vendor: str, host: Host) -> str:
-    maker = VENDOR_NAMES[vendor]
+    maker = MAKERS[vendor]
     if "wsl" in host.surroundings:
         return (
             f"WSL shows no {maker} GPU: no {maker} driver of Windows is mounted in /usr/lib/wsl; "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from provision.catalog.devices import Devices
+from provision.core.platforms import this_platform
 from provision.host import intel, nvidia, permissions, sysfs, system, virtualization, windows
 from provision.host.model import Host, User
 from provision.host.root import Machine, Root
@@ -29,7 +30,6 @@ _VARIABLES = (
     "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE",
     "PYTORCH_", "TORCH_", "IPEX_", "IGC_", "VIRTUAL_ENV", "CONDA_PREFIX",
 )  # fmt: skip
-_ARCHITECTURES = {"x86_64": "64", "amd64": "64", "aarch64": "aarch64", "arm64": "arm64"}
 
 
 def read_host(
@@ -60,10 +60,3 @@ def read_host(
     for probe in _LINUX:
         host = probe(machine, host)
     return host
-
-
-def this_platform() -> str:
-    """Return conda's name of the platform that this process runs on."""
-    system = {"win32": "win", "darwin": "osx"}.get(sys.platform, "linux")
-    architecture = platform.machine().lower()
-    return f"{system}-{_ARCHITECTURES.get(architecture, architecture)}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from provision.core.ownership import require_own
+from provision.core.platforms import PLATFORMS
 from provision.core.prefix import scripts_folder
 from provision.core.process import Completed, Run
 from provision.core.program import uv_program
@@ -18,7 +19,6 @@ pip would change this environment, which is built from the lock of TARGET.
   provision add TARGET NAME    adds a package: to the spec, the lock and here
   provision sbom TARGET        lists what is installed
 """
-_MANAGED = {"linux-64": "linux-x86_64-gnu", "win-64": "windows-x86_64-none"}
 
 
 def interpreter(version: str) -> str:
@@ -89,7 +89,7 @@ def remove_pip_shim(prefix: Path) -> None:
 
 def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Completed:
     """Keep the archive of one of uv's managed Pythons in a folder; uv compares its SHA-256."""
-    name = f"cpython-{version}-{_MANAGED[platform]}"
+    name = f"cpython-{version}-{PLATFORMS[platform].python}"
     env = clean_environment(extra={"UV_PYTHON_CACHE_DIR": str(folder.resolve())})
     with tempfile.TemporaryDirectory(prefix="provision-") as unpacked:
         return run([uv_program(), "python", "install", "--no-config", "--no-bin", "--no-registry",

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from provision.catalog.snapshot import Channel, ChannelPackage
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
+from provision.core.platforms import PLATFORMS
 from provision.core.process import Completed, Run, clean_environment
 from provision.core.temporary import scratch
 from provision.lockfile.conda import SIZE
@@ -27,13 +28,6 @@ from provision.spec.tables import faults_of
 SHIM = "provision-conda"
 _ENGINES = ("conda-lock", "py-rattler")
 _LOCK = "conda-lock.yml"
-# The virtual packages of the oldest supported machine of each platform. Without them conda-lock
-# takes its defaults, which have a CUDA 11.4 and would let a CPU target depend on it.
-# __glibc is that of the wheels, in provision.lockfile.tags.
-_VIRTUAL = {
-    "linux-64": {"__unix": "0", "__linux": "5.10", "__glibc": "2.28", "__archspec": "1 x86_64"},
-    "win-64": {"__win": "0", "__archspec": "1 x86_64"},
-}
 
 
 def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
@@ -67,7 +61,7 @@ def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> 
         "dependencies": list(target.conda.dependencies),
         "platforms": [target.platform],
     }
-    virtual = {"subdirs": {target.platform: {"packages": _VIRTUAL[target.platform]}}}
+    virtual = {"subdirs": {target.platform: {"packages": PLATFORMS[target.platform].virtual}}}
     write_atomic(folder / "environment.yml", json.dumps(environment))
     write_atomic(folder / "virtual-packages.yml", json.dumps(virtual))
     for name, channel in channels.items():
@@ -138,7 +132,7 @@ def _package(entry: dict[str, Any]) -> ChannelPackage:
 
 def _write_virtual(folder: Path, platform: str) -> None:
     packages = {}
-    for name, text in _VIRTUAL[platform].items():
+    for name, text in PLATFORMS[platform].virtual.items():
         version, _, build = text.partition(" ")
         packages[f"{name}.conda"] = {"name": name, "version": version, "build": build or "0",
                                      "package_type": "virtual_system"}  # fmt: skip

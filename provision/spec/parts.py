@@ -7,13 +7,18 @@ invalid part they raise ValueError, KeyError, TypeError or AttributeError, and
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-Accelerator = Literal["cpu", "cuda", "xpu"]
-Platform = Literal["linux-64", "win-64"]
+from provision.core.platforms import ACCELERATORS, PLATFORMS
+
+if TYPE_CHECKING:
+    Accelerator = str  # for mypy
+    Platform = str  # for mypy
+else:
+    Accelerator, Platform = Literal[tuple(ACCELERATORS)], Literal[tuple(PLATFORMS)]
 Status = Literal["supported", "legacy"]
 
 
