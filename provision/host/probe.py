@@ -55,8 +55,14 @@ def read_host(
         kernel=machine.root.text("proc/sys/kernel/osrelease"),
         firmware=machine.root.text("sys/class/dmi/id/bios_version"),
         variables=variables,
-        elsewhere=devices.elsewhere.get(this_platform(), ""),
+        elsewhere=devices.elsewhere.get(_kind(machine.root), ""),
     )
     for probe in _LINUX:
         host = probe(machine, host)
     return host
+
+
+def _kind(root: Root) -> str:
+    """Return the platform, or ``jetson``: NVIDIA's boards have a torch of their own."""
+    tegra = "nvidia,tegra" in root.text("proc/device-tree/compatible")
+    return "jetson" if tegra else this_platform()

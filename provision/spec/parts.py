@@ -51,6 +51,7 @@ class TargetHardware:
     accelerator: str
     platform: str
     status: str = "supported"
+    reason: str = ""  # why it is legacy
     families: tuple[str, ...] = ()
     driver: str | None = None
     compute_capability: str | None = None
@@ -71,7 +72,9 @@ def hardware_of(spec: Mapping[str, Any]) -> TargetHardware:
             raise ValueError(value)
     if not isinstance(families := table.get("families", ()), (list, tuple)):
         raise TypeError(families)  # tuple() would take a string for its letters
-    hardware = TargetHardware(*identity, **(table | {"families": tuple(families)}))
+    hardware = TargetHardware(
+        *identity, spec.get("reason") or "", **(table | {"families": tuple(families)})
+    )
     # SpecifierSet() raises where the text is not a version range.
     for versions in (hardware.driver, hardware.compute_capability):
         SpecifierSet(versions or "")
