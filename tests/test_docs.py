@@ -241,6 +241,7 @@ def script(name: str) -> ModuleType:
     [
         ("draw_rooms", "explanation/rooms.svg"),
         ("draw_checks", "reference/checks.md"),
+        ("draw_machines", "reference/machines.md"),
         ("draw_findings", "reference/own-findings.md"),
     ],
 )
