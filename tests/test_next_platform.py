@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from provision.artifacts.tools import LOCKS
+from provision.catalog.snapshot import Wheel
+from provision.core import process
+from provision.core.platforms import PLATFORMS
 from provision.lockfile.pip import read_lock
+from provision.resolver import local_index
+from provision.resolver.uv import UvResolver
+from provision.spec.reader import load_target
 from tests.lab import Lab
 from tests.small import TARGET, make_wheel
 
@@ -131,3 +138,33 @@ def test_a_platform_is_one_entry_of_one_table(lab: Lab, toolkit: Path) -> None:
     listed = json.loads(provision("sbom", TARGET))["components"]
     assert any(f"file_name=gamma-1.0-cp311-cp311-{TAG}.whl" in one["purl"] for one in listed)
     assert "riscv64" in provision("export", TARGET, "--format", "uv")
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("told", [True, False])
+def test_a_lock_for_macos_says_which_one(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, *, told: bool
+) -> None:
+    """Without that, uv locks for an older macOS, for which torch has older releases only."""
+    macos = PLATFORMS["osx-arm64"]
+    if not told:
+        monkeypatch.setitem(PLATFORMS, "osx-arm64", macos._replace(resolver={}))
+    monkeypatch.delenv("MACOSX_DEPLOYMENT_TARGET", raising=False)
+    wheels = [
+        {"filename": f"torch-{version}-cp311-cp311-macosx_{since}_arm64.whl", "sha256": "0" * 64,
+         "size": 1, "url": f"{lab.index.url}/torch.whl", "requires_python": None,
+         "requires_dist": [], "sources": ["the names on the default index"]}
+        for version, since in (("2.11.0", "11_0"), ("2.12.0", "14_0"))
+    ]  # fmt: skip
+    text = (lab.project.specs / f"{TARGET}.toml").read_text(encoding="utf-8")
+    text = re.sub('platform = ".*"', 'platform = "osx-arm64"', text).replace("alpha", "torch")
+    text = re.sub('python = ".*"', 'python = "3.11"', text).replace("beta", "torch")
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(text, encoding="utf-8")
+    target = load_target(lab.project.specs, TARGET)
+    served = {"vendor": [Wheel.model_validate_json(json.dumps(wheel)) for wheel in wheels]}
+    with local_index.serve(served, "token", None) as urls:
+        engine = UvResolver({"vendor": urls["vendor"]}, None, process.run)
+        pins = engine.pins(target)
+    assert isinstance(pins, dict)
+    assert pins["torch"][0] == ("2.12.0" if told else "2.11.0")

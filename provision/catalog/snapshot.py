@@ -33,15 +33,13 @@ def _wheel(filename: str) -> str:
     return filename
 
 
+_Requirement = Annotated[str, AfterValidator(lambda text: parse_requirement(text) and text)]
+
+
 def _deb(filename: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+_[A-Za-z0-9.+~-]+_(?:amd64|all)\.deb", filename):
         raise ValueError(f"{filename!r} is not the name of a Debian package")
     return filename
-
-
-def _requirement(text: str) -> str:
-    parse_requirement(text)
-    return text
 
 
 def _open_url(url: str) -> str:
@@ -71,7 +69,7 @@ class Wheel(Table):
         None, description="Digest of its RECORD, as locks have it; absent where never read."
     )
     requires_python: Specifier | None = None
-    requires_dist: tuple[Annotated[str, AfterValidator(_requirement)], ...] | None = Field(
+    requires_dist: tuple[_Requirement, ...] | None = Field(
         None, description="Requires-Dist of its metadata; absent where that was never read."
     )
     basis: Annotated[str | None, Field(description="Where requires_dist was read from.")] = None

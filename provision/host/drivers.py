@@ -119,10 +119,7 @@ def smoke_expectation(
     else:
         lines = dict.fromkeys(line for each in judged for line in each.evidence)
         chosen = _unknown("the devices of this machine have different drivers", list(lines))
-    return dataclasses.asdict(chosen) | {
-        "verdict": chosen.verdict.value,
-        "evidence": list(chosen.evidence),
-    }
+    return dataclasses.asdict(chosen) | {"evidence": list(chosen.evidence)}
 
 
 def driver_remedy(gpu: Gpu, host: Host, required: str) -> str:

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +82,11 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
             raise _failure(target, done)
         text = (folder / _LOCK).read_text(encoding="utf-8")
     packages = [package for channel in channels.values() for package in channel.packages]
-    return _with_sizes({p.sha256: p.size for p in packages}, _with_own_header(target, text))
-
-
-def _with_sizes(sizes: Mapping[str, int], text: str) -> str:
-    """Add the size of each archive as a comment: conda-lock's format has no field for it."""
-
-    def add(match: re.Match[str]) -> str:
-        return SIZE.format(line=match[0], size=sizes[match[1]])
-
-    return re.sub(r"^ +sha256: '?([0-9a-f]{64})'?$", add, text, flags=re.MULTILINE)
+    sizes, text = {p.sha256: p.size for p in packages}, _with_own_header(target, text)
+    # Sizes are comments: conda-lock's format has no field for them.
+    return re.sub(r"^ +sha256: '?([0-9a-f]{64})'?$",
+                  lambda found: SIZE.format(line=found[0], size=sizes[found[1]]), text,
+                  flags=re.MULTILINE)  # fmt: skip
 
 
 def _with_own_header(target: Target, text: str) -> str:

@@ -66,14 +66,11 @@ def parse_pins(text: str) -> Pins:
     found: Pins = {}
     for line in text.splitlines():
         if match := _PIN.fullmatch(line.strip()):
-            via = (match["via"] or REQUIREMENTS).split(", ")
-            via = [name for name in via if not name.startswith("-c ")]  # limits, requires nothing
-            found[match["name"]] = (match["version"], tuple(sorted(set(map(_requirer, via)))))
+            via = {"the spec" if REQUIREMENTS in name or OVERRIDES in name else name
+                   for name in (match["via"] or REQUIREMENTS).split(", ")
+                   if not name.startswith("-c ")}  # fmt: skip  # limits, requires nothing
+            found[match["name"]] = (match["version"], tuple(sorted(via)))
     return found
-
-
-def _requirer(text: str) -> str:
-    return "the spec" if REQUIREMENTS in text or OVERRIDES in text else text
 
 
 def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[tuple[Artifact, str]]:

@@ -72,9 +72,8 @@ def hardware_of(spec: Mapping[str, Any]) -> TargetHardware:
             raise ValueError(value)
     if not isinstance(families := table.get("families", ()), (list, tuple)):
         raise TypeError(families)  # tuple() would take a string for its letters
-    hardware = TargetHardware(
-        *identity, spec.get("reason") or "", **(table | {"families": tuple(families)})
-    )
+    table = table | {"families": tuple(families), "reason": spec.get("reason") or ""}
+    hardware = TargetHardware(*identity, **table)
     # SpecifierSet() raises where the text is not a version range.
     for versions in (hardware.driver, hardware.compute_capability):
         SpecifierSet(versions or "")
