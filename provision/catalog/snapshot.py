@@ -17,8 +17,7 @@ from provision.core.credentials import holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.core.project import fact, shipped
-from provision.spec.model import Specifier, parse_requirement
-from provision.spec.parts import Platform
+from provision.spec.model import FileStem, Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
 SNAPSHOT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a snapshot's name, which is its file's
@@ -120,7 +119,7 @@ class ChannelPackage(Table):
     version: str
     build: str
     build_number: int
-    subdir: Platform | Literal["noarch"]
+    subdir: FileStem  # a platform, or `noarch`
     url: Url
     sha256: Sha256
     md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
