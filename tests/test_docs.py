@@ -209,10 +209,10 @@ def test_every_promise_has_a_test() -> None:
     assert without == []
 
 
-def test_contributing_answers_for_twelve_changes() -> None:
+def test_contributing_answers_for_thirteen_changes() -> None:
     rows = re.findall(r"^\| (?:a|an) ([\w -]+?) \| `", CONTRIBUTING, re.MULTILINE)
     assert rows == ["GPU id", "log rule", "environment rule", "smoke check", "verb",
-                    "export format", "resolver", "target", "host probe", "exit code",
+                    "export format", "resolver", "target", "platform", "host probe", "exit code",
                     "report field", "Docker step"]  # fmt: skip
 
 
