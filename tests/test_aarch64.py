@@ -60,8 +60,8 @@ class Machine:
     def call(self, *words: str) -> str:
         """Run a command in the clone, alone with its mounts, and return what it prints."""
         own = {name: os.environ[name] for name in ("PIP_INDEX_URL",) if name in os.environ}
-        variables = {"PATH": "/usr/bin:/bin", "HOME": "/root", "SSL_CERT_FILE": "/etc/ca.pem",
-                     "PIP_CERT": "/etc/ca.pem", **own}  # fmt: skip
+        variables = {"PATH": "/usr/sbin:/usr/bin:/bin", "HOME": "/root", **own,
+                     "SSL_CERT_FILE": "/etc/ca.pem", "PIP_CERT": "/etc/ca.pem"}  # fmt: skip
         script = ('mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && '
                   'exec chroot "$0" sh -c \'cd /root/clone && exec "$@"\' sh "$@"')  # fmt: skip
         argv = ["/usr/bin/unshare", "--mount", "sh", "-c", script, str(self.root), *words]
