@@ -73,6 +73,7 @@ def toolkit(lab: Lab, tmp_path: Path) -> Path:
     with (root / "provision" / "core" / "platforms.toml").open("a", encoding="utf-8") as table:
         table.write(ENTRY)
     tool = make_wheel(lab.index.root / "default", "tool", "1.0", {"tool.py": ""})
+    tool = tool.rename(tool.with_name(f"tool-1.0-py3-none-{TAG}.whl"))  # for this platform alone
     digest = hashlib.sha256(tool.read_bytes()).hexdigest()
     (root / "lockfiles" / "tools").mkdir(parents=True)
     for name in LOCKS:
