@@ -255,15 +255,8 @@ def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
-    others = (
-        "docker",
-        "wine",
-        "faults",
-        "profiles",
-        "browser",
-        "fleet",
-        "release",
-    )  # sessions of their own
+    # Sessions of their own.
+    others = ("docker", "wine", "aarch64", "faults", "profiles", "browser", "fleet", "release")
     chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "coverage", "erase")
@@ -321,6 +314,12 @@ def docker(session: nox.Session) -> None:
 def wine(session: nox.Session) -> None:
     """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
     tool(session, "pytest", "-m", "wine", *session.posargs)
+
+
+@nox.session
+def aarch64(session: nox.Session) -> None:
+    """Build for 64-bit Arm on an emulated machine; `.ci/aarch64` makes it and calls this."""
+    tool(session, "pytest", "-m", "aarch64", "tests/test_aarch64.py", *session.posargs)
 
 
 @nox.session

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from provision.artifacts.wheel_records import wheel_record
 from provision.catalog.digest import catalog_digest
+from provision.core.platforms import this_platform
 from provision.core.project import Project
-from provision.host.probe import this_platform
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Artifact, render_requirements, sealed
 from provision.spec.reader import load_target
 

@@ -210,10 +210,10 @@ def test_every_promise_has_a_test() -> None:
     assert without == []
 
 
-def test_contributing_answers_for_twelve_changes() -> None:
+def test_contributing_answers_for_thirteen_changes() -> None:
     rows = re.findall(r"^\| (?:a|an) ([\w -]+?) \| `", CONTRIBUTING, re.MULTILINE)
     assert rows == ["GPU id", "log rule", "environment rule", "smoke check", "verb",
-                    "export format", "resolver", "target", "host probe", "exit code",
+                    "export format", "resolver", "target", "platform", "host probe", "exit code",
                     "report field", "Docker step"]  # fmt: skip
 
 
@@ -242,6 +242,7 @@ def script(name: str) -> ModuleType:
     [
         ("draw_rooms", "explanation/rooms.svg"),
         ("draw_checks", "reference/checks.md"),
+        ("draw_machines", "reference/machines.md"),
         ("draw_findings", "reference/own-findings.md"),
     ],
 )

@@ -20,15 +20,14 @@ __all__ = ["diagnose_environment", "diagnose_evidence", "diagnose_log", "diagnos
 
 def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     """Return what prevents programs of any environment from using this machine's GPUs."""
+    from provision.core.platforms import ACCELERATORS  # noqa: PLC0415
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import Environment  # noqa: PLC0415
     from provision.doctor.rules import MACHINE_RULES, apply_rules  # noqa: PLC0415
     from provision.host.model import host_layers  # noqa: PLC0415
 
     usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
-    accelerators = [
-        name for name, vendor in (("cuda", "nvidia"), ("xpu", "intel")) if vendor in usable
-    ]
+    accelerators = [name for name, known in ACCELERATORS.items() if known.vendor in usable]
     no_environment = Environment(Path(), Path())
     found: dict[Finding, None] = {}  # a fault of two accelerators is reported once
     for name in accelerators or ["cpu"]:

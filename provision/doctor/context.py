@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from provision.catalog.devices import Devices
 from provision.core.findings import Finding, Level, described
+from provision.core.platforms import ACCELERATORS, Accelerator
 from provision.doctor.data import data
 from provision.doctor.environment import Environment
 from provision.doctor.installation import Faults
@@ -50,7 +51,7 @@ class DoctorContext:
     @property
     def own_gpus(self) -> list[Gpu]:
         """The GPUs that the environment's accelerator is for."""
-        return self.gpus({"cuda": "nvidia", "xpu": "intel"}.get(self.accelerator, "none"))
+        return self.gpus(ACCELERATORS.get(self.accelerator, Accelerator()).vendor)
 
     def summary(self) -> dict[str, str]:
         """Return the versions of the environment and the layers of the machine, for display."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from provision.core.errors import ToolError
 from provision.core.locking import folder_lock, waiting
+from provision.core.platforms import PLATFORMS
 from provision.core.process import Run, clean_environment
 from provision.core.progress import Progress
 from provision.core.temporary import scratch
@@ -126,7 +127,8 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
         values["BASE_IMAGE"] = request.base_image
     if request.supply.offline:
         values["OPTIONS"] = "--offline"
-    argv = [engine, "build", "--tag", request.tag, "--tag", f"{request.name}:latest"]
+    argv = [engine, "build", "--platform", PLATFORMS[request.target.platform].docker,
+            "--tag", request.tag, "--tag", f"{request.name}:latest"]  # fmt: skip
     for name, value in values.items():
         argv += ["--build-arg", f"{name}={value}"]
     if request.supply.offline:  # not even a proxy: what is missing must fail, not be downloaded

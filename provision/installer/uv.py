@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from provision.core.ownership import require_own
+from provision.core.platforms import PLATFORMS
 from provision.core.prefix import scripts_folder
 from provision.core.process import Completed, Run
 from provision.core.program import uv_program
@@ -27,7 +28,6 @@ _BAR = re.compile(r"([\w.-]+) +-+ +([\d.]+) ([KMG]?)i?B/")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _KEPT = 1 << 16  # characters of what it printed
-_MANAGED = {"linux-64": "linux-x86_64-gnu", "win-64": "windows-x86_64-none"}
 
 
 def interpreter(version: str) -> str:
@@ -98,7 +98,7 @@ def remove_pip_shim(prefix: Path) -> None:
 
 def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Completed:
     """Keep the archive of one of uv's managed Pythons in a folder; uv compares its SHA-256."""
-    name = f"cpython-{version}-{_MANAGED[platform]}"
+    name = f"cpython-{version}-{PLATFORMS[platform].python}"
     env = clean_environment(extra={"UV_PYTHON_CACHE_DIR": str(folder.resolve())})
     with tempfile.TemporaryDirectory(prefix="provision-") as unpacked:
         return run([uv_program(), "python", "install", "--no-config", "--no-bin", "--no-registry",

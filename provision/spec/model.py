@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from provision.core.credentials import holds_secret
+from provision.core.platforms import PLATFORMS
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
 
@@ -231,8 +232,8 @@ class Target(Table):
 
     @model_validator(mode="after")
     def _images_are_linux(self) -> Self:
-        if self.docker and self.platform != "linux-64":
-            raise ValueError("[docker] is for linux-64 targets")
+        if self.docker and not PLATFORMS[self.platform].docker:
+            raise ValueError("[docker] is for targets of Linux")
         return self
 
     @property
