@@ -141,6 +141,7 @@ def _machine(play: Played, folder: Path) -> None:
         assert play("schema", verb)["title"] == f"provision {verb} --json"
     play("schema", "usage")
     play("schema", "verdict")
+    play("completion", "bash")
 
 
 def _locks(play: Played) -> None:

@@ -3,8 +3,7 @@
 import shlex
 from pathlib import Path
 
-from provision.cli.call import Call, Parser
-from provision.core.errors import Exit
+from provision.cli.call import Call, Outcome, Parser
 from provision.core.program import program_name
 
 ANYWHERE = True
@@ -16,13 +15,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("shell", choices=shells, metavar="SHELL", help=told)
 
 
-def handle(call: Call) -> int:
+def handle(call: Call) -> Outcome:
     from provision.spec.reader import target_names
     from provision.ui.console import print_text
 
     names = "".join(f"{name}\n" for name in target_names(call.project.specs))
-    print_text(names if call.arguments.shell == "targets" else _script(call.arguments.shell))
-    return Exit.OK
+    text = names if call.arguments.shell == "targets" else _script(call.arguments.shell)
+    return Outcome(text, lambda text, _: print_text(text))
 
 
 def _script(shell: str) -> str:
