@@ -1,11 +1,8 @@
-"""The nox sessions: one per verb and target, made from ``envs/*.toml``, and the developers' own.
-
-``nox -l`` lists them. Where nox is not installed, ``python3 noxfile.py …`` takes the same
-arguments: it makes a virtual environment with the pinned tools and runs nox from there.
-"""
+"""`python3 noxfile.py` takes the arguments of nox, and needs nothing: it sets up the tools."""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import re
@@ -14,6 +11,8 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -215,7 +214,7 @@ if __name__ == "__main__":
 import nox  # noqa: E402 - absent when this file is run as a script, which ends above
 
 sys.path.insert(0, str(HERE))  # where another nox than that of .tools runs this file
-from provision.sessions import add_sessions  # noqa: E402
+from provision.sessions import add_sessions, listing  # noqa: E402
 
 
 def with_tools(verb: str) -> str:
@@ -224,7 +223,21 @@ def with_tools(verb: str) -> str:
     return str(BIN / f"python{EXE}")
 
 
-add_sessions(__file__, with_tools)
+def refuse_unknown(known: set[str]) -> None:
+    """Name the sessions that are near one of a target which there is not."""
+    for word in takewhile(lambda word: word != "--", sys.argv[1:]):
+        verb = word.partition("-")[0]
+        if (
+            word != verb
+            and word not in known
+            and any(name.startswith(f"{verb}-") for name in known)
+        ):
+            near = " or ".join(difflib.get_close_matches(word, known, 3, 0.4))
+            sys.stderr.write(f"no session {word}: {near}? `nox -l -t {verb}` lists them\n")
+            raise SystemExit(3)
+
+
+refuse_unknown(add_sessions(__file__, with_tools))
 
 
 def tool(session: nox.Session, *words: str, **env: str) -> None:
@@ -242,15 +255,8 @@ def tests(session: nox.Session) -> None:
     """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
-    others = (
-        "docker",
-        "wine",
-        "faults",
-        "profiles",
-        "browser",
-        "fleet",
-        "release",
-    )  # sessions of their own
+    # Sessions of their own.
+    others = ("docker", "wine", "aarch64", "faults", "profiles", "browser", "fleet", "release")
     chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     tool(session, "coverage", "erase")
@@ -292,16 +298,28 @@ def profiles(session: nox.Session) -> None:
     tool(session, "pytest", "-m", "profiles", *session.posargs, **built)
 
 
-@nox.session
+# Each needs an engine that a script in .ci prepares and then calls it: not for the short list.
+def engine(function: Callable[[nox.Session], None]) -> object:
+    """Make a session."""
+    return function if listing() else nox.session(function)
+
+
+@engine
 def docker(session: nox.Session) -> None:
     """Run the tests of images in a real engine, which `.ci/engine` prepares."""
     tool(session, "pytest", "-m", "docker", *session.posargs)
 
 
-@nox.session
+@engine
 def wine(session: nox.Session) -> None:
     """Run the tests of Windows under Wine; `.ci/wine` makes what they need and calls this."""
     tool(session, "pytest", "-m", "wine", *session.posargs)
+
+
+@nox.session
+def aarch64(session: nox.Session) -> None:
+    """Build for 64-bit Arm on an emulated machine; `.ci/aarch64` makes it and calls this."""
+    tool(session, "pytest", "-m", "aarch64", "tests/test_aarch64.py", *session.posargs)
 
 
 @nox.session
@@ -314,7 +332,7 @@ def bench(session: nox.Session) -> None:
     session.run(python, "-m", "benchmarks.plot", external=True)
 
 
-@nox.session
+@engine
 def fleet(session: nox.Session) -> None:
     """Run the tests of fleets under Ansible and Slurm, which `.ci/fleet` prepares."""
     ensure_tools(dev=True)
@@ -358,7 +376,7 @@ def docs(session: nox.Session) -> None:
     tool(session, "mkdocs", "build", "--strict", NO_MKDOCS_2_WARNING="1")
 
 
-@nox.session
+@engine
 def pictures(session: nox.Session) -> None:
     """Make the pictures of docs/ again: real verbs in a terminal, a report in Chromium."""
     ensure_tools(dev=True)
@@ -366,7 +384,7 @@ def pictures(session: nox.Session) -> None:
     session.run(str(BIN / f"python{EXE}"), script, apart(session, "pictures"), external=True)
 
 
-@nox.session
+@engine
 def browser(session: nox.Session) -> None:
     """Judge every page of the site with axe in a real Chromium, which has to be on PATH."""
     ensure_tools(dev=True)
@@ -396,19 +414,15 @@ def release(session: nox.Session) -> None:
 def audit(session: nox.Session) -> None:
     """Look up the known vulnerabilities of every lock, or of the targets after --.
 
-    A package that the service does not know is a failure: it was not checked.
+    A package that the service does not know is a failure: it was not checked. What a spec accepts
+    until a day, in [[pip.accepted]], is none.
     """
     ensure_tools(dev=True)
-    for name in session.posargs or sorted(
-        path.parent.name for path in LOCKS.parent.glob("*/r*.txt")
-    ):
-        lock = (LOCKS.parent / name / "requirements.txt").read_text(encoding="utf-8")
-        public = Path(session.create_tmp(), f"{name}.txt")
-        # Vendors' builds of a release, such as 2.13.0+cpu, are known by the release's own version.
-        public.write_text(re.sub(r"(==[^+\s]+)\+\S+", r"\1", lock), encoding="utf-8")
-        session.log(f"auditing {name}")
+    session.run(str(BIN / f"provision{EXE}"), "outdated", "--audit", *session.posargs,
+                external=True)  # fmt: skip
+    if not session.posargs:  # the toolkit's own tools, which have no spec
         tool(session, "pip_audit", "--strict", "--disable-pip", "--no-deps",
-             "--progress-spinner", "off", "--requirement", str(public))  # fmt: skip
+             "--progress-spinner", "off", "--requirement", str(LOCKS / "dev.txt"))  # fmt: skip
 
 
 @nox.session(name="update-tools")

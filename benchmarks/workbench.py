@@ -28,7 +28,7 @@ UV = uv_program()
 class Quiet:
     """Progress that is not shown."""
 
-    def step(self, text: str) -> None:
+    def step(self, text: str, *_: object) -> None:
         """Ignore a step."""
 
     def note(self, text: str) -> None:

@@ -52,8 +52,8 @@ _SHARES = 8
 class _LogProgress:
     """Writes the steps to the log of the build."""
 
-    def step(self, text: str) -> None:
-        sys.stderr.write(harmless(f"· {text}\n"))
+    def step(self, text: str, *_: object) -> None:
+        sys.stderr.write(harmless(f"· {text}\n") if text else "")
 
     def note(self, text: str) -> None:
         sys.stderr.write(harmless(f"! {text}\n"))

@@ -5,8 +5,9 @@ Python, nox and the standard library are enough to list them, in whichever envir
 
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import nox
 
@@ -14,14 +15,21 @@ from provision.core.errors import ProvisionError
 from provision.spec.extends import resolved, spec_chain
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_SELECTING = {"-s", "-e", "--session", "--sessions", "-t", "--tags", "-k", "--keywords", "--json"}
 
 
 def _this_python(_: str) -> str:
     return sys.executable
 
 
-def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> None:
-    """Add the sessions of the project in which a noxfile, given by its ``__file__``, lies.
+def listing() -> bool:
+    """Whether all sessions are to be listed, and none is selected: those of targets are many."""
+    words = {word.partition("=")[0] for word in sys.argv[1:]}
+    return bool(words & {"-l", "--list", "--list-sessions"}) and words.isdisjoint(_SELECTING)
+
+
+def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> set[str]:
+    """Add the sessions of a noxfile's project, given the noxfile's path; return their names.
 
     ``python`` returns the Python that has the toolkit and what a verb needs.
     """
@@ -29,27 +37,34 @@ def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> N
     nox.needs_version = ">=2025.2.9"
     nox.options.sessions = ["targets"]
     nox.options.default_venv_backend = "none"  # the toolkit makes the environments
+    known, verbs = set[str](), _TABLES["target"]
 
-    def add(name: str, doc: str, *words: str) -> None:
+    def add(name: str, doc: str, *words: str, tags: Sequence[str] = ()) -> None:
         def call(session: nox.Session) -> None:
             # Isolated: a PYTHONPATH or a user site of the caller would reach the toolkit itself.
             session.run(python(words[0]), "-I", "-m", "provision", *words, *session.posargs,
                         external=True)  # fmt: skip
 
         call.__doc__ = doc
-        nox.session(name=name)(call)
+        nox.session(name=name, tags=tags)(call)
+        known.add(name)
 
-    for spec in sorted((root / "envs").glob("*.toml")):
-        target, summary = spec.stem, ""
-        try:
-            said = resolved(spec_chain(spec))
-        except ProvisionError as error:
-            said, summary = {}, f"its spec is broken: {error.what}"
-        summary = summary or said.get("summary", "")
-        if "docker" in said:
-            add(f"docker-{target}", f"Build the image of {target}: {summary}", "docker", target)
-        for verb, does in _TABLES["target"].items():
-            add(f"{verb}-{target}", f"{does} {target}: {summary}", verb, target,
-                *(["--"] if verb == "run" else []))  # fmt: skip
     for name, (doc, *words) in _TABLES["project"].items():
         add(name, doc, *words)
+    if listing():
+        add("VERB-TARGET", f"VERB is one of {', '.join(verbs)}; nox -l -t VERB lists them.")
+        return known
+    for spec in sorted((root / "envs").glob("*.toml")):
+        target, said = spec.stem, _said(spec)
+        for verb, does in verbs.items():
+            if verb != "docker" or "docker" in said:
+                add(f"{verb}-{target}", f"{does} {target}: {said.get('summary', '')}", verb, target,
+                    *_TABLES["words"].get(verb, ()), tags=[verb])  # fmt: skip
+    return known
+
+
+def _said(spec: Path) -> dict[str, Any]:
+    try:
+        return resolved(spec_chain(spec))
+    except ProvisionError as error:
+        return {"summary": f"its spec is broken: {error.what}"}

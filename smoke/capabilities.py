@@ -6,8 +6,6 @@ absent from healthy devices excuses a check: any other error of a probe leaves t
 to fail with it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

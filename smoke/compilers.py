@@ -4,8 +4,6 @@ A compiler on PATH proves little: headers of Python or of Level Zero, or on Wind
 Visual Studio, are missing more often than the program.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import shutil

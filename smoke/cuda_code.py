@@ -4,8 +4,6 @@ CUDA C++ Programming Guide, "GPU Feature List" and "Application Compatibility"; 
 chips on boards are those of DEVICE_REQUIREMENT in torch/cuda/__init__.py.
 """
 
-from __future__ import annotations
-
 import re
 
 _NAME = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")

@@ -1,7 +1,5 @@
 """The device under test: its torch.device, its backend module, and the facts that it reports."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

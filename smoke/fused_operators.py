@@ -3,18 +3,14 @@
 Schemas are of IPEX's sources, 1.13.120 to 2.9.10, whose arguments have no names to call them by.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from smoke import reference
+from smoke.checks import Numbers
 from smoke.finding import fail
-
-if TYPE_CHECKING:
-    from smoke.checks import Numbers
 
 KEYS = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU"}
 
@@ -34,7 +30,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], dict[str, Callable[[torch.dtype],
             "Tensor_Scalar": lambda dtype: (*_three(dtype)[:2], 1.5, 0.5),
             "Scalar_Scalar": lambda dtype: (_three(dtype)[0], 1.5, 2.5, 0.5),
         },
-    ),
+    )
 }
 
 
@@ -45,11 +41,8 @@ def prove_operator(name: str, device: torch.device, numbers: Numbers) -> None:
         CheckFailed: The operator is unknown, not registered, without a kernel, or wrong.
     """
     if name not in OPERATORS:
-        fail(
-            "fused-op-without-reference",
-            f"this suite has no reference for {name}",
-            evidence=[f"known: {', '.join(OPERATORS)}"],
-        )
+        fail("fused-op-without-reference", f"this suite has no reference for {name}",
+             [f"known: {', '.join(OPERATORS)}"])  # fmt: skip
     right, overloads = OPERATORS[name]
     for overload in overloads:
         _registered(name, overload, device)
@@ -72,11 +65,7 @@ def _registered(name: str, overload: str, device: torch.device) -> None:
         code, what = "fused-op-without-kernel", f"has no kernel for {key}"
     else:
         return
-    fail(
-        code,
-        f"{full} {what}",
-        evidence=[f"dispatch key {key}", f"torch {torch.__version__}"],
-    )
+    fail(code, f"{full} {what}", evidence=[f"dispatch key {key}", f"torch {torch.__version__}"])
 
 
 def _values(

@@ -1,13 +1,9 @@
 """The family of an Intel GPU, by the device list that ``expect.json`` carries."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    DeviceList = Mapping[str, Mapping[str, list[str]]]
+DeviceList = Mapping[str, Mapping[str, list[str]]]
 
 
 def families(known: DeviceList, name: str, device_id: str | None = None) -> frozenset[str]:

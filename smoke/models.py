@@ -1,7 +1,5 @@
 """Small models: a licence plate reader as LPRNet, a transformer, a UNet as Stable Diffusion's."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -5,22 +5,21 @@ Inputs are made so that rounding does not decide: values to be ordered are disti
 a pole. Of each case `variants` makes others. ``operators.json`` has the cases, as expressions.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
+from torch.nn.utils import rnn
 
 from smoke import reference
 from smoke.reference import noise
 
-if TYPE_CHECKING:
-    Inputs = Callable[[], tuple[torch.Tensor, ...]]
+Inputs = Callable[[], tuple[torch.Tensor, ...]]
 
 
 def rows(count: int = 1, *shape: int) -> Inputs:
@@ -56,11 +55,12 @@ class Case(NamedTuple):
     # element: more than 8 where it adds up in that type; 0 for a case of float32 only.
     roundings: int = 8
     float32: float = reference.LIMITS[torch.float32]  # the limit in that type
-    optional: bool = False  # whether torch may have no kernel for it on the device
+    optional: bool = False  # whether the device may refuse it, in words
+    rare: bool = False  # whether torch may have no kernel for it on the device
     spared: str = ""  # values and layouts of `variants` that have no defined result, or "all"
 
 
-def _attention(shape: tuple[int, int, int, int, int], mask: str = "none") -> Case:
+def _attention(shape: list[int], mask: str = "none") -> Case:
     """Return a call of attention; the mask: causal, last, boolean, additive, none."""
     heads, groups, length, keys, size = shape
 
@@ -104,6 +104,82 @@ def written(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def flat(found: Any) -> list[torch.Tensor]:  # noqa: ANN401 - nested tuples, some with names
+    """Return the tensors of a result, one after the other."""
+    return [found] if isinstance(found, torch.Tensor) else [x for part in found for x in flat(part)]
+
+
+def slopes(results: list[torch.Tensor], leaves: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the gradients of a weighted sum of results, none where they have none."""
+    results = [each for each in results if each.requires_grad]
+    # Weights that are nearly equal would cancel in the gradient of a normalisation.
+    weights = [noise(x.numel(), dtype=x.dtype, seed=7).sign().add(0.25) for x in results]
+    weights = [w.view(x.shape).to(x.device) for w, x in zip(weights, results, strict=True)]
+    if not (results and leaves):
+        return []
+    found = torch.autograd.grad(results, leaves, weights, allow_unused=True)
+    return [each for each in found if each is not None]
+
+
+def of(module: nn.Module, x: torch.Tensor) -> nn.Module:
+    """Return a module with weights that each type holds, on the device and in the type of x."""
+    for number, weight in enumerate(module.parameters()):
+        weight.data = noise(*weight.shape, seed=number).mul(16).round().clamp(-32, 32) / 64
+    return module.to(x)
+
+
+def trained(module: nn.Module, *x: torch.Tensor) -> list[torch.Tensor]:
+    """Return what a module makes, its weights' gradients, x frozen, its buffers, and evaluation."""
+    made = flat(of(module, x[0])(*x))
+    frozen = flat(module(*(each.detach() for each in x)))
+    made += [*slopes(frozen, [*module.parameters()]), *module.buffers()]
+    with torch.no_grad():
+        return made + flat(module.eval()(*x))
+
+
+def packed(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Return what a recurrent module makes of sequences of many lengths, packed or one by one."""
+    lengths, module = [len(x) - 3 * n % 7 for n in range(x.shape[1])], of(module, x)
+    if x.dtype == torch.float64:
+        return rnn.pad_sequence([module(x[:n, i])[0] for i, n in enumerate(lengths)])
+    found = module(rnn.pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=False))[0]
+    return rnn.pad_packed_sequence(found)[0]
+
+
+def dropped(run: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """Return a quotient that is 1 where backward draws what a random, linear function drew."""
+    found = run(x := x.detach().requires_grad_())
+    found = run(x := x.detach().requires_grad_())
+    (slope,) = torch.autograd.grad(found, x, found.detach())
+    return (slope * x).sum() / found.square().sum()
+
+
+def stepped(kind: str, *x: torch.Tensor, scale: float = 0.0, **options: Any) -> torch.Tensor:  # noqa: ANN401
+    """Return rows of weights after steps; scaled, the second is skipped, as a scaler asks for."""
+    wide = x[0].dtype == torch.float64
+    options |= dict.fromkeys(options.keys() & {"foreach", "fused"}, False) if wide else {}
+    weights = [nn.Parameter(part.clone()) for part in x[0].detach()]
+    update = getattr(torch.optim, kind)(weights, **options)
+    for turn, gradients in enumerate(x[1:]):
+        for weight, gradient in zip(weights, gradients.detach(), strict=True):
+            weight.grad = gradient * (1.0 if wide else scale or 1.0)
+        if scale and not wide:
+            update.grad_scale, update.found_inf = map(x[0].new_tensor, (scale, float(turn == 1)))
+        if not (wide and scale and turn == 1):
+            update.step()
+    return torch.stack(weights).detach()
+
+
+def scaled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return a product of matrices that fp8 holds, of which each row has its scale."""
+    a, b = (each.detach().clamp(-3, 3).mul(4).round() / 4 for each in (x, y))
+    first, second = (torch.arange(len(each), device=x.device)[:, None] / 8 + 1 for each in (x, y))
+    if x.dtype == torch.float64:
+        return (a * first) @ (b * second).mT
+    a, b = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).mT
+    return torch._scaled_mm(a, b, first, second.mT, out_dtype=torch.bfloat16).float()
+
+
 def statistics(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return a normalised batch, and its mean and variance as evaluation will use them."""
     mean, var = x.detach().new_zeros(x.shape[1]), x.detach().new_ones(x.shape[1])
@@ -115,25 +191,20 @@ def _table(groups: list[dict[str, Any]]) -> dict[str, Case]:
     names, cases = {**globals(), "torch": torch, "math": math}, {}
     for group in groups:
         inputs = eval(group.get("inputs", "rows()"), names)  # noqa: S307 - the suite's own file
-        options = {key: group[key] for key in ("roundings", "float32", "spared") if key in group}
+        fields = ("roundings", "float32", "spared", "optional")
+        options = {key: group[key] for key in fields if key in group}
         if not options.get("roundings", 8):  # transforms, matrices
             options["spared"] = options.get("spared", "") + " NaN infinity"
-        for name, words in group["rows"].items() if hasattr(F, group.get("since", "gelu")) else ():
+        options["rare"] = isinstance(group["rows"], list)
+        given = group["rows"] if hasattr(F, group.get("since", "gelu")) else {}
+        for name, words in given.items() if isinstance(given, dict) else [(w, w) for w in given]:
             run = eval(f"lambda {group.get('given', 'x')}: ({words})", names)  # noqa: S307
             cases[name] = Case(run, inputs, **options)
     return cases
 
 
 _TABLES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-ARITHMETIC, INDEXING, IMAGES, LAYERS = map(_table, _TABLES.values())
-ATTENTION = {
-    "causal": _attention((2, 2, 257, 257, 64), "causal"),
-    "plain": _attention((2, 2, 256, 256, 128)),
-    "grouped heads": _attention((8, 2, 200, 200, 64), "boolean"),
-    "cross": _attention((2, 2, 129, 77, 40), "additive"),  # as a UNet's
-    "one word": _attention((4, 4, 1, 300, 128)),  # a new one, against a cache
-    "causal of few": _attention((2, 2, 3, 300, 64), "causal"),  # the first words see the first keys
-    "last words": _attention((2, 2, 3, 300, 64), "last"),
-    "long": _attention((1, 1, 2048, 2048, 64)),
-    "long causal": _attention((1, 1, 2048, 2048, 128), "causal"),
-}
+ARITHMETIC, INDEXING, IMAGES, LAYERS, OPTIONS, MODULES, LARGE = map(
+    _table, list(_TABLES.values())[:7]
+)
+ATTENTION = {name: _attention(*given) for name, given in _TABLES["attention"].items()}

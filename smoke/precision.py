@@ -4,13 +4,11 @@ The reference is computed twice, once with the result of every operator, those o
 too, rounded to fewer bits than the type under test has. What that changes is the limit.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,9 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from smoke import device as devices
 from smoke import reference
-
-if TYPE_CHECKING:
-    from smoke.checks import Numbers
+from smoke.checks import Numbers
 
 # The types have 24, 11 and 8 bits. A kernel in float32 rounds often where the reference rounds
 # once, and emulated functions are some units off; half types are summed in float32. Before cuDNN

@@ -51,11 +51,9 @@ def probe_device(accelerator: str, numbers: Numbers) -> torch.device:
 
 def _compiled(accelerator: str) -> None:
     if not devices.compiled(accelerator):
-        fail(
-            "cpu-build-of-torch-installed",
-            f"torch {torch.__version__} is built without {accelerator}",
-            evidence=[f"torch.version.cuda = {torch.version.cuda}"],
-        )
+        fail("cpu-build-of-torch-installed",
+             f"torch {torch.__version__} is built without {accelerator}",
+             evidence=[f"torch.version.cuda = {torch.version.cuda}"])  # fmt: skip
 
 
 def _available(accelerator: str) -> None:

@@ -3,16 +3,12 @@
 Inputs are made in the dtype under test, then widened: the rounding of inputs is no error.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:
-    from smoke.checks import Numbers
+from smoke.checks import Numbers
 
 # Relative to the largest value of the reference. One rounding is off by at most u: 6.0e-8, 4.9e-4
 # and 3.9e-3. In half precision eight roundings one after the other are allowed, which no operator
@@ -61,7 +57,9 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
     if layout == "offset":
         return torch.cat([x.new_zeros(3), x.flatten()])[3:].view(x.shape)
     if layout == "channels-last" and x.dim() > 2:
-        return x.movedim(1, -1).contiguous().movedim(-1, 1)
+        # Not `contiguous`, which leaves the strides of one channel as they are.
+        last = x.movedim(1, -1).clone(memory_format=torch.contiguous_format)
+        return last.movedim(-1, 1)
     if layout == "expanded" and x.dim() > 1:
         return x[:1].expand(x.shape)
     return torch.stack([x, x], -1).flatten(-2)[..., ::2] if layout == "strided" else x

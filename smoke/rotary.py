@@ -1,7 +1,5 @@
 """The rotary embeddings under test, as the models in the field implement them."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -47,6 +47,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "--limit", type=float, default=120.0,
         help="seconds of silence until a check counts as hung, unless it computes",
     )  # fmt: skip
+    parser.add_argument("--journal", type=Path, metavar="FILE", help="keep the journal here")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
     parser.add_argument(
         "--device", type=_device, metavar="N",
@@ -104,7 +105,7 @@ class Run:
     """One run of the suite, with as many workers as it takes."""
 
     def __init__(self, options: argparse.Namespace, folder: Path, worker: Path) -> None:
-        self.journal = Journal(folder / "journal.jsonl")
+        self.journal = Journal(options.journal or folder / "journal.jsonl")
         self._log = folder / "worker.log"
         self._limit: float = options.limit
         device = options.device or ("all" if options.full else "0")

@@ -1,7 +1,5 @@
 """Collectives: processes sum their tensors, on the CPU or each on its own device."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,11 +24,8 @@ LARGE = 2**22  # numbers of four bytes: what a layer's gradients take
 def test_sum(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     """Two processes (one, where there is one device) all-reduce their tensors to the same sum."""
     if not distributed.is_available():
-        fail(
-            "backend-not-built",
-            "this torch has no distributed package",
-            evidence=[f"torch {torch.__version__}"],
-        )
+        fail("backend-not-built", "this torch has no distributed package",
+             [f"torch {torch.__version__}"])  # fmt: skip
     # A second device of another model is none that works with the first.
     ranks = [device] * 2 if device.type == "cpu" else _named(device, devices.alike(device)[:2])
     size = len(ranks)
@@ -73,7 +68,7 @@ def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
     distributed.all_reduce(word.add_(1), distributed.ReduceOp.MAX)
     wrong += int((word != size).sum())
     distributed.broadcast(word.fill_(rank), size - 1)
-    wrong += int((word != size - 1).sum())
+    wrong += int((word != size - 1).sum()) + sum(_wrong(own, rank, size, n) for n in (1, 1023))
     ramp = torch.arange(LARGE, device=own).remainder(1021).float()  # whose sums are exact
     seconds = []
     for _ in range(5):
@@ -86,6 +81,30 @@ def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
     wrong += int((large != ramp * (size * (size + 1) / 2)).sum())
     distributed.destroy_process_group()
     return [*map(float, tensor.cpu()), wrong, *(large.nbytes / 1e9 / each for each in seconds)]
+
+
+def _wrong(own: torch.device, rank: int, size: int, length: int) -> int:
+    """Return how many numbers are wrong after collectives of this length."""
+    ramp = torch.arange(length, device=own) % 61 + 1.0
+    given = torch.stack([ramp + number for number in range(size)])
+    sums = {"SUM": given.sum(0), "AVG": given.mean(0), "MAX": given[-1], "MIN": ramp,
+            "PRODUCT": given.prod(0)}  # fmt: skip
+    wrong = 0
+    for name, right in sums.items():
+        for one in (False, True):
+            found, by = given[rank].clone(), getattr(distributed.ReduceOp, name)
+            try:
+                distributed.reduce(found, 0, by) if one else distributed.all_reduce(found, by)
+            except RuntimeError as error:
+                if name != "AVG" or "Cannot use ReduceOp" not in str(error):
+                    raise  # Gloo has no averages
+                continue
+            wrong += int((found != right).sum()) if not (one and rank) else 0
+    pieces = [torch.zeros_like(ramp) for _ in range(size)]
+    distributed.gather(given[rank].clone(), None if rank else pieces)
+    wrong += 0 if rank else int((torch.stack(pieces) != given).sum())
+    distributed.scatter(pieces[0], None if rank else [*given.clone()])
+    return wrong + int((pieces[0] != given[rank]).sum())
 
 
 def _judge(answer: child_process.Answer, size: int) -> None:

@@ -1,22 +1,16 @@
 """Compile: Inductor and its back end build a fused kernel with right results."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 
 from smoke import capabilities, reference
 from smoke.checks import Numbers, check
+from smoke.expect import Expect
 from smoke.finding import fail
-
-if TYPE_CHECKING:
-    import pytest
-
-    from smoke.expect import Expect
 
 TRITON = ("triton", "triton-xpu", "pytorch-triton-xpu", "triton-windows", "triton-rocm")
 
@@ -32,8 +26,9 @@ def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
     return a * b + 0.5 * c
 
 
-def sums(x: torch.Tensor) -> torch.Tensor:
-    """Compute what is reduced over a row, and over a column."""
+def sums(x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """Compute what is reduced over a row, and over a column; count in place, as a buffer does."""
+    seen += x.abs() > 1
     return x.softmax(-1) + x.sum(0)
 
 
@@ -44,9 +39,7 @@ def sums(x: torch.Tensor) -> torch.Tensor:
     needs=(capabilities.triton, capabilities.compiler),
     full=True,
 )
-def test_mul_add(
-    device: torch.device, numbers: Numbers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mul_add(device: torch.device, numbers: Numbers, tmp_path: Path, monkeypatch: Any) -> None:  # noqa: ANN401
     """A compiled multiply-add is one graph, without a fallback, and right."""
     # An empty cache, so that the compiler has to run.
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
@@ -72,7 +65,11 @@ def test_mul_add(
     numbers.within("error", reference.error(found, right), 1e-5)
     numbers.step("compile and run sums in bfloat16")
     x = given[0].bfloat16()
-    found = torch.compile(sums, fullgraph=True)(x.to(device))
+    seen = torch.zeros_like(x).to(device)
+    found = torch.compile(sums, fullgraph=True)(x.to(device), seen)
+    numbers.within("changed in place", float((seen.cpu() != (x.abs() > 1)).sum()), 0.0)
     if found.dtype != x.dtype:
         fail("wrong-numbers", f"compiled sums of {x.dtype} are {found.dtype}", [f"{found.dtype}"])
-    numbers.within("sums", reference.error(found, sums(x.double())), 5e-3)  # two roundings
+    numbers.within(
+        "sums", reference.error(found, sums(x.double(), torch.zeros(x.shape))), 5e-3
+    )  # two roundings

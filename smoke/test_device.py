@@ -1,21 +1,17 @@
 """The device is present, of the right family, with a driver that is new enough, and computes."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from smoke import cuda_code, intel_device, reference
 from smoke import device as devices
 from smoke.checks import DEVICE, Numbers, check, on_gpu
+from smoke.expect import Expect
 from smoke.finding import fail
+from smoke.journal import Journal
 from smoke.probe_device import probe_device
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
-    from smoke.journal import Journal
 
 # In an image, for instance: it was made on another machine than it runs on.
 NOT_JUDGED = {"verdict": "unknown", "reason": "the machine was not read", "evidence": ()}
@@ -62,29 +58,23 @@ def test_family(device: torch.device, expect: Expect) -> None:
     evidence = [f"device id = {number}", *(f"{key} = {value}" for key, value in facts.items())]
     fit = ", ".join(expect.families)
     if expect.families and not found:
-        fail(
-            "device-unknown",
-            f"{facts['name']} is not in the device list; the target is for {fit}",
-            evidence=evidence,
-        )
+        fail("device-unknown",
+             f"{facts['name']} is not in the device list; the target is for {fit}",
+             evidence=evidence)  # fmt: skip
     # Several families: the name is sold in all of them, so one that fits is enough.
     if expect.families and not found & set(expect.families):
-        fail(
-            "device-unsupported",
-            f"{facts['name']} is of family {' or '.join(sorted(found))}, the target is for {fit}",
-            evidence=evidence,
-        )
+        fail("device-unsupported",
+             f"{facts['name']} is of family {' or '.join(sorted(found))}, the target is for {fit}",
+             evidence=evidence)  # fmt: skip
 
 
 def _has_kernels(facts: dict[str, Any]) -> None:
     """Fail the check if this build has no code that the GPU can run."""
     built = torch.cuda.get_arch_list()
     if built and not any(cuda_code.runs(code, facts["capability"]) for code in built):
-        fail(
-            "unsupported-gpu-architecture",
-            f"{facts['name']} is {facts['capability']}; this torch is built for {' '.join(built)}",
-            evidence=[facts["capability"], *built],
-        )
+        fail("unsupported-gpu-architecture",
+             f"{facts['name']} is {facts['capability']}; this torch is built for {' '.join(built)}",
+             evidence=[facts["capability"], *built])  # fmt: skip
 
 
 @check(
@@ -103,16 +93,11 @@ def test_driver(device: torch.device, expect: Expect) -> None:
     reported = devices.facts(device)["driver"]
     evidence = [*judged["evidence"], f"torch reports driver {reported or 'of unknown version'}"]
     if judged["verdict"] == "too-old":
-        fail(
-            "driver-too-old",
-            f"the driver is too old: {judged['reason']}",
-            cause="this stack's runtime calls functions that an older driver lacks",
-            remedy=f"install a driver {expect.driver}; in WSL it is the driver of Windows",
-            evidence=evidence,
-        )
+        fail("driver-too-old", f"the driver is too old: {judged['reason']}",
+             cause="this stack's runtime calls functions that an older driver lacks",
+             remedy=f"install a driver {expect.driver}; in WSL it is the driver of Windows",
+             evidence=evidence)  # fmt: skip
     if judged["verdict"] == "unknown":
-        fail(
-            "driver-unknown",
-            f"whether the driver is {expect.driver} is unknown: {judged['reason']}",
-            evidence=evidence,
-        )
+        fail("driver-unknown",
+             f"whether the driver is {expect.driver} is unknown: {judged['reason']}",
+             evidence=evidence)  # fmt: skip

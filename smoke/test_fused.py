@@ -1,16 +1,10 @@
 """Fused operators are registered for the device, and right in each dtype and layout."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
 from smoke import fused_operators, precision, reference
 from smoke.checks import Numbers, check
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
+from smoke.expect import Expect
 
 
 @check(

@@ -1,22 +1,17 @@
 """Health: what the hardware itself does and tells, under a load of seconds or of minutes."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import torch
 
 from smoke import capabilities, sensors
 from smoke import device as devices
 from smoke.checks import Numbers, check
+from smoke.expect import Expect
 from smoke.finding import fail
 from smoke.intel_device import essence
 from smoke.test_transfer import copy_speed
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 SECONDS, ROUNDS = 3.0, 5
 # By whether it is a GPU: bytes, more than caches hold; and block, inner size, blocks per side.

@@ -3,8 +3,6 @@
 Reads metadata only: these checks run where torch can't be imported, too.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os
@@ -15,15 +13,12 @@ import sysconfig
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from smoke import PATH_AT_START
 from smoke.checks import Numbers, check
+from smoke.expect import Expect
 from smoke.finding import fail, fail_if
 from smoke.requirements import normal
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 REBUILD = "build the environment again from its lock"
 IPEX = "intel-extension-for-pytorch"
@@ -42,6 +37,11 @@ KNOWN = re.compile(
 )
 # Import names that several distributions provide; the one that is unpacked last overwrites.
 CONTESTED = ("torch", "triton", "torchvision", "torchaudio", "intel_extension_for_pytorch")
+
+# Where torch and its accelerator have their libraries, and those that are the system's.
+LIBRARIES = ("torch/lib", "torch.libs", "nvidia/*/lib")
+DRIVERS = re.compile(r"lib(stdc\+\+|gcc_s|cuda|nvidia|ze_|OpenCL|python)")
+MAPS = Path("/proc/self/maps")
 
 
 def installed() -> dict[str, set[str]]:
@@ -144,11 +144,9 @@ def test_build(expect: Expect) -> None:
     made_for = _made_for(words, expect)
     if made_for not in (expect.accelerator, *_unused(expect)):
         code = "cpu-build-of-torch-installed" if made_for == "cpu" else "wrong-index-resolved"
-        fail(
-            code,
-            f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
-            evidence=[f"{key} = {value}" for key, value in sorted(words.items())],
-        )
+        fail(code,
+             f"torch {words['__version__']} is a build for {made_for}, not {expect.accelerator}",
+             evidence=[f"{key} = {value}" for key, value in sorted(words.items())])  # fmt: skip
 
 
 def _made_for(words: dict[str, str], expect: Expect) -> str:
@@ -181,11 +179,25 @@ def test_code() -> None:
     lines = (line.rsplit(",", 2) for record in records for line in record.splitlines())
     files = {line[0]: line[1] for line in lines if len(line) > 1}
     fail_if(
-        [*_finders(files), *_start_lines(files), *_own_versions(files)],
+        [*_finders(files), *_start_lines(files), *_own_versions(files), *_libraries()],
         "foreign-code-loaded",
         cause="a file was added or edited after the build, or a program changes imports",
         remedy=f"remove it, or {REBUILD}",
     )
+
+
+def _libraries() -> Iterator[str]:
+    """Yield loaded libraries that the environment has, too, and what one did to arithmetic."""
+    if sys.float_info.min / 2 == 0:  # as libraries of -ffast-math do when they are loaded
+        yield "a library lets this process take small numbers for zero"
+    folders = [Path(sys.prefix, "lib"), *(each for home in SITES for part in LIBRARIES
+                                          for each in home.glob(part))]  # fmt: skip
+    own = {each.name: each for folder in folders for each in folder.glob("lib*.so*")}
+    lines = MAPS.read_text(encoding="utf-8").splitlines() if MAPS.is_file() else []
+    for loaded in sorted({Path(line.split(maxsplit=5)[5]) for line in lines if ".so" in line}):
+        ours = own.get(loaded.name, loaded)
+        if ours.resolve() != loaded.resolve() and not DRIVERS.match(loaded.name):
+            yield f"{loaded} was loaded, not {ours}"
 
 
 def _is_known(name: str, path: Path, files: dict[str, str]) -> bool:

@@ -1,12 +1,10 @@
 """Code of installed libraries: rotary embeddings, and ipex-llm's low-bit models."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,10 +12,8 @@ from torch import nn
 from smoke import device as devices
 from smoke import reference
 from smoke.checks import Numbers, check, needs_package
+from smoke.expect import Expect
 from smoke.finding import fail_if
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 SEED = "Langchain-Chatchat with ipex-llm on Arc: ChatGLM2's rotary embedding"
 RIGHT = {"llama": reference.rotate_half, "glm": reference.rotate_interleaved}

@@ -1,21 +1,16 @@
 """Memory: freed memory is released, and an allocation that is too large is refused cleanly."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from smoke import capabilities, training
 from smoke import device as devices
 from smoke.checks import Numbers, check, on_gpu
+from smoke.expect import Expect
 from smoke.finding import fail
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 MEBI = 2**20
 
@@ -55,11 +50,8 @@ def test_leak(device: torch.device, numbers: Numbers) -> None:
     # On the CPU it is the resident memory of the process, which varies by some pages.
     allowed = 8.0 if device.type == "cpu" else 0.0
     if grown > allowed:
-        fail(
-            "memory-leak",
-            f"forty steps of training kept {grown:.2f} MiB",
-            evidence=[f"{before / MEBI:.1f} MiB before", f"at most {allowed} MiB may be kept"],
-        )
+        fail("memory-leak", f"forty steps of training kept {grown:.2f} MiB",
+             [f"{before / MEBI:.1f} MiB before", f"at most {allowed} MiB may be kept"])  # fmt: skip
 
 
 @check(
@@ -78,11 +70,9 @@ def test_release(device: torch.device, numbers: Numbers) -> None:
     numbers.record("held", held, "MiB")
     numbers.record("kept", kept, "MiB")
     if not (held > 60 and kept < 4):
-        fail(
-            "memory-not-released",
-            f"a tensor of 64 MiB took {held:.1f} MiB, and {kept:.1f} MiB after it was deleted",
-            evidence=[f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"],
-        )
+        fail("memory-not-released",
+             f"a tensor of 64 MiB took {held:.1f} MiB, and {kept:.1f} MiB after it was deleted",
+             evidence=[f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"])  # fmt: skip
 
 
 @check(
@@ -99,11 +89,9 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
     numbers.step("compute after the refusal")
     total = float(torch.ones(1000, device=device).sum())
     if not refusal or total != 1000.0:
-        fail(
-            "out-of-memory-not-refused",
-            "a pebibyte was allocated" if not refusal else f"afterwards 1000 ones add to {total}",
-            evidence=[refusal or "no error"],
-        )
+        fail("out-of-memory-not-refused",
+             "a pebibyte was allocated" if not refusal else f"afterwards 1000 ones add to {total}",
+             evidence=[refusal or "no error"])  # fmt: skip
 
 
 @check(

@@ -1,18 +1,13 @@
 """Models: what people run computes right on the device, forward and backward, in each type."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 
 from smoke import models, precision, reference
 from smoke.checks import Numbers, check, needs_package
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from smoke.expect import Expect
+from smoke.expect import Expect
 
 STOCK = needs_package("transformers")
 WORDS, NEW = 320, 12  # tokens are generated after more than 64: some caches and tables end there

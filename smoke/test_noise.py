@@ -1,18 +1,12 @@
 """Warnings: known harmless ones are told apart from unknown ones."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 
 from smoke import child_process, harmless, import_order
 from smoke import device as devices
 from smoke.checks import Numbers, check
+from smoke.expect import Expect
 from smoke.finding import CheckFailed, fail
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 
 @check("noise.imports", stands_for="people chase harmless warnings, and miss the others", full=True)
@@ -29,11 +23,9 @@ def test_imports(expect: Expect, device: torch.device, numbers: Numbers) -> None
     numbers.record("known lines", len(benign), "count")
     numbers.record("unknown lines", len(unknown), "count")
     if unknown:
-        fail(
-            "unknown-warning",
-            f"{len(unknown)} printed lines are not known as harmless: {unknown[0][:120]}",
-            evidence=unknown[:10],
-        )
+        fail("unknown-warning",
+             f"{len(unknown)} printed lines are not known as harmless: {unknown[0][:120]}",
+             evidence=unknown[:10])  # fmt: skip
 
 
 def import_all(modules: list[str], accelerator: str) -> bool:

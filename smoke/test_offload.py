@@ -1,25 +1,21 @@
 """Offload: weights on the CPU or on disk are moved to the device for each forward pass."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from smoke import device as devices
 from smoke import reference
 from smoke.checks import Numbers, check, needs_package
+from smoke.expect import Expect
 from smoke.finding import fail, fail_if
 from smoke.models import TiedTransformer, seeded
 
-if TYPE_CHECKING:
-    from smoke.expect import Expect
-
-    Places = dict[str, Any]  # module or tensor -> "cpu", "disk", or the device that keeps it
+Places = dict[str, Any]  # module or tensor -> "cpu", "disk", or the device that keeps it
 
 # The second pass meets what the first one left, and is of another size.
 LENGTHS = (7, 5)
@@ -196,11 +192,8 @@ def _twice(model: Any, name: str, device: torch.device, numbers: Numbers, places
             with torch.no_grad():
                 off = reference.error(model(tokens), right)
         except KeyError as error:
-            fail(
-                "accelerate-offload-keyerror",
-                f"{name}, pass {turn}: KeyError {error}",
-                evidence=[f"KeyError: {error}", f"torch {torch.__version__}"],
-            )
+            fail("accelerate-offload-keyerror", f"{name}, pass {turn}: KeyError {error}",
+                 [f"KeyError: {error}", f"torch {torch.__version__}"])  # fmt: skip
         numbers.within(f"{name}, pass {turn}", off, reference.LIMITS[dtype])
         wrong += [*_misplaced(model, device, places), *_tied_wrongly(model, places)]
     _accept(wrong)

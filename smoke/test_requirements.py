@@ -1,20 +1,15 @@
 """What the spec requires can be imported, with the torch that is installed beside it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from smoke import child_process
 from smoke.checks import Numbers, check
+from smoke.expect import Expect
 from smoke.finding import CheckFailed, Finding, fail_if
 from smoke.import_order import OPERATOR_MODULES
 from smoke.requirements import top_level
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 # Most of them import torch, which takes up to a gigabyte of memory and all of a disk's speed.
 AT_ONCE = min(2, os.cpu_count() or 1)

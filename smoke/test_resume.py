@@ -1,19 +1,14 @@
 """Resume: an interrupted training continues with the same losses."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from smoke import capabilities, child_process, reference, training
 from smoke.checks import Numbers, check, on_gpu
+from smoke.expect import Expect
 from smoke.finding import CheckFailed, fail
 from smoke.test_throughput import placed
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 MIXED = "found at least two devices, xpu:0 and cpu, when training is resumed"
 BEFORE, AFTER = 4, 3  # steps
@@ -34,10 +29,7 @@ def test_fresh(expect: Expect, device: torch.device, numbers: Numbers, tmp_path:
         unbroken[name] = whole.train(AFTER)
     numbers.step("resume in a fresh process")
     answer = child_process.call(
-        "smoke.training:resumed",
-        paths=paths,
-        accelerator=expect.accelerator,
-        count=AFTER,
+        "smoke.training:resumed", paths=paths, accelerator=expect.accelerator, count=AFTER
     )
     if answer.finding:
         raise CheckFailed(answer.finding)
@@ -51,11 +43,9 @@ def _same(
     off = max(abs(a - b) for a, b in zip(resumed, unbroken, strict=True))
     numbers.record(name, off, "nats")
     if not off <= limit:
-        fail(
-            "resume-differs",
-            f"{name}: resumed losses differ by {off:.2g} from the uninterrupted run",
-            evidence=[f"uninterrupted {unbroken}", f"resumed {resumed}"],
-        )
+        fail("resume-differs",
+             f"{name}: resumed losses differ by {off:.2g} from the uninterrupted run",
+             evidence=[f"uninterrupted {unbroken}", f"resumed {resumed}"])  # fmt: skip
 
 
 @check("resume.state", stands_for=MIXED, depends=())
@@ -65,11 +55,7 @@ def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     whole = training.Whole("AdamW", device, seed=1)
     whole.load(path)
     if lost := training.mismatches(whole.model, whole.update):
-        fail(
-            "mixed-devices-on-resume",
-            f"the optimizer does not match its model: {lost[0]}",
-            evidence=lost,
-        )
+        fail("mixed-devices-on-resume", f"the optimizer does not match its model: {lost[0]}", lost)
     losses = training.steps(whole.model, whole.update, 2, device)
     numbers.sample("loss", losses, "nats")
 
@@ -84,11 +70,8 @@ def test_order(device: torch.device, tmp_path: Path) -> None:
     # A CPU target has no other device to move to but the meta device.
     model.to(device if device.type != "cpu" else "meta")
     if not training.mismatches(model, update):
-        fail(
-            "wrong-order-unnoticed",
-            "optimizer state on the wrong device was not detected",
-            evidence=[f"torch {torch.__version__}", f"device {device}"],
-        )
+        fail("wrong-order-unnoticed", "optimizer state on the wrong device was not detected",
+             [f"torch {torch.__version__}", f"device {device}"])  # fmt: skip
 
 
 def _checkpoint(device: torch.device, folder: Path) -> str:
@@ -115,11 +98,9 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
     idle = [name for name, weight in before.items() if torch.equal(weight, after[name])]
     numbers.record("trained", len(before) - len(idle), "tensors")
     if idle:
-        fail(
-            "optimizer-trains-nothing",
-            f"{len(idle)} of {len(before)} weights did not change in a step: {idle[0]}",
-            evidence=idle,
-        )
+        fail("optimizer-trains-nothing",
+             f"{len(idle)} of {len(before)} weights did not change in a step: {idle[0]}",
+             evidence=idle)  # fmt: skip
 
 
 @check(

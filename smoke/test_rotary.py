@@ -1,21 +1,16 @@
 """Rotary embeddings are right on the device and on the CPU, eager and scripted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 
 from smoke import device as devices
 from smoke import reference, rotary
 from smoke.checks import Numbers, check
+from smoke.expect import Expect
 from smoke.models import Attention, seeded
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 RIGHT = {"half": reference.rotate_half, "interleaved": reference.rotate_interleaved}
 WIDTH = 16  # channels of a head

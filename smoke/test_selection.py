@@ -1,22 +1,18 @@
 """Selection: programs that choose a device themselves choose that of the target."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from smoke.checks import Numbers, check
+from smoke.expect import Expect
 from smoke.finding import fail, fail_if
 from smoke.import_order import OPERATOR_MODULES
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 IPEX = "intel_extension_for_pytorch"
 # Functions of torch by which programs reach a device.
@@ -55,13 +51,11 @@ def test_order(expect: Expect, device: torch.device) -> None:
     """A program that tries CUDA, XPU, MPS in turn selects the target's device."""
     found = picked()
     if found != expect.accelerator:
-        fail(
-            "wrong-device-selected",
-            f"a program that chooses itself selects {found}, the target is {expect.accelerator}",
-            cause=f"{found} is available as well, or {device.type} is not",
-            remedy="hide the other device, or name the device in the program",
-            evidence=[f"selected {found}", f"torch {torch.__version__}"],
-        )
+        fail("wrong-device-selected",
+             f"a program that chooses itself selects {found}, the target is {expect.accelerator}",
+             cause=f"{found} is available as well, or {device.type} is not",
+             remedy="hide the other device, or name the device in the program",
+             evidence=[f"selected {found}", f"torch {torch.__version__}"])  # fmt: skip
 
 
 @check("selection.clean", stands_for="IPEX provides torch.xpu and replaces torch.cuda", depends=())

@@ -1,20 +1,16 @@
 """Throughput: training reaches the promised speed, and runs on the device."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from smoke import device as devices
 from smoke.checks import Numbers, check
+from smoke.expect import Expect
 from smoke.finding import fail
 from smoke.models import PlateReader, plates, seeded
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
 
 WARMUP, ROUNDS, FEWEST = 1, 15, 5
 SECONDS = 20.0  # a busy host was seen to take four seconds for a step; FEWEST rounds suffice there
@@ -89,10 +85,8 @@ def placed(device: torch.device, *tensors: torch.Tensor) -> None:
     """Fail the check unless every tensor is on the device that is measured."""
     away = [tensor for tensor in tensors if tensor.device.type != device.type]
     if away:
-        fail(
-            "tensors-elsewhere",
-            f"{len(away)} of {len(tensors)} tensors are on {away[0].device}, not {device}",
-            cause="moving model or inputs to the device had no effect",
-            remedy="look at what replaces torch's .to(), and at options parsed with type=bool",
-            evidence=[str(tensor.device) for tensor in away[:3]],
-        )
+        fail("tensors-elsewhere",
+             f"{len(away)} of {len(tensors)} tensors are on {away[0].device}, not {device}",
+             cause="moving model or inputs to the device had no effect",
+             remedy="look at what replaces torch's .to(), and at options parsed with type=bool",
+             evidence=[str(tensor.device) for tensor in away[:3]])  # fmt: skip

@@ -1,9 +1,7 @@
 """Training as people do it: gradient checkpointing, loaders with workers and pinned memory."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,9 +11,7 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 from smoke import device as devices
 from smoke import precision, reference
 from smoke.checks import Numbers, check
-
-if TYPE_CHECKING:
-    from smoke.expect import Expect
+from smoke.expect import Expect
 
 
 @check("training.checkpointing", stands_for="a model learns worse with it", full=True, depends=())

@@ -1,7 +1,5 @@
 """Transfer: data returns from the device bit for bit, at a plausible speed."""
 
-from __future__ import annotations
-
 import time
 
 import torch
@@ -39,13 +37,10 @@ def test_roundtrip(device: torch.device, numbers: Numbers) -> None:
             back = [each.to("cpu", non_blocking=True) for each in (there, kept)]
             devices.synchronize(device)
             if not all(torch.equal(each, tensor) for each in (*back, kept.cpu())):
-                fail(
-                    "transfer-corrupts",
-                    f"a {layout} tensor of {dtype} returns changed",
-                    cause="the copy engine, the driver or the link corrupts data",
-                    remedy="look for link or memory errors in the system log",
-                    evidence=[f"{dtype} {layout}", f"device {device}"],
-                )
+                fail("transfer-corrupts", f"a {layout} tensor of {dtype} returns changed",
+                     cause="the copy engine, the driver or the link corrupts data",
+                     remedy="look for link or memory errors in the system log",
+                     evidence=[f"{dtype} {layout}", f"device {device}"])  # fmt: skip
     numbers.record("types", len(TYPES), "count")
 
 

@@ -1,7 +1,5 @@
 """A training that is interrupted: save it, resume it, and compare."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Every variant of the values meets another size and layout in each dtype: their product, sampled.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -13,7 +11,7 @@ import torch
 
 from smoke import reference
 
-LAYOUTS = ("transposed", "offset", "channels-last", "expanded")
+LAYOUTS = ("transposed", "offset", "channels-last", "mixed", "expanded")
 # Rows and columns, cut from larger inputs: one, odd ones, just beyond powers of two.
 SIZES = ((5, 129), (2, 1025), (33, 17), (1, 65), (3, 2049), (257, 5))
 
@@ -66,20 +64,25 @@ VALUES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], bool, str]] = {
 def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Variant]:
     """Yield the variants of some inputs, on the CPU, which are cut as far as all are of one shape.
 
-    ``turn``, any number, chooses which values meet which size and layout; ``spared`` are the words
-    of layouts and values without a defined result, "all" is each of the values.
+    ``turn``, any number, chooses which values meet which size and layout; ``spared`` are words: of
+    layouts and values without a defined result, "all" is each of the values; "uncut" keeps
+    the size, "empty" leaves out nothing, "plain" is the inputs as they are only.
     """
     shape = inputs[0].shape
     alike = len(shape) > 1 and all(x.shape == shape for x in inputs)
 
+    unfit = spared.split() + ["mixed"] * (len(inputs) == 1)
+
     def cut(number: int) -> list[torch.Tensor]:
         rows, columns = SIZES[number % len(SIZES)]
-        if alike:
+        if alike and "uncut" not in unfit:
             return [x[..., :rows, :columns].contiguous() for x in inputs]
         return [x[:5] for x in inputs] if len({len(x) for x in inputs}) == 1 else inputs
 
-    unfit = spared.split()
     layouts = [each for each in LAYOUTS if each not in unfit]
+    if "plain" in unfit:
+        yield Variant("", inputs, ("contiguous",), "gradient" not in unfit)
+        return
     # Every other one, and the rest in the next type.
     for number, layout in list(enumerate(layouts))[turn % 2 :: 2]:
         given = cut(number + turn)
@@ -89,12 +92,19 @@ def of(inputs: list[torch.Tensor], turn: int, spared: str = "") -> Iterator[Vari
     for number, (name, (change, gradient, judged)) in enumerate(VALUES.items()):
         # What a type cannot add up shows in long sums.
         plain = [x[..., :3, :] for x in inputs] if alike and not number else cut(number + turn)
-        if name not in unfit and unfit != ["all"]:
+        if name not in unfit and "all" not in unfit:
             layout = layouts[(number + turn) % (len(layouts) - 1)]
             yield Variant(f" {name}", [change(x) for x in plain], (layout,), gradient, judged)
-    if alike and inputs[0].dtype not in (torch.float16, torch.bfloat16):
+    if alike and "empty" not in unfit and inputs[0].dtype not in (torch.float16, torch.bfloat16):
         yield Variant(" without rows", [x[:0] for x in inputs], ("contiguous",))
         yield Variant(" without columns", [x[..., :0] for x in inputs], ("contiguous",))
+
+
+def placed(x: torch.Tensor, layout: str, number: int) -> torch.Tensor:
+    """Return an input in its layout; of mixed ones every second is in another than the first."""
+    if layout == "mixed":
+        layout = ("channels-last" if x.dim() > 2 else "transposed") if number % 2 else "contiguous"
+    return reference.laid_out(x, layout)
 
 
 def deviation(
@@ -110,10 +120,14 @@ def deviation(
     if not right.is_floating_point():
         return 0.0 if judged != "all" or torch.equal(found.cpu(), right) else math.inf
     found, infinite = found.cpu().double(), right.isinf()
+    if torch.equal(found, right):  # as unchanged inputs are
+        return 0.0
     overflows = (right.abs() > torch.finfo(dtype).max / 8) & ~infinite
     plain = right.isfinite() & ~overflows
     wrong = (infinite & (found != right)) | (right.isnan() & ~found.isnan() & (judged != "finite"))
-    if not right.numel() or wrong.any():
-        return math.inf if right.numel() else 0.0
+    if wrong.any():
+        return math.inf
     off = (found - right)[plain].abs().nan_to_num(math.inf)
-    return float(off.max()) / (float(right[plain].abs().max()) or 1.0) if len(off) else 0.0
+    # What is below the smallest normal number of float16 has few bits, or becomes zero.
+    least = torch.finfo(dtype).tiny / reference.LIMITS[dtype]
+    return float(off.max()) / max(float(right[plain].abs().max()), least) if len(off) else 0.0

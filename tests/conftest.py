@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
-REAL = ("machine", "faults", "network", "docker", "wine", "browser", "fleet", "release")
+REAL = ("machine", "faults", "network", "docker", "wine", "aarch64", "browser", "fleet", "release")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from provision.core.process import Completed
+    from provision.core.progress import Look
     from provision.core.project import Project
 
 
@@ -32,10 +33,12 @@ class Silent:
 
     def __init__(self) -> None:
         self.steps: list[str] = []
+        self.looks: list[Look] = []
         self.notes: list[str] = []
 
-    def step(self, text: str) -> None:
+    def step(self, text: str, look: Look = dict) -> None:
         self.steps.append(text)
+        self.looks.append(look)
 
     def note(self, text: str) -> None:
         self.notes.append(text)

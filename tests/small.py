@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from provision.artifacts.wheel_records import wheel_record
 from provision.catalog.digest import catalog_digest
+from provision.core.platforms import this_platform
 from provision.core.project import Project
-from provision.host.probe import this_platform
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Artifact, render_requirements, sealed
 from provision.spec.reader import load_target
 
@@ -87,6 +87,7 @@ class Index:
         continued: Where each download that went on with an earlier one began, in bytes.
         fault: What goes wrong with files: an HTTP status, ``stall``, ``truncate`` or ``no-ranges``.
         delay: Seconds before each file.
+        rate: Bytes per second of each file; 0 for as fast as it goes.
     """
 
     root: Path
@@ -96,6 +97,7 @@ class Index:
     continued: list[int] = field(default_factory=list)
     fault: int | str | None = None
     delay: float = 0.0
+    rate: float = 0.0
 
 
 @contextlib.contextmanager
@@ -166,19 +168,26 @@ def _send_file(index: Index, request: BaseHTTPRequestHandler, body: bytes) -> No
     elif index.fault == "truncate":
         _send(request, body[: len(body) // 2], good, length=len(body))
     else:
-        _send(request, body, good)
+        _send(request, body, good, rate=index.rate)
 
 
 def _send(
-    request: BaseHTTPRequestHandler, body: bytes, status: int, length: int | None = None
+    request: BaseHTTPRequestHandler,
+    body: bytes,
+    status: int,
+    length: int | None = None,
+    rate: float = 0.0,
 ) -> None:
     request.send_response(status)
     request.send_header("Content-Type", "text/html")
     request.send_header("ETag", f'"{request.path}"')
     request.send_header("Content-Length", str(len(body) if length is None else length))
     request.end_headers()
-    request.wfile.write(body)
-    request.wfile.flush()
+    step = 1 << 14 if rate else len(body) or 1
+    for start in range(0, len(body), step):
+        request.wfile.write(body[start : start + step])
+        request.wfile.flush()
+        time.sleep(step / rate if rate else 0)
 
 
 def make_project(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from provision.catalog.snapshot import Wheel
-from provision.host.probe import this_platform
+from provision.core.platforms import this_platform
 from provision.resolver import local_index
 from tests.small import PYTHON, Index, make_project, make_wheel, serve
 

@@ -128,8 +128,8 @@ def test_an_empty_folder_becomes_a_project_with_the_shipped_lock(
     assert made.returncode == 0, made.stderr
     checked = call(installed, "lock", "--check", cwd=tmp_path)
     assert (checked.returncode, checked.stdout.count("fresh")) == (0, 2)
-    sessions = call(installed.with_name("nox"), "-l", cwd=tmp_path)
-    assert "build-arc-linux -> " in sessions.stdout
+    sessions = call(installed.with_name("nox"), "-l", "-t", "build", cwd=tmp_path)
+    assert "* build-arc-linux [build] -> " in sessions.stdout
     listed = call(installed.with_name("nox"), "-s", "targets", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert call(installed, "sbom", "cpu-linux", cwd=tmp_path).stdout.startswith("{")

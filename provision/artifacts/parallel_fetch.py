@@ -22,7 +22,6 @@ from provision.core.errors import ToolError, os_errors
 from provision.core.hashing import sha256_file
 from provision.core.locking import folder_lock, waiting
 from provision.core.progress import Progress
-from provision.core.text import size
 
 if TYPE_CHECKING:
     from requests import Session
@@ -139,7 +138,6 @@ def _download(session: Session, item: WantedFile, folder: Path, progress: Progre
         part.unlink()
         return f"the server has another file of this name, sha256 {digest}"
     part.replace(folder / item.filename)
-    progress.step(f"  {item.filename}, {size((folder / item.filename).stat().st_size)}")
     return ""
 
 

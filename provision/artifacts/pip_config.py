@@ -25,10 +25,8 @@ class PipConfig(NamedTuple):
 
 
 def read_pip_config(env: Mapping[str, str] | None = None) -> PipConfig:
-    """Read pip's configuration files and variables, as pip 25 orders them: variables win.
-
-    Links of ``find-links`` that are no folders of this machine are left out.
-    """
+    """Read pip's configuration files and variables, as pip 25 orders them: variables win."""
+    # Links of ``find-links`` that are no folders of this machine are left out.
     settings = pip_settings(os.environ if env is None else env)
     links = (_folder(link) for link in settings.get("find-links", "").split())
     return PipConfig(
@@ -48,11 +46,9 @@ def pip_settings(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def config_files(env: Mapping[str, str]) -> list[Path]:
-    """Return the files that pip reads, later ones winning; they need not exist.
-
-    The file inside a virtual environment is left out: the toolkit's own is not its user's. See
-    https://pip.pypa.io/en/stable/topics/configuration/.
-    """
+    """Return the files that pip reads, later ones winning; they need not exist."""
+    # The file inside a virtual environment is left out: the toolkit's own is not its user's. See
+    # https://pip.pypa.io/en/stable/topics/configuration/.
     # pip documents this value as the way to load no configuration file at all.
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return []

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import errno
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from provision.core import limits
 from provision.core.errors import ToolError
 from provision.core.network import TIMEOUT, stated_length
 from provision.core.process import check_interrupted
 from provision.core.progress import Progress
-from provision.core.text import size
 
 if TYPE_CHECKING:
     from requests import Response, Session
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16  # bytes; a broken connection loses at most one chunk
 # The session retries requests; these are for connections that break in the middle of the body.
 _ATTEMPTS = 3
-_EVERY = 5.0  # seconds between two lines about one file
 
 
 def download(
@@ -43,11 +40,13 @@ def download(
 
     folder.mkdir(parents=True, exist_ok=True)
     part, tag = folder / f"{filename}.part", folder / f"{filename}.etag"
+    arrived = {filename: (0, most or 0)}
+    progress.step(f"  {filename}", lambda: {"files": arrived})
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             with session.get(url, headers=_range(part, tag), stream=True, timeout=TIMEOUT) as reply:
                 reply.raise_for_status()
-                _save(reply, part, tag, filename, progress, most=most or limits.DOWNLOAD)
+                _save(reply, part, tag, filename, arrived, most=most or limits.DOWNLOAD)
             break
         except requests.HTTPError as error:
             # 416: the part is already whole, because an earlier process died before its rename.
@@ -61,6 +60,7 @@ def download(
                 part.unlink(missing_ok=True)
             if error.errno == errno.EFBIG or attempt == _ATTEMPTS:
                 raise _failed(filename, error, part) from error
+    progress.step("")
     tag.unlink(missing_ok=True)
     return part.replace(folder / filename)
 
@@ -75,7 +75,7 @@ def _range(part: Path, tag: Path) -> dict[str, str]:
 
 
 def _save(
-    reply: Response, part: Path, tag: Path, filename: str, progress: Progress, *, most: int
+    reply: Response, part: Path, tag: Path, filename: str, arrived: dict[str, Any], *, most: int
 ) -> None:
     resumed = reply.status_code == 206
     if not resumed:
@@ -85,18 +85,14 @@ def _save(
         if (etag := reply.headers.get("ETag", "")) and not etag.startswith("W/"):
             tag.write_text(etag, encoding="utf-8")
     done = part.stat().st_size if resumed else 0
-    length = stated_length(reply)
-    total = size(done + length) if length else "unknown"
-    told = time.monotonic()
+    total = done + (stated_length(reply) or -done)
     with part.open("ab") as stream:
         # Counted here, since what a server states need not be what it sends.
         for chunk in limits.bounded(reply.iter_content(_CHUNK), most - done, filename):
             stream.write(chunk)
             done += len(chunk)
             check_interrupted()  # Ctrl-C would wait for all files that are queued
-            if time.monotonic() - told > _EVERY:
-                told = time.monotonic()
-                progress.step(f"  {filename}: {size(done)} of {total}")
+            arrived[filename] = done, total
 
 
 def _failed(filename: str, error: Exception, part: Path) -> ToolError:

@@ -29,10 +29,8 @@ ItemT = TypeVar("ItemT", bound=Artifact | WantedFile)
 
 
 def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:
-    """Return the file of each artifact that a folder holds, by name and, where known, size.
-
-    Hashes are not compared here, because a plan needs none; :func:`damaged_artifacts` does that.
-    """
+    """Return the file of each artifact that a folder holds, by name and, where known, size."""
+    # Hashes are not compared here, because a plan needs none; :func:`damaged_artifacts` does that.
     found = {}
     for artifact in artifacts:
         for folder in folders:

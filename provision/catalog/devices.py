@@ -91,7 +91,10 @@ def read_devices(catalog: Path) -> Devices:
             releases=tuple(sorted((b, r) for r, b in drivers["compute_runtime"].items())),
             intel_windows={w: pair["level_zero"] for w, pair in drivers["intel_windows"].items()},
             cuda=drivers["cuda"],
-            intel_names={k: _names(v) for k, v in devices["intel"]["family"].items()},
+            intel_names={
+                key: (*(n for n in row["devices"] if n != "unnamed"), *row.get("other_names", ()))
+                for key, row in devices["intel"]["family"].items()
+            },
             elsewhere=devices.get("elsewhere", {}),
         )
 
@@ -120,13 +123,6 @@ def _intel(table: dict[str, Any]) -> dict[str, Device]:
         for name, ids in family["devices"].items()
         for device in ids
     }
-
-
-def _names(family: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        *(name for name in family["devices"] if name != "unnamed"),
-        *family.get("other_names", ()),
-    )
 
 
 def _chip(table: dict[str, Any], row: list[str]) -> tuple[int, int, Device]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.metadata import parse_email
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from provision.core.errors import ToolError
 from provision.core.limits import METADATA, bounded
@@ -19,7 +20,7 @@ from provision.lockfile.tags import best_wheel
 if TYPE_CHECKING:
     from packaging.version import Version
     from pypi_simple import DistributionPackage
-    from requests import Session
+    from requests import Response, Session
 
 
 # The requirements in a wheel's metadata, in the fields of provision.catalog.snapshot.Wheel.
@@ -27,10 +28,8 @@ CoreMetadata = dict[str, Any]
 
 
 def list_wheels(session: Session, url: str, name: str) -> list[DistributionPackage]:
-    """Return the wheels that an index lists for a distribution, except yanked ones."""
-    # Only wheels: an sdist is never locked, and a yanked file was withdrawn by its vendor.
-    listed = list_files(session, url, name)
-    return [p for p in listed if p.package_type == "wheel" and not p.is_yanked]
+    """Return the wheels that an index lists for a distribution; an sdist is never locked."""
+    return [p for p in list_files(session, url, name) if p.package_type == "wheel"]
 
 
 def list_files(session: Session, url: str | None, name: str) -> list[DistributionPackage]:
@@ -40,17 +39,35 @@ def list_files(session: Session, url: str | None, name: str) -> list[Distributio
     """
     import pypi_simple  # noqa: PLC0415 - slow to import, and needed for downloads only
 
-    client = pypi_simple.PyPISimple(url or pypi_simple.PYPI_SIMPLE_ENDPOINT, session=session)
-    where = url or "the default index"
+    where, root = url or "the default index", url or pypi_simple.PYPI_SIMPLE_ENDPOINT
+    accept = {"Accept": pypi_simple.ACCEPT_ANY}
     try:
-        return client.get_project_page(name, timeout=TIMEOUT).packages
-    except pypi_simple.NoSuchProjectError as error:
-        cause = "it was removed, or was never listed"
-        raise ToolError(f"{where} lists no {name}", evidence=str(error), cause=cause) from error
+        page = f"{root.rstrip('/')}/{canonicalize_name(name)}/"
+        reply = session.get(page, headers=accept, timeout=TIMEOUT)
+        # Buckets answer 403 for each name that they do not have, to whoever may not list them.
+        if reply.status_code not in {403, 404}:
+            reply.raise_for_status()
+            return _parse_page(reply, name)
     except Exception as error:  # parsers raise errors of any type on garbage
         what = f"{where} does not answer for {name}"
         remedy = "try again later; nothing was changed"
         raise ToolError(what, evidence=str(error), remedy=remedy) from error
+    evidence, cause = f"{reply.status_code} for {reply.url}", "it was removed, or was never listed"
+    raise ToolError(f"{where} lists no {name}", evidence=evidence, cause=cause)
+
+
+def _parse_page(reply: Response, name: str) -> list[DistributionPackage]:
+    """Return the files of a page, in either form (PEP 503, 691); links are relative to it."""
+    from pypi_simple import ProjectPage  # noqa: PLC0415
+
+    kind, text = reply.headers.get("Content-Type", "none"), reply.text
+    if "core-metadata" not in text:  # the name that it had before PEP 714
+        text = text.replace("dist-info-metadata", "core-metadata")
+    if "json" in kind:
+        return ProjectPage.from_json_data(json.loads(text), base_url=reply.url).packages
+    if "html" not in kind:
+        raise ValueError(f"its Content-Type is {kind}")
+    return ProjectPage.from_html(name, text, base_url=reply.url).packages
 
 
 def is_wanted(filename: str, platforms: Iterable[tuple[str, str]], oldest: Version | None) -> bool:

@@ -17,7 +17,7 @@ from provision.core.credentials import holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.core.project import fact, shipped
-from provision.spec.model import Specifier, parse_requirement
+from provision.spec.model import FileStem, Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
 SNAPSHOT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # a snapshot's name, which is its file's
@@ -32,15 +32,13 @@ def _wheel(filename: str) -> str:
     return filename
 
 
+_Requirement = Annotated[str, AfterValidator(lambda text: parse_requirement(text) and text)]
+
+
 def _deb(filename: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+_[A-Za-z0-9.+~-]+_(?:amd64|all)\.deb", filename):
         raise ValueError(f"{filename!r} is not the name of a Debian package")
     return filename
-
-
-def _requirement(text: str) -> str:
-    parse_requirement(text)
-    return text
 
 
 def _open_url(url: str) -> str:
@@ -70,7 +68,7 @@ class Wheel(Table):
         None, description="Digest of its RECORD, as locks have it; absent where never read."
     )
     requires_python: Specifier | None = None
-    requires_dist: tuple[Annotated[str, AfterValidator(_requirement)], ...] | None = Field(
+    requires_dist: tuple[_Requirement, ...] | None = Field(
         None, description="Requires-Dist of its metadata; absent where that was never read."
     )
     basis: Annotated[str | None, Field(description="Where requires_dist was read from.")] = None
@@ -121,7 +119,7 @@ class ChannelPackage(Table):
     version: str
     build: str
     build_number: int
-    subdir: Literal["linux-64", "win-64", "noarch"]
+    subdir: FileStem  # a platform, or `noarch`
     url: Url
     sha256: Sha256
     md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]

@@ -29,6 +29,8 @@ class RefreshResult:
     reuploads: list[Reupload] = field(default_factory=list)
     # Files that the index no longer lists; kept, because a wheelhouse may have them.
     vanished: list[str] = field(default_factory=list)
+    # Files that the vendor withdrew, with the reason; kept as well.
+    yanked: list[str] = field(default_factory=list)
     errors: list[ProvisionError] = field(default_factory=list)  # the files concerned are unchanged
 
     @property

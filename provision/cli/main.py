@@ -68,7 +68,10 @@ def _interrupt(*_: object) -> NoReturn:
 
 def _dispatch(arguments: argparse.Namespace) -> int:
     aside = arguments.json or getattr(arguments, "watch", False)  # stdout is the command's
-    console = Console(program_name(), quiet=arguments.quiet, aside=aside)
+    quiet = arguments.quiet or arguments.json
+    console = Console(program_name(), quiet=quiet, aside=aside)
+    # Commands are printed in between, and a verdict at any moment.
+    console.alive &= not (arguments.verbose or is_contract(arguments))
     start = (arguments.project or Path.cwd()).absolute()
     try:
         project = find_project(start)
@@ -87,7 +90,10 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, _interrupt)
         return Contract(call).keep()
-    outcome = arguments.handle(call)
+    try:
+        outcome = arguments.handle(call)
+    finally:
+        console.close()
     # Verbs that print or run something themselves, such as `sbom` and `run`, return an exit code.
     if isinstance(outcome, int):
         return int(outcome)

@@ -162,7 +162,6 @@ def run_checks(folder: Path, request: BuildRequest, run: Run, progress: Progress
 
     if not request.smoke or request.absent:
         return None
-    progress.step("running the quick checks")
     asked = SmokeRequest(request.project, request.target, request.stack())
     verified = None if request.fresh else request.lock  # after a repair everything is run
-    return smoke(asked, from_generation(folder, request.lock), run, verified)
+    return smoke(asked, from_generation(folder, request.lock), run, progress, verified)

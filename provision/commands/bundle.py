@@ -25,6 +25,7 @@ from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import is_tagged, tag, write_atomic
 from provision.core.hashing import sha256_below
 from provision.core.locking import folder_lock, waiting
+from provision.core.platforms import PLATFORMS
 from provision.core.process import run
 from provision.core.progress import Progress
 from provision.core.project import PACKAGE, Project, shipped
@@ -170,8 +171,8 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
 
 
 def _write_command(target: Target, folder: Path) -> str:
-    windows = target.platform == "win-64"
-    name = "build.cmd" if windows else "build.sh"
+    name = PLATFORMS[target.platform].command
+    windows = name.endswith(".cmd")
     text = Path(__file__).with_name(f"bundle_{name}").read_text(encoding="utf-8")
     text = text.format(target=target.name, python=target.python)
     # cmd.exe can miss labels and lines in a file with bare line feeds.

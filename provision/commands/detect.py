@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from provision.host.compatibility import VENDOR_NAMES, incompatibility, obstacles, old_libraries
+from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS
+from provision.host.compatibility import incompatibility, obstacles, old_libraries
 from provision.host.drivers import DriverVerdict, driver_version, judge_driver
 from provision.host.model import Gpu, Host
 from provision.host.visibility import hidden, in_level_zero_order
 from provision.spec.parts import TargetHardware
-
-_VENDORS = {"cuda": "nvidia", "xpu": "intel"}
-_PLATFORM_NAMES = {"linux-64": "Linux on x86-64", "win-64": "Windows on x86-64"}
 
 
 class Verdict(StrEnum):
@@ -50,12 +48,23 @@ class Detection:
 def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
     """Compare every target with a machine; pure, and never fails.
 
-    Supported targets come before legacy ones, a real device before the CPU, a discrete GPU before
-    an integrated one, CUDA before XPU.
+    A real device comes before the CPU, a discrete GPU before an integrated one, CUDA before XPU; a
+    legacy target comes last, unless it is all that there is for its device.
     """
     hidden_by = hidden(host)
     judged = [(target, judge(target, host, hidden_by)) for target in targets]
-    judged.sort(key=lambda pair: _rank(*pair))
+    served = {fit.device for target, fit in judged
+              if target.status == "supported" and fit.verdict is not Verdict.NO}  # fmt: skip
+
+    def preference(target: TargetHardware, fit: TargetFit) -> tuple[bool, int, bool, int]:
+        """Return how well a target would serve, obstacles aside; less is better."""
+        legacy = target.status != "supported"
+        device = 2 if target.accelerator == "cpu" else int(not fit.discrete)
+        order = list(ACCELERATORS).index(target.accelerator)
+        return (legacy and fit.device in served, device, legacy, order)
+
+    # The name is last, so that the order does not depend on that of the files.
+    judged.sort(key=lambda b: (list(Verdict).index(b[1].verdict), preference(*b), b[0].name))
     fits = tuple(fit for _, fit in judged)
     # They are sorted: if any fits, the first one does.
     chosen = fits[0].target if fits and fits[0].verdict is Verdict.FITS else None
@@ -67,29 +76,17 @@ def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:
         better=tuple(
             fit
             for target, fit in judged
-            if fit.verdict is Verdict.BLOCKED and _preference(target, fit) < _preference(*judged[0])
+            if fit.verdict is Verdict.BLOCKED and preference(target, fit) < preference(*judged[0])
         ),
         hidden=tuple((names[address], variable) for address, variable in hidden_by.items()),
         advice=tuple(_advice(host, fits)),
     )
 
 
-def _rank(target: TargetHardware, fit: TargetFit) -> tuple[int, tuple[bool, int, bool], str]:
-    # The name is last, so that the order does not depend on that of the files.
-    return (list(Verdict).index(fit.verdict), _preference(target, fit), target.name)
-
-
-def _preference(target: TargetHardware, fit: TargetFit) -> tuple[bool, int, bool]:
-    """Return how well a target would serve, obstacles aside; less is better."""
-    # A discrete XPU ranks like CUDA here; the last element puts CUDA first of the two.
-    devices = {"cuda": 0, "xpu": 0 if fit.discrete else 1, "cpu": 2}
-    return (target.status != "supported", devices[target.accelerator], target.accelerator != "cuda")
-
-
 def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> TargetFit:
     """Return whether one target fits; on several GPUs, for the one that serves it best."""
     if target.platform != host.platform:
-        reason = f"it is for {_PLATFORM_NAMES[target.platform]}; this is {host.platform}"
+        reason = f"it is for {PLATFORMS[target.platform].words}; this is {host.platform}"
         return TargetFit(target.name, Verdict.NO, (reason,))
     if old := old_libraries(host):
         reason = f"{old}; a container of a newer distribution has them"
@@ -97,7 +94,7 @@ def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> T
     if target.accelerator == "cpu":
         reason = f"the CPU always works on {host.platform}"
         return TargetFit(target.name, Verdict.FITS, (reason,))
-    vendor = _VENDORS[target.accelerator]
+    vendor = ACCELERATORS[target.accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
     if not gpus:
         return TargetFit(target.name, Verdict.NO, (_no_gpu(vendor, host),))
@@ -106,7 +103,7 @@ def judge(target: TargetHardware, host: Host, hidden_by: Mapping[str, str]) -> T
 
 
 def _no_gpu(vendor: str, host: Host) -> str:
-    maker = VENDOR_NAMES[vendor]
+    maker = MAKERS[vendor]
     if "wsl" in host.surroundings:
         return (
             f"WSL shows no {maker} GPU: no {maker} driver of Windows is mounted in /usr/lib/wsl; "
@@ -127,7 +124,8 @@ def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | No
         verdict = Verdict.FITS
         reason = _driver_note(target, gpu, host)
     name, discrete = _name(gpu), gpu.integrated is False
-    return TargetFit(target.name, verdict, (f"{name}: {reason}",), remedy, name, discrete)
+    lost = [target.reason] if target.reason and verdict is not Verdict.NO else []
+    return TargetFit(target.name, verdict, (f"{name}: {reason}", *lost), remedy, name, discrete)
 
 
 def _driver_note(target: TargetHardware, gpu: Gpu, host: Host) -> str:

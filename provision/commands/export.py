@@ -17,6 +17,7 @@ from provision.core.credentials import redact
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
+from provision.core.platforms import PLATFORMS
 from provision.core.project import CURRENT, Project
 from provision.installer.install import ArtifactSources
 from provision.lockfile import formats
@@ -50,7 +51,7 @@ def export(
         what = f"{file.name} is not a name for this format"
         cause = "pip and uv know the format by the name: pylock.toml or pylock.<word>.toml"
         raise UsageError(what, cause=cause, remedy="name it pylock.toml")
-    if kind in _LINUX and target.platform != "linux-64":
+    if kind in _LINUX and not PLATFORMS[target.platform].docker:
         what = f"{target.name} is for {target.platform}; this format is of Linux"
         raise UsageError(what, remedy="name a Linux target; `provision targets` lists them")
     # Sorted, and only those in use: the same lock gives the same text.

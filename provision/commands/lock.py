@@ -71,6 +71,8 @@ def lock(
                 return _lock(target, project.lock(target.name), resolver, write=True)
         except ProvisionError as error:
             return LockResult(target.name, error=error)
+        finally:
+            resolver.progress.step("")
 
     # Errors are results: one target that cannot be resolved must not cost the locks of the others.
     with ThreadPoolExecutor(_WORKERS) as pool:

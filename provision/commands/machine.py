@@ -32,10 +32,8 @@ def read_layers(project: Project) -> dict[str, str]:
 
 
 def detect_machine(project: Project) -> Detection:
-    """Return which targets of a project fit this machine, and why the others do not.
-
-    Outside of a project they are the shipped ones.
-    """
+    """Return which targets of a project fit this machine, and why the others do not."""
+    # Outside of a project they are the shipped ones.
     from provision.commands.detect import detect
     from provision.core.project import shipped
     from provision.spec.reader import read_hardware

@@ -44,7 +44,12 @@ def populate_prefix(
         remove_tagged(folder)
         make_tagged(folder)
         verification = _install(folder, request, run, progress)
-    _refuse(request, verification)
+    if found := verification.findings:
+        what = f"what was installed for {request.target.name} is not what is locked"
+        evidence = "\n".join(f"{f.symptom}: {', '.join(f.evidence)}" for f in found)
+        cause = "the installer's cache holds changed files, or the disk is failing"
+        remedy = "empty the cache with `uv cache clean`, then build again"
+        raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
     refuse_built(folder, request.target)
     if open_ := [a.name for a in request.lock.artifacts if a.sha256 in verification.unvouched]:
         progress.note(f"no RECORD is known of {', '.join(open_)}: its files are as uv had them")
@@ -86,15 +91,6 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
         folder, packages, request.project.archives, run, progress,
         wheelhouses=request.supply.wheelhouses, offline=request.supply.offline,
     )  # fmt: skip
-
-
-def _refuse(request: BuildRequest, result: Verification) -> None:
-    if result.findings:
-        what = f"what was installed for {request.target.name} is not what is locked"
-        evidence = "\n".join(f"{f.symptom}: {', '.join(f.evidence)}" for f in result.findings)
-        cause = "the installer's cache holds changed files, or the disk is failing"
-        remedy = "empty the cache with `uv cache clean`, then build again"
-        raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
 
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:

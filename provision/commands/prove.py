@@ -1,7 +1,6 @@
 """The verb ``smoke``: run the checks and compare the report with the last good one."""
 
 import os
-from pathlib import Path
 
 from provision.commands import smoke
 from provision.commands.current import hold_current, require_current
@@ -29,7 +28,7 @@ def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
     now, held = hold_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
     try:
-        report = smoke.smoke(request, smoke.from_generation(now.folder, lock), run)
+        report = smoke.smoke(request, smoke.from_generation(now.folder, lock), run, progress)
     finally:
         if held is not None:
             os.close(held)
@@ -38,8 +37,3 @@ def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
         mark_verified(now)
     before = baseline(request.project, request.target.name, report, progress.note)
     return SmokeResult(report, compare_reports(before, report) if before else None)
-
-
-def prove_interpreter(request: SmokeRequest, python: Path, run: Run) -> SmokeResult:
-    """Check another environment against a target; its report is not kept."""
-    return SmokeResult(smoke.smoke(request, smoke.from_interpreter(python, run), run), None)

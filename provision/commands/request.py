@@ -8,9 +8,9 @@ from provision.artifacts.pip_config import read_pip_config
 from provision.catalog.snapshot import index_address
 from provision.commands.lock import staleness
 from provision.core.errors import SpecError, UsageError
+from provision.core.platforms import this_platform
 from provision.core.program import program_name
 from provision.core.project import Project
-from provision.host.probe import this_platform
 from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Lock, read_lock

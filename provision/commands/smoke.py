@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.process import Run, clean_environment, describe_exit, environment_python
+from provision.core.progress import Look, Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.core.text import json_text
@@ -138,7 +140,11 @@ def _judge_driver(target: Target, devices: Devices, host: Host) -> dict[str, Any
 
 
 def smoke(
-    request: SmokeRequest, subject: Subject, run: Run, verified: Lock | None = None
+    request: SmokeRequest,
+    subject: Subject,
+    run: Run,
+    progress: Progress,
+    verified: Lock | None = None,
 ) -> Report:
     """Run the suite in an environment; the report of one of ours is kept, below its target.
 
@@ -171,12 +177,15 @@ def smoke(
         carry = {"earlier": before.request(known)} if known and before else {}
         expect.write_text(json.dumps(expected | carry), encoding="utf-8")
         argv = [str(subject.python), "-I", str(project.smoke / "run.py"), str(expect)]
+        journal = folder / "journal.jsonl"
         argv += [str(written), *([] if suite == "quick" else ["--full"]), "--junit", str(xml)]
         argv += [part for name in _HEALTH if suite == "health" for part in ("--only", name)]
-        argv += ["--runner", str(runner_folder()), "--device", device]
+        argv += ["--runner", str(runner_folder()), "--device", device, "--journal", str(journal)]
         timeout = _TIMEOUT[suite] + (request.soak or 0.0)
         timeout *= _MOST_DEVICES if device == "all" else 1
+        progress.step(f"the {suite} checks of {target.name}", _following(journal))
         finished = run(argv, env=environment, cwd=folder, timeout=timeout)
+        progress.step("")
         if finished.returncode not in _VERDICTS or not written.is_file():
             what = f"the smoke suite of {target.name} did not come to an end"
             evidence = "\n".join((finished.stderr or finished.stdout).strip().splitlines()[-12:])
@@ -194,11 +203,31 @@ def smoke(
         return read_report(path)
 
 
-def with_causes(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the checks of a report, each error that the doctor recognises with its cause.
+def _following(journal: Path) -> Look:
+    """Return what tells how far a suite is by its journal; see smoke/journal.py."""
+    read, now, owed, ended = 0, "", set[str](), set[str]()
 
-    Symptom and evidence stay as the suite wrote them.
-    """
+    def look() -> dict[str, Any]:
+        nonlocal read, now
+        new = []
+        with suppress(OSError), journal.open("rb") as stream:
+            stream.seek(read)
+            lines = [line for line in stream if line.endswith(b"\n")]  # or it is being written
+            read += sum(map(len, lines))
+            for event in map(json.loads, lines):
+                now = event.get("start", {"id": now})["id"]
+                new += [event["result"]] if "result" in event else []
+                owed.update(head["id"] for head in event.get("owed", ()))
+                ended.update(head["id"] for head in (*event.get("excused", ()), *new))
+        whole = len(owed | ended) if owed else 0
+        return {"completed": len(ended), "total": whole, "now": now, "ended": new}
+
+    return look
+
+
+def with_causes(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the checks of a report, each error that the doctor recognises with its cause."""
+    # Symptom and evidence stay as the suite wrote them.
     return [
         check | {"finding": check["finding"] | _cause(check["finding"])}
         if check["finding"] and check["finding"]["code"] in _UNEXPLAINED

@@ -53,10 +53,8 @@ class UpToDate(NamedTuple):
 
 
 def fingerprint(project: Project, target: str) -> str:
-    """Return a digest of all that decides whether a build has nothing to do, but the generation.
-
-    Take it before a build reads its files: an edit during the build then leads to the full path.
-    """
+    """Return a digest of all that decides whether a build has nothing to do, but the generation."""
+    # Take it before a build reads its files: an edit during the build then leads to the full path.
     pip_variables = sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))
     facts = [__version__, sys.version, sys.platform, _machine(), target, pip_variables]
     total = hashlib.sha256(json.dumps(facts).encode())

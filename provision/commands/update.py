@@ -34,14 +34,9 @@ if TYPE_CHECKING:
 
 
 def update(
-    project: Project,
-    targets: Sequence[Target],
-    downloads: Path,
-    *,
-    progress: Progress,
-    run: Run,
-    only: Sequence[str] = (),
-) -> list[RefreshResult]:
+    project: Project, targets: Sequence[Target], downloads: Path,
+    *, progress: Progress, run: Run, only: Sequence[str] = (),
+) -> list[RefreshResult]:  # fmt: skip
     """Refresh snapshots of wheel indexes, conda channels and driver releases."""
     updater = CatalogUpdater(project.catalog, targets, downloads, progress, run)
     return [updater.refresh(name) for name in only or _names(project, targets)]
@@ -132,18 +127,17 @@ class CatalogUpdater:
         return result
 
     def _refresh_name(
-        self,
-        session: Session,
-        old: Sequence[Wheel],
-        packages: Sequence[DistributionPackage],
-        files: dict[str, Wheel],
-        result: RefreshResult,
-    ) -> None:
+        self, session: Session, old: Sequence[Wheel], packages: Sequence[DistributionPackage],
+        files: dict[str, Wheel], result: RefreshResult,
+    ) -> None:  # fmt: skip
         oldest = min((parse_wheel_filename(w.filename)[1] for w in old), default=None)
         platforms = {(target.platform, target.python) for target in self.targets}
         for package in packages:
             before = files.get(package.filename)
-            if before or simple_index.is_wanted(package.filename, platforms, oldest):
+            if package.is_yanked:  # withdrawn by its vendor
+                reason = f": {package.yanked_reason}" if package.yanked_reason else ""
+                result.yanked += [f"{package.filename}{reason}"] if before else []
+            elif before or simple_index.is_wanted(package.filename, platforms, oldest):
                 with _errors_in(result):
                     result.record(files, self._describe(session, package, before))
         # Kept, not removed: a file that vanished can still be in a wheelhouse, and its hash serves.
@@ -168,7 +162,10 @@ class CatalogUpdater:
             facts |= metadata | {"basis": "METADATA beside the wheel on its index"}
         if "sha256" not in facts or "requires_dist" not in facts:
             facts |= self._read_wheel(session, package, offered)
-        if "record" not in facts and facts.get("size"):
+        if "size" not in facts:  # pages in HTML state none
+            with contextlib.suppress(ToolError):
+                facts["size"] = network.content_length(session, package.url)
+        if "record" not in facts and "size" in facts:
             record = remote_record(session, package.url, int(str(facts["size"])))
             facts |= {"record": record} if record else {}
         try:

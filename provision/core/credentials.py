@@ -38,10 +38,8 @@ def holds_secret(url: str) -> bool:
 
 
 def login_for(url: str, mirror: str | None) -> tuple[str, str] | None:
-    """Return the user name and password of a mirror for a file on the same host.
-
-    An index may link to files on any host, and must not learn to send the login there.
-    """
+    """Return the user name and password of a mirror for a file on the same host."""
+    # An index may link to files on any host, and must not learn to send the login there.
     from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - not for redact()
 
     index = urlsplit(mirror or "")

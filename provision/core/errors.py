@@ -25,6 +25,7 @@ class ProvisionError(Exception):
     """Anything that stops a verb; rendered without a traceback unless ``--debug`` is given."""
 
     exit_code = Exit.TOOL
+    requirements: tuple[str, ...] = ()  # those of a spec that exclude each other
 
     def __init__(self, what: str, *, evidence: str = "", cause: str = "", remedy: str = "") -> None:
         # Tools print addresses, and commands hold them: a mirror's password must not be shown.

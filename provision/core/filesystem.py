@@ -26,10 +26,8 @@ def extended(path: str | Path) -> str:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part.
-
-    It is flushed to the disk before it is renamed: else a power loss can leave it empty.
-    """
+    """Write a text file so that a reader sees the old content or the new, never a part."""
+    # It is flushed to the disk before it is renamed: else a power loss can leave it empty.
     import tempfile  # noqa: PLC0415 - slow to import, and most verbs write nothing
 
     with os_errors(f"cannot write {path}", remedy="check its folder and the free space"):
@@ -91,11 +89,9 @@ def is_tagged(folder: Path) -> bool:
 
 
 def remove_tagged(folder: Path) -> None:
-    """Remove a folder that :func:`make_tagged` made; anything else is refused.
-
-    It is renamed first, so that an interrupted removal leaves no part of an environment under its
-    name, and the tag goes last, so that the rest can be recognised and removed later.
-    """
+    """Remove a folder that :func:`make_tagged` made; anything else is refused."""
+    # It is renamed first, so that an interrupted removal leaves no part of an environment under its
+    # name, and the tag goes last, so that the rest can be recognised and removed later.
     import shutil  # noqa: PLC0415 - slow to import, and most verbs remove nothing
 
     if not is_tagged(folder):
@@ -147,12 +143,10 @@ def remove_link(link: Path) -> None:
 
 
 def swap_link(link: Path, folder: Path) -> None:
-    """Make ``link`` point at ``folder``, its sibling, in one step.
-
-    On Windows a symbolic link needs a privilege, and a junction cannot be replaced in one step or
-    made on FAT, exFAT and network drives. So a small file beside the link, written atomically,
-    decides there; the junction is for people only.
-    """
+    """Make ``link`` point at ``folder``, its sibling, in one step."""
+    # On Windows a symbolic link needs a privilege, and a junction cannot be replaced in one step or
+    # made on FAT, exFAT and network drives. So a small file beside the link, written atomically,
+    # decides there; the junction is for people only.
     if sys.platform == "win32":
         write_atomic(_pointer(link), f"{folder.name}\n")
     remedy = "check the folder's owner and rights, and end programs that use the link"

@@ -25,11 +25,9 @@ def sha256_file(path: Path) -> str:
 
 
 def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
-    """Return the SHA-256 of many files below a folder, hashed on all cores.
-
-    By processes, with strings for paths: for the 20,000 small files of a PyTorch environment the
-    interpreter takes longer than the hashing (measured: threads gain nothing).
-    """
+    """Return the SHA-256 of many files below a folder, hashed on all cores."""
+    # By processes, with strings for paths: for the 20,000 small files of a PyTorch environment the
+    # interpreter takes longer than the hashing (measured: threads gain nothing).
     names = sorted(sizes, key=sizes.__getitem__, reverse=True)
     workers = os.cpu_count() or 1
     if workers == 1 or sum(sizes.values()) < _WORTH_PROCESSES:

@@ -66,7 +66,7 @@ def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str,
     if not wanted:
         return {}
     with session() as shared, ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
-        found = pool.map(lambda url: _size(shared, url, login_for(url, mirror)), wanted)
+        found = pool.map(lambda url: content_length(shared, url, login_for(url, mirror)), wanted)
         return dict(zip(wanted, found, strict=True))
 
 
@@ -76,7 +76,8 @@ def stated_length(reply: Response) -> int | None:
     return int(stated) if re.fullmatch("[0-9]{1,15}", stated) else None
 
 
-def _size(shared: Session, url: str, auth: tuple[str, str] | None) -> int:
+def content_length(shared: Session, url: str, auth: tuple[str, str] | None = None) -> int:
+    """Return the bytes of a URL, from a HEAD request; ToolError if the server does not say."""
     import requests  # noqa: PLC0415
 
     try:

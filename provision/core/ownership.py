@@ -12,11 +12,10 @@ _UNMAPPED = 65534  # /proc/sys/kernel/overflowuid: an owner outside of this user
 
 
 def require_own_project(project: Project, target: str | None) -> None:
-    """Stop if a project that was found, not named, has a part of another user.
-
-    Every part counts, because in a folder such as ``/tmp`` anybody can add one. Permissions do not:
-    an owner who lets a group write trusts it, and some file systems show all files as writable.
-    """
+    """Stop if a project that was found, not named, has a part of another user."""
+    # Every part counts, because in a folder such as ``/tmp`` anybody can add one. Permissions do
+    # not: an owner who lets a group write trusts it, and some file systems show all files as
+    # writable.
     root, home = project.root, project.environments(target or "")
     parts = [root, project.specs, project.catalog, project.smoke, root / "lockfiles",
              project.lock(target or ""), root / ".envs", root / ".cache", home,
@@ -25,10 +24,8 @@ def require_own_project(project: Project, target: str | None) -> None:
 
 
 def require_own(paths: Iterable[Path], remedy: str) -> None:
-    """Stop at the first path whose owner is not trusted; of a link, also what it points to.
-
-    Trusted are this process's user, root, the user who called sudo, and the toolkit's own owner.
-    """
+    """Stop at the first path whose owner is not trusted; of a link, also what it points to."""
+    # Trusted are this process's user, root, the user who called sudo, and the toolkit's own owner.
     if sys.platform == "win32":
         return
     me = os.geteuid()

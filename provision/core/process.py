@@ -60,7 +60,7 @@ class Run(Protocol):
         cwd: Path | None = None,
         timeout: float | None = None,
         stdin: str | None = None,
-        to_terminal: bool = False,
+        errors: int | None = None,
         pass_fds: Sequence[int] = (),
     ) -> Completed: ...
 
@@ -72,14 +72,14 @@ def run(
     cwd: Path | None = None,
     timeout: float | None = None,
     stdin: str | None = None,
-    to_terminal: bool = False,
+    errors: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Completed:
     """Run a command to its end and return what it printed.
 
     Its process group is killed on a time-out and any exception: children of uv and pytest would go
     on writing into a folder that the caller is about to remove. ``env`` is the whole environment,
-    by default :func:`clean_environment`; ``to_terminal`` lets standard error through to a terminal.
+    by default :func:`clean_environment`; ``errors`` is a stream for its standard error.
     """
     words = tuple(str(word) for word in argv)
     log.info("+ %s", redact(shlex.join(words)))
@@ -93,7 +93,7 @@ def run(
             # A child's child may read its standard input, so without text it gets the null device.
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=None if to_terminal and sys.stderr.isatty() else subprocess.PIPE,
+            stderr=subprocess.PIPE if errors is None else errors,
             encoding="utf-8",
             errors="replace",
             start_new_session=os.name == "posix",
@@ -118,10 +118,8 @@ def run(
 
 
 def become(argv: list[str], *, env: Mapping[str, str]) -> int:
-    """Become a program: it keeps the process id, the terminal and the inherited descriptors.
-
-    Windows has no such call: there the program is waited for, and its exit code returned.
-    """
+    """Become a program: it keeps the process id, the terminal and the inherited descriptors."""
+    # Windows has no such call: there the program is waited for, and its exit code returned.
     log.info("+ %s", redact(shlex.join(argv)))
     if (program := _found(argv[0], env)) is None:
         raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
@@ -182,10 +180,8 @@ def _found(program: str, env: Mapping[str, str]) -> str | None:
 
 
 def interrupt() -> None:
-    """End everything that :func:`run` started in any thread, and start nothing more.
-
-    Ctrl-C reaches the main thread alone, and not the processes, which have sessions of their own.
-    """
+    """End everything that :func:`run` started in any thread, and start nothing more."""
+    # Ctrl-C reaches the main thread alone, and not the processes, which have sessions of their own.
     global _interrupted  # noqa: PLW0603 - one for the process, as Ctrl-C is
     _interrupted = True
     for process in tuple(_running):

@@ -6,10 +6,8 @@ from pathlib import Path
 
 
 def uv_program() -> str:
-    """Return the path of the uv that is a dependency of this package.
-
-    Never one from PATH: the version of uv is part of a lock's identity.
-    """
+    """Return the path of the uv that is a dependency of this package."""
+    # Never one from PATH: the version of uv is part of a lock's identity.
     import uv  # noqa: PLC0415 - imported only to find its program
 
     return str(uv.find_uv_bin())

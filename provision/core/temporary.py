@@ -12,10 +12,8 @@ _BEING_WRITTEN = re.compile(r"\..+\.[a-z0-9_]{8}")  # by write_atomic, as mkstem
 
 
 def remove_litter(folder: Path) -> None:
-    """Remove what killed runs left in a folder: links being swapped, files being written.
-
-    Of files only those that are an hour old: some are written without the folder's lock.
-    """
+    """Remove what killed runs left in a folder: links being swapped, files being written."""
+    # Of files only those that are an hour old: some are written without the folder's lock.
     with contextlib.suppress(OSError):  # absent, or not ours to change
         for path in folder.glob(".*"):
             state = path.lstat()

@@ -1,7 +1,4 @@
-"""Diagnosis of a log, an environment or a machine: findings, worst first, causes before symptoms.
-
-The imports are local because the three need different parts: a log needs no rules on environments.
-"""
+"""Diagnosis of a log, an environment or a machine, each of which imports only what it needs."""
 
 from __future__ import annotations
 
@@ -23,14 +20,14 @@ __all__ = ["diagnose_environment", "diagnose_evidence", "diagnose_log", "diagnos
 
 def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
     """Return what prevents programs of any environment from using this machine's GPUs."""
+    from provision.core.platforms import ACCELERATORS  # noqa: PLC0415
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import Environment  # noqa: PLC0415
     from provision.doctor.rules import MACHINE_RULES, apply_rules  # noqa: PLC0415
     from provision.host.model import host_layers  # noqa: PLC0415
 
     usable = {gpu.vendor for gpu in host.gpus if gpu.supported}
-    served = {"nvidia": "cuda", "intel": "xpu"}
-    accelerators = [name for vendor, name in served.items() if vendor in usable]
+    accelerators = [name for name, known in ACCELERATORS.items() if known.vendor in usable]
     no_environment = Environment(Path(), Path())
     found: dict[Finding, None] = {}  # a fault of two accelerators is reported once
     for name in accelerators or ["cpu"]:
@@ -51,14 +48,12 @@ def diagnose_environment(
 ) -> Diagnosis:
     """Return the faults of an environment, worst first, without running or importing any of it.
 
-    ``python`` is its interpreter or its folder, ``target`` what it was built for, if it is no
-    foreign environment, and ``lock`` what should be installed. ``home`` holds the user's packages
-    and caches, ``root`` the system's libraries; the host has the variables of this process.
+    ``python`` is its interpreter or its folder, ``target`` what it was built for, ``lock`` what
+    should be installed; ``home`` has the user's packages and caches, ``root`` the libraries.
     """
-    from provision.doctor.caches import stale_caches  # noqa: PLC0415
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415
-    from provision.doctor.installation import read_installation  # noqa: PLC0415
+    from provision.doctor.installation import read_installation, stale_caches  # noqa: PLC0415
     from provision.doctor.libraries import foreign_symbols, missing_libraries  # noqa: PLC0415
     from provision.doctor.rules import apply_rules  # noqa: PLC0415
     from provision.environment.installed import distributions_in  # noqa: PLC0415

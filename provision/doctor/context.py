@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from provision.catalog.devices import Devices
 from provision.core.findings import Finding, Level, described
+from provision.core.platforms import ACCELERATORS, Accelerator
 from provision.doctor.data import data
 from provision.doctor.environment import Environment
 from provision.doctor.installation import Faults
@@ -50,7 +51,7 @@ class DoctorContext:
     @property
     def own_gpus(self) -> list[Gpu]:
         """The GPUs that the environment's accelerator is for."""
-        return self.gpus({"cuda": "nvidia", "xpu": "intel"}.get(self.accelerator, "none"))
+        return self.gpus(ACCELERATORS.get(self.accelerator, Accelerator()).vendor)
 
     def summary(self) -> dict[str, str]:
         """Return the versions of the environment and the layers of the machine, for display."""
@@ -71,10 +72,7 @@ Rule = Callable[[DoctorContext], Findings]
 
 
 def unless(*codes: str) -> Callable[[Rule], Rule]:
-    """Mark a rule: it is not applied after an error or a warning of these codes.
-
-    They explain what it would report, so that one cause is not reported as ten.
-    """
+    """Mark a rule: it is not applied after an error or a warning of codes that explain it."""
 
     def mark(rule: Rule) -> Rule:
         rule.unless = codes  # type: ignore[attr-defined]
@@ -92,9 +90,6 @@ def case(
     level: Level | None = None,
     **facts: object,
 ) -> Finding:
-    """Return the finding of a case, whose texts name the facts in braces.
-
-    A code or level given here replaces that of the table.
-    """
+    """Return the finding of a case, with the facts that its texts name, and this code and level."""
     found = described(Path(__file__).with_name("cases.toml"), name, *evidence, **facts)
     return replace(found, code=code or found.code, level=level or found.level)

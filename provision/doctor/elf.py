@@ -1,7 +1,4 @@
-"""ELF files of 64-bit machines: what they import, and which symbols they lack or define.
-
-Read in place: torch's libraries define 100,000 symbols, and an environment has 1,000 modules.
-"""
+"""ELF files of 64-bit machines, read in place: imports, and symbols that they lack or define."""
 
 import mmap
 import re
@@ -22,10 +19,7 @@ _OF_TORCH = re.compile(
 
 
 class Elf:
-    """One file: the libraries that it needs, its search folders, and whether it is whole.
-
-    Where it is no such file, or cut short, this and the methods raise one of ``BROKEN``.
-    """
+    """One file: the libraries that it needs, and its search folders. Garbage raises ``BROKEN``."""
 
     def __init__(self, path: str | Path) -> None:
         with open_regular(path) as stream:

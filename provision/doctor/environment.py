@@ -58,10 +58,7 @@ class Environment:
 
     @property
     def accelerator(self) -> str:
-        """The accelerator of its torch: ``cuda``, ``xpu``, ``hip`` or ``cpu``.
-
-        The torch that is used with an old IPEX is a CPU build; IPEX adds the device.
-        """
+        """The accelerator of its torch, or of an old IPEX, which adds the device to a CPU build."""
         ipex = self.get("intel-extension-for-pytorch")
         if ipex is not None and "xpu" in ipex.local:
             return "xpu"

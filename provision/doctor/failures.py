@@ -1,4 +1,4 @@
-"""The last failure of a log: where it is, whether it wraps another, and whose fault it is."""
+"""The last failure of a log: where it is, whether it wraps another, and what led to it."""
 
 import re
 from collections.abc import Container, Sequence
@@ -22,13 +22,13 @@ class Failure(NamedTuple):
     ended: int | None  # the last line that reports a failure; None if none does
     wrapped: bool  # whether it only reports that another process failed, so the cause is above
     worked: int  # the last line on which the program did its work; what failed before was survived
+    calm: bool  # whether no line tells of a failure, of work or of a good end
 
 
 @cache
-def any_of(name: str, table: str = "") -> re.Pattern[str]:
+def any_of(name: str) -> re.Pattern[str]:
     """Return a list of ``failures.toml`` as one pattern."""
-    lists = data("failures")
-    return re.compile("|".join((lists[table] if table else lists)[name]))
+    return re.compile("|".join(data("failures")[name]))
 
 
 def quiet(lines: Sequence[Line]) -> set[int]:
@@ -77,26 +77,23 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     near = frozenset(ends).intersection(range(max(went_on, default=first), start))
     worked = max(_matching("at_work", lines), default=-1)
     ended = ends[-1] if ends and ends[-1] > worked else None
-    well = ended is not None and _matching("ended_well", lines[ended + 1 :])
-    return Failure(start, near, None if well else ended, wrapped, worked)
+    well = _matching("ended_well", lines[0 if ended is None else ended + 1 :])
+    still = ended is None and worked < 0 and not well
+    return Failure(start, near, None if well else ended, wrapped, worked, still)
 
 
 def _matching(name: str, lines: Sequence[Line]) -> list[int]:
     return [i for i, line in enumerate(lines) if any_of(name).search(line.text)]
 
 
-def is_own_fault(failure: Failure, lines: Sequence[Line]) -> bool:
-    """Whether the last failure is proven to be the program's own; False where that is unknown."""
-    text = lines[failure.ended or 0].text
-    if any_of("message", "program").search(text):
-        return True
-    through, library = any_of("passed_through", "program"), any_of("library_frame", "program")
-    own = [frame for frame in frames(failure, lines) if not through.search(frame)]
-    alien = [library.search(frame) is not None for frame in own]
-    if not own or any_of("call", "program").search(text):
-        return bool(own) and not any(alien)
-    raised = any_of("exception", "program").search(text)
-    return bool(raised) and not (alien[-1] or any_of("never", "program").search(text))
+def library_part(above: Sequence[Line]) -> list[str]:
+    """Return the lines from the program's last frame on, if a library raised what follows."""
+    frame, library, part = any_of("frame").match, any_of("library_frame").search, list[str]()
+    for line in reversed(above):
+        part.append(line.text)
+        if "Traceback" in line.text or (frame(line.text) and not library(line.text)):
+            break
+    return part if any(frame(text) and library(text) for text in part) else []
 
 
 def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:
@@ -104,16 +101,3 @@ def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:
     above = [line.text.strip() for line in lines[failure.start : failure.ended]]
     found = [text for text in above if any_of("frame").match(text)]
     return found or [text for text in above if any_of("pointer").match(text)]
-
-
-def undecided(failure: Failure, lines: Sequence[Line]) -> tuple[list[str], str]:
-    """Return the place of a failure that no rule knows and what the log excludes; what decides."""
-    tables, last = data("failures"), lines[failure.ended or 0].text
-    excluded = [
-        f"excluded: {row['what']}"
-        for row in tables["excluded"]
-        if any(re.search(row["line"], line.text) for line in lines)
-    ]
-    remedy: str = next(row["remedy"] for row in tables["decide"] if re.search(row["line"], last))
-    prefixes = [found["prefix"] for line in lines if (found := any_of("prefix").search(line.text))]
-    return frames(failure, lines)[-1:] + excluded, remedy.format(prefix=[*prefixes, "python"][0])

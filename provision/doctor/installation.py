@@ -131,3 +131,16 @@ def _launchers(env: Environment) -> Iterator[tuple[str, str, str]]:
             script = _SCRIPT.match(stream.read(2000).decode("utf-8", "replace"))
             if script and not (Path(script[1]).exists() and own.samefile(script[1])):
                 yield "moved-environment", f"bin/{name}", script[1]
+
+
+def stale_caches(home: Path, root: Path) -> tuple[Path, ...]:
+    """Return the kernel caches with entries from before the newest user-mode driver."""
+    table, changed, stale = data("packages")["caches"], 0.0, []
+    for driver in table["drivers"]:
+        with contextlib.suppress(OSError):
+            changed = max(changed, (root / driver).stat().st_ctime)
+    for folder in table["folders"]:
+        with contextlib.suppress(OSError), os.scandir(home / folder) as entries:
+            if any(entry.stat(follow_symlinks=False).st_mtime < changed for entry in entries):
+                stale.append(home / folder)
+    return tuple(stale)

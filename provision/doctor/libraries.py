@@ -1,7 +1,4 @@
-"""Native libraries that the libraries of an environment import and the loader would not find.
-
-Windows names no DLL ("WinError 126"), Linux the first library only; their imports name all of them.
-"""
+"""Native libraries that those of an environment import and the loader, which names one, misses."""
 
 import contextlib
 import os
@@ -37,10 +34,7 @@ def is_of(kind: str, library: str) -> bool:
 def missing_libraries(
     env: Environment, host: Host, *, root: Path = Path("/")
 ) -> list[MissingLibrary]:
-    """Return the libraries that torch and its companions import and the loader would not find.
-
-    The system's libraries are those of ``root``, and of the ``LD_LIBRARY_PATH`` of the host.
-    """
+    """Return what torch and its companions import and the loader, below ``root``, does not find."""
     read = _pe_imports if env.windows else _elf_imports
     places, on_demand = data("packages")["folders"]["read"], _on_demand()
     paths = (path for place in places for path in sorted(env.site.glob(place)))
@@ -61,10 +55,7 @@ def missing_libraries(
 
 
 def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, str]]:
-    """Return the packages of which a library needs a symbol that this torch does not define.
-
-    Each with the name of that library and the symbol. Python loads a library only if all are there.
-    """
+    """Return the packages with a library that needs a symbol which this torch lacks, and both."""
     dists = [dist for several in env.distributions.values() for dist in several]
     files = [(dist, dist.folder.parent / line.path) for dist in dists for line in dist.entries
              if ".so" in line.path and _LIBRARY.fullmatch(line.path)]  # fmt: skip

@@ -53,10 +53,7 @@ def refuse_built(prefix: Path, target: Target) -> None:
 def diagnose_lock(
     target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
 ) -> list[Finding]:
-    """Return why locked packages will not work together, worst first; notes are left out.
-
-    ``requires`` is the ``Requires-Dist`` lines by the name of the wheel, of any wheels.
-    """
+    """Return why locked wheels will not work together, with their ``Requires-Dist`` lines."""
     found = {a.name: (_distribution(a, requires.get(a.filename, ())),) for a in lock.artifacts}
     python, windows = target.python, lock.header["platform"].startswith("win")
     markers, folder = markers_of(python, found, windows=windows), lock.folder
@@ -123,6 +120,7 @@ def _one_index(target: Target, lock: Lock, spec: str) -> str:
 
 
 def _one_release(minor: str, spec: str) -> str:
-    # torchvision's numbers are 15 above torch's; see rules/companions.py.
-    vision = f": `torchvision==0.{int(minor[2:]) + 15}.*`" if minor[2:].isdigit() else ""
+    # torchvision's numbers are 15 above torch's, up to 0.29; see rules/companions.py.
+    number = min(int(minor[2:]), 14) + 15 if minor[2:].isdigit() else 0
+    vision = f": `torchvision==0.{number}.*`" if number else ""
     return f"require companions in {spec} that were built for torch {minor}{vision}"

@@ -1,19 +1,22 @@
 """Diagnosis of logs: applies the rules of ``log_rules.toml`` and orders their findings."""
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
-from provision.doctor.failures import Failure, any_of, is_own_fault, last_failure, quiet, undecided
+from provision.doctor.evidence import Evidence, provided
+from provision.doctor.failures import any_of, last_failure, quiet
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
 from provision.doctor.sampling import Line, sample
 
+Ranked = list[tuple[bool, Finding]]  # each with whether it was before the last traceback
 _EVIDENCE = 300
 _OWN_FAULT = "not-environment"
 _UNKNOWN = "not-recognised"
@@ -21,7 +24,7 @@ _UNKNOWN = "not-recognised"
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """A rule of ``log_rules.toml``, whose head explains the fields, with the texts of its code."""
+    """A rule of ``log_rules.toml``, whose head explains the fields, or of ``evidence.toml``."""
 
     code: str
     any: Sequence[str]
@@ -32,25 +35,33 @@ class LogRule:
     reference: str = ""
     also: Sequence[str] = ()
     unless: Sequence[str] = ()
+    when: Sequence[str] = ()
+    lacks: Sequence[str] = ()
     anywhere: bool = False
-    test: str | None = None
+    last: bool = False
+    next: str = ""
+    beside: str = ""
+    test: str = ""
     smoke: bool = False
     ambiguous: bool = False
     transient: bool = False
 
 
 @cache
-def log_rules() -> tuple[LogRule, ...]:
-    """Return the log rules in the order of the file: causes before their symptoms."""
-    texts = data("findings")
-    return tuple(LogRule(**{**texts[row["code"]], **row}) for row in data("log_rules")["rule"])
+def log_rules(table: str = "log_rules") -> tuple[LogRule, ...]:
+    """Return the rules of a file in its order: causes before their symptoms."""
+    texts, words = data("findings"), data(table).get("words", {})
+    rows = [{**texts[row["code"]], **row} for row in data(table)["rule"]]
+    for row in rows:
+        row["any"] = [re.sub(r"@(\w+)@", lambda word: words[word[1]], p) for p in row["any"]]
+    return tuple(LogRule(**row) for row in rows)
 
 
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     """Return what a log shows of its environment, worst first: one finding per code.
 
-    The source is a text, or a stream of bytes, read once from its position. A failure that no rule
-    explains gives a note: ``not-environment`` where it is proven to be the program's own, or else
+    The source is a text, or a stream of bytes, read once from its position. A failure that is
+    proven to be the program's own is ``not-environment``, one that nothing explains
     ``not-recognised``. OSError: the stream cannot be read, or does not end.
     """
     return _diagnose(source, smoke=False)
@@ -74,7 +85,8 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         # Beside a failure a harmless line explains nothing, but an installer says so what ended it.
         lines = lines if last.text.startswith("ERROR: ") else loud
         warned = set() if last.number in warned else warned  # the logger's level of every line
-    matched = _matched(Search(lines), min(failure.near | {failure.start}), smoke=smoke)
+    evidence = Evidence(Search(lines), failure, calm | mild)
+    matched = _matched(evidence, min(failure.near | {failure.start}), smoke=smoke)
 
     def before(rule: LogRule, hit: Hit) -> bool:
         return not (rule.anywhere or failure.wrapped) and hit[0] < failure.start
@@ -93,7 +105,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         any_of("open_end").search(lines[failure.ended].text)
         or any(hit[0] >= failure.ended for _, hit in causes)
     )
-    findings, first = [], min(failure.near | {failure.start})
+    findings, first = Ranked(), min(failure.near | {failure.start})
     for rule, hit in matched:
         if rule.code == _OWN_FAULT and (failure.ended is None or hit[0] < first):
             continue  # survived
@@ -110,63 +122,95 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         handled = rule.transient and any_of("handled").search(near)
         if unknown or survived or handled or (doubtful and weak):
             level = Level.NOTE
-        findings.append((before(rule, hit), _finding(rule, hit, lines, level)))
+        found = _finding(rule, hit, lines, level)
+        general = rule.remedy == data("findings")[rule.code]["remedy"]
+        findings.append((before(rule, hit), evidence.in_context(found, general=general)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
-        verdict = _verdict(failure, lines, named=0 in after)
-        named = verdict.code == _UNKNOWN and not after.isdisjoint((0, 1, 2))
-        findings.insert(len(findings) if named else 0, (False, verdict))
+        findings = _with_verdict(findings, evidence, after, smoke=smoke)
+    elif not findings and failure.calm and (sure := _by_facts(evidence, lambda r: r.anywhere)):
+        return [sure]
     # Of one level, what was before the last traceback comes last; else the rules keep their order.
     findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
     return [finding for _, finding in findings]
 
 
-def _matched(search: Search, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
+def _matched(evidence: Evidence, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:
     """Return of each code the first rule that fires, rather at the last failure than before it."""
-    found: dict[str, tuple[LogRule, Hit]] = {}
+    found = dict[str, tuple[LogRule, Hit]]()
     for rule in log_rules():
         known = found.get(rule.code)
         if (rule.smoke and not smoke) or (known and (known[0].anywhere or known[1][0] >= start)):
             continue
-        if (hit := _fires(rule, search)) and (not known or hit[0] >= start):
+        if (hit := _fires(rule, evidence.search, evidence)) and (not known or hit[0] >= start):
             found[rule.code] = (rule, hit)
     return list(found.values())
 
 
-def _fires(rule: LogRule, search: Search) -> Hit | None:
-    hits = [hit for pattern in rule.any for hit in search.find(pattern)]
+def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
+    lines, last = search.lines, evidence.last
+    if rule.last:
+        words = (re.search(p, last.text, re.IGNORECASE) for p in rule.any) if last else ()
+        hits = [(lines.index(last), match) for match in words if match and last]
+    else:
+        hits = [hit for pattern in rule.any for hit in search.find(pattern)]
+    if "{provider}" in rule.cause + rule.remedy:
+        hits = [hit for hit in hits if provided(hit[1].groupdict())]
+    if rule.next:
+        answer = re.compile(rule.next, re.IGNORECASE).search
+        hits = [(i, m) for i, m in hits if any(answer(x.text) for x in lines[i + 1 : i + 2])]
+    if rule.beside:
+        hits = [hit for hit in hits if search.find(_filled(rule.beside, hit))]
     if rule.test:
         hits = [hit for hit in hits if PREDICATES[rule.test](hit, search)]
-    # `unless` and `also` are searched only after a hit: most rules have none in a given log.
-    if not hits or any(search.find(pattern) for pattern in rule.unless):
+    # `unless`, `also` and facts are searched only after a hit: most rules have none in a given log.
+    find = evidence.search.find
+    if not hits or any(map(find, rule.unless)) or not all(map(find, rule.also)):
         return None
-    if not all(search.find(pattern) for pattern in rule.also):
-        return None
-    return max(hits, key=lambda hit: hit[0])
+    return max(hits, key=lambda hit: hit[0]) if evidence.agrees(rule.when, rule.lacks) else None
 
 
-def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level) -> Finding:
-    groups = defaultdict(
-        lambda: "what is quoted", {k: v for k, v in hit[1].groupdict().items() if v}
-    )
+def _filled(pattern: str, hit: Hit) -> str:
+    """Return a pattern with the groups of a match in place of their names."""
+    for name, value in hit[1].groupdict().items():
+        pattern = pattern.replace(f"<{name}>", re.sub(r"\\?[-_]", "[-_]", re.escape(value or "")))
+    return pattern
+
+
+def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **more: str) -> Finding:
+    named = {k: v for k, v in hit[1].groupdict().items() if v}
+    groups = defaultdict(lambda: "what is quoted", {**named, **more})
+    groups["provider"] = provided(groups)
     remedy = rule.remedy + (f" (see {rule.reference})" if rule.reference else "")
     cause, remedy = (text.format_map(groups) for text in (rule.cause, remedy))
     return Finding(rule.code, level, rule.symptom, cause, remedy, (_quote(lines[hit[0]]),))
 
 
 def _level(rule: LogRule, *, smoke: bool) -> Level:
-    if rule.ambiguous:
-        return Level.ERROR if smoke else Level.NOTE
-    return Level(rule.level)
+    return Level(("error" if smoke else "note") if rule.ambiguous else rule.level)
 
 
-def _verdict(failure: Failure, lines: Sequence[Line], *, named: bool) -> Finding:
-    """Return whose fault a failure is that no rule explains, or what would decide it."""
-    own = not named and is_own_fault(failure, lines)
-    facts, remedy = ([], "") if own else undecided(failure, lines)
-    code = _OWN_FAULT if own else _UNKNOWN
-    texts, evidence = data("findings")[code], (_quote(lines[failure.ended or 0]), *facts)
-    words = (texts["symptom"], texts["cause"], remedy or texts["remedy"])
-    return Finding(code, Level.NOTE, *words, evidence)
+def _with_verdict(findings: Ranked, evidence: Evidence, after: set[int], *, smoke: bool) -> Ranked:
+    """Add what a failure is by its facts; a note at it leaves open only what would decide it."""
+    named = not after.isdisjoint((0, 1, 2))
+    facts, own = not (named or smoke), 0 not in after
+    found = _by_facts(
+        evidence,
+        lambda r: r.code == _UNKNOWN or facts or (own and r.last) or (smoke and r.smoke),
+    )
+    verdict = [(False, found)] if found else []
+    return findings + verdict if found and named and found.code == _UNKNOWN else verdict + findings
+
+
+def _by_facts(evidence: Evidence, asked: Callable[[LogRule], bool]) -> Finding | None:
+    """Return what a failure is that no sentence's rule explains, or what would decide it."""
+    lines, prefix = evidence.region.lines, evidence.prefix()
+    for rule in filter(asked, log_rules("evidence")):
+        if hit := _fires(rule, evidence.region, evidence):
+            found = _finding(rule, hit, lines, Level(rule.level), prefix=prefix)
+            if rule.code == _UNKNOWN:
+                return replace(found, evidence=found.evidence + evidence.undecided())
+            return evidence.in_context(found, general=True)
+    return None
 
 
 def _quote(line: Line) -> str:

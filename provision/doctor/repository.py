@@ -1,7 +1,4 @@
-"""Lock and requirement files of a repository in one shape, and what each installs where.
-
-``formats.toml`` says which files are read and where each has what. Nothing of them is run.
-"""
+"""Lock and requirement files of a repository, read as ``formats.toml`` says, in one shape."""
 
 import re
 import tomllib
@@ -19,6 +16,7 @@ from packaging.version import Version
 
 from provision.core.errors import SpecError
 from provision.core.limits import read_text
+from provision.core.platforms import PLATFORMS
 from provision.doctor.data import data
 from provision.doctor.locked import LockedDistribution
 from provision.environment.installed import name_of
@@ -172,7 +170,7 @@ def _choices(lock: Lock) -> Iterator[Choice]:
     served = lock.doc.get("supported-markers", [""])
     # Where a manifest sends torch to an index, only its lock says what comes of it.
     routed = at(lock.doc, "tool.uv.sources.torch")
-    for platform in () if routed else FORMATS["platform"]:
+    for platform in () if routed else FORMATS["default_build"]:
         for name, packages in walk(lock, platform):
             named: dict[str, list[Package]] = defaultdict(list)
             for package in packages:
@@ -247,4 +245,4 @@ def _holds(marker: str, platform: str, python: str, on: frozenset[str] = frozens
     said = FORMATS["pattern"]["extra"]
     text = re.sub(said, lambda m: f"{m[2]} {'in' if m[1] == '==' else 'not in'} extras", marker)
     values: Any = {"python_version": python, "python_full_version": f"{python}.9", "extras": on}
-    return not text or Marker(text).evaluate(values | FORMATS["platform"][platform], "lock_file")
+    return not text or Marker(text).evaluate(values | PLATFORMS[platform].markers, "lock_file")

@@ -1,7 +1,4 @@
-"""Sampling of logs: a small log is kept whole, of a huge one its start and its distinct lines.
-
-A training run writes gigabytes that repeat one template; neither time nor memory may grow with it.
-"""
+"""Sampling of logs: a small log is kept whole, of a huge one its start and its distinct lines."""
 
 import codecs
 import contextlib
@@ -63,10 +60,7 @@ def sample(source: str | BinaryIO) -> list[Line]:
 
 
 def _fresh(block: bytes, number: int, seen: set[bytes]) -> list[tuple[int, bytes]]:
-    """Return the numbered lines of a block whose template is new; most blocks have none.
-
-    They stay undecoded: of millions of lines only the last few thousand are used.
-    """
+    """Return the numbered lines, undecoded, whose template is new; most blocks have none."""
     templates = block.translate(None, _DIGITS).split(b"\n")
     new = set(templates) - seen  # no Python loop over the lines of a block that repeats itself
     if not new:

@@ -43,10 +43,7 @@ def prefix_of(python: Path) -> Path:
 
 
 def sites_of(python: Path) -> list[Path]:
-    """Return the folders from which an interpreter imports installed packages, in search order.
-
-    Nothing for a path that does not exist, or that has no such folder.
-    """
+    """Return the folders, if any, from which an interpreter imports packages, in search order."""
     try:
         if not python.exists() and not python.is_symlink():
             return []

@@ -45,10 +45,8 @@ print(json.dumps(bad))
 
 
 def bytecode_findings(prefix: Path, site: Path, run: Run) -> Iterator[Finding]:
-    """Yield one finding that names bytecode without a source, or of another source.
-
-    The sources in site-packages and the interpreter of the environment were verified before.
-    """
+    """Yield one finding that names bytecode without a source, or of another source."""
+    # The sources in site-packages and the interpreter of the environment were verified before.
     # Not that of other tools (a test runner, a JIT), which have another suffix or tag.
     files = [p for p in site.rglob("__pycache__/*.pyc") if "-pytest-" not in p.name and p.is_file()]
     hashes = sha256_below(site, {str(p.relative_to(site)): p.stat().st_size for p in files})

@@ -32,10 +32,8 @@ def check_path_lengths(prefix: Path, progress: Progress) -> None:
 
 
 def judge_path_lengths(site: str, names: Iterable[str], progress: Progress) -> None:
-    """Check the paths that RECORDs list: ToolError if one of code is too long.
-
-    Programs do not open those of ``.dist-info``, such as torch's licences: they cause a note.
-    """
+    """Check the paths that RECORDs list: ToolError if one of code is too long."""
+    # Programs do not open those of ``.dist-info``, such as torch's licences: they cause a note.
     paths = (os.path.normpath(f"{site}/{name}") for name in names)
     beyond = sorted((path for path in paths if len(path) > _LONGEST), key=len)
     if code := [path for path in beyond if ".dist-info" not in path[len(site) :]]:

@@ -49,10 +49,8 @@ def generated_files(prefix: Path) -> dict[str, str]:
 
 
 def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
-    """Stop if files of a wheel replaced those that :func:`generated_files` found before it.
-
-    Such a wheel could choose another interpreter or claim to be verified.
-    """
+    """Stop if files of a wheel replaced those that :func:`generated_files` found before it."""
+    # Such a wheel could choose another interpreter or claim to be verified.
     now = generated_files(prefix)
     changed = [path for path, digest in before.items() if now.get(path) != digest]
     changed += [name for name in (RECORD, "up-to-date") if os.path.lexists(prefix / name)]
@@ -75,10 +73,8 @@ def read_seal(folder: Path) -> Seal | None:
 
 
 def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
-    """Write the seal of a generation whose manifest, of this text, is about to be written.
-
-    A manifest that was edited since is not sealed again: the seal keeps telling.
-    """
+    """Write the seal of a generation whose manifest, of this text, is about to be written."""
+    # A manifest that was edited since is not sealed again: the seal keeps telling.
     now = _manifest(folder)
     if not now or now in seal.manifests:
         seal = replace(seal, manifests=tuple(filter(None, (now, sha256_bytes(manifest.encode())))))

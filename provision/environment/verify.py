@@ -41,10 +41,8 @@ class Verification:
 def verify(
     prefix: Path, lock: Lock, forbid: Iterable[ForbiddenDistribution], *, deep: bool
 ) -> Verification:
-    """Compare an environment with its lock, and hash every file if it is to go deep.
-
-    What is forbidden must not be in it, even as a requirement of a locked distribution.
-    """
+    """Compare an environment with its lock, and hash every file if it is to go deep."""
+    # What is forbidden must not be in it, even as a requirement of a locked distribution.
     site = site_packages(prefix)
     if site is None:
         remedy = f"build {lock.folder.name} again"
@@ -180,10 +178,8 @@ def _moved_findings(prefix: Path, lock: Lock) -> Iterator[Finding]:
 def _conda_findings(
     installed: list[conda_meta.InstalledCondaPackage], lock: Lock
 ) -> Iterator[Finding]:
-    """Yield what differs between the installed conda packages and the conda layer of a lock.
-
-    Archives are compared by hash: two builds of one version differ, and a channel may rebuild.
-    """
+    """Yield what differs between the installed conda packages and the conda layer of a lock."""
+    # Archives are compared by hash: two builds of one version differ, and a channel may rebuild.
     if lock.conda is None and not installed:
         return
     from provision.lockfile.conda import conda_packages  # noqa: PLC0415 - slow, and most locks have no conda layer

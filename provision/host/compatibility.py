@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from provision.core.findings import toml_table
+from provision.core.platforms import MAKERS
 from provision.host.driver_versions import numbers_of
 from provision.host.drivers import DriverVerdict, driver_remedy, judge_driver, satisfies
 from provision.host.model import Gpu, Host
 from provision.spec.parts import TargetHardware
 
-VENDOR_NAMES = {"nvidia": "NVIDIA", "intel": "Intel", "amd": "AMD"}
 # Kernel drivers that compute, and those that never do; dxg stands for Windows' driver in WSL.
 _COMPUTE = {"nvidia": {"nvidia", "dxg"}, "intel": {"i915", "xe", "dxg"}}
 _NOUVEAU = {"nouveau", "nova_core", "NovaCore"}
@@ -99,7 +99,8 @@ def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
 def missing_runtimes(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     """Yield what a GPU of Intel needs of the system and lacks, by the name of its package."""
     # In WSL, Level Zero and the user-mode driver come mounted from Windows.
-    if gpu.vendor == "intel" and host.platform == "linux-64" and "wsl" not in host.surroundings:
+    bare = host.platform.startswith("linux") and "wsl" not in host.surroundings
+    if gpu.vendor == "intel" and bare:
         if host.runtimes.compute_runtime is None:
             yield _obstacle("libze-intel-gpu1", gpu, host)
         if host.runtimes.level_zero is None:
@@ -114,5 +115,5 @@ def _obstacle(name: str, gpu: Gpu, host: Host, **facts: str) -> Obstacle:
     remedy = next((texts[each] for each in around if each in texts), texts["remedy"])
     facts["where"] = f"in this {container} container" if container else "on this machine"
     facts["driver"] = gpu.driver.name if gpu.driver else ""
-    facts["maker"] = VENDOR_NAMES[gpu.vendor]
+    facts["maker"] = MAKERS[gpu.vendor]
     return Obstacle(name, texts["reason"].format(**facts), remedy.format(**facts))

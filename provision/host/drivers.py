@@ -10,6 +10,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from provision.catalog.devices import Devices
+from provision.core.platforms import ACCELERATORS, MAKERS
 from provision.host.driver_versions import explain, meets, parse
 from provision.host.model import Gpu, Host
 
@@ -38,7 +39,7 @@ def driver_version(gpu: Gpu, host: Host) -> str | None:
     # WSL without a compute-runtime the Windows driver's. A container can hide NVIDIA's driver, but
     # not its libcuda.
     own = gpu.driver.version if gpu.driver else None
-    if gpu.vendor == "intel" and host.platform != "win-64":
+    if gpu.vendor == "intel" and not host.platform.startswith("win"):
         behind_wsl = gpu.driver is not None and gpu.driver.name == "dxg"
         return host.runtimes.compute_runtime or (own if behind_wsl else None)
     if gpu.vendor == "nvidia" and gpu.driver:
@@ -101,7 +102,7 @@ def smoke_expectation(
     ``reported`` is what torch says of the device in use. It comes first, as devices of one host may
     have different drivers. ``families`` are those of the target, empty for any.
     """
-    vendor = {"cuda": "nvidia", "xpu": "intel"}[accelerator]
+    vendor = ACCELERATORS[accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
     # A device of unknown family, such as every Intel GPU in WSL, may be the one.
     own = [gpu for gpu in gpus if not families or not gpu.family or gpu.family in families]
@@ -114,15 +115,12 @@ def smoke_expectation(
     else:
         lines = dict.fromkeys(line for each in judged for line in each.evidence)
         chosen = _unknown("the devices of this machine have different drivers", list(lines))
-    return dataclasses.asdict(chosen) | {
-        "verdict": chosen.verdict.value,
-        "evidence": list(chosen.evidence),
-    }
+    return dataclasses.asdict(chosen) | {"evidence": list(chosen.evidence)}
 
 
 def driver_remedy(gpu: Gpu, host: Host, required: str) -> str:
     """Return how to bring a driver that is too old to the required version."""
-    maker = {"nvidia": "NVIDIA", "intel": "Intel"}.get(gpu.vendor, "the maker")
+    maker = MAKERS.get(gpu.vendor, "the maker")
     in_linux = gpu.vendor == "intel" and host.runtimes.compute_runtime
     if "wsl" in host.surroundings and not in_linux:
         # WSL has /dev/dxg instead of a kernel driver; the one in Windows serves both sides.

@@ -56,11 +56,9 @@ def opencl_libraries(root: Root) -> tuple[str, ...]:
 
 
 def behind_wsl(machine: Machine) -> list[Gpu]:
-    """Return the GPUs of Intel and AMD whose Windows driver is mounted into WSL.
-
-    WSL has no PCI device of a GPU, only ``/dev/dxg``. The mounted driver store shows the vendor of
-    each driver and its version, not the model of the GPU.
-    """
+    """Return the GPUs of Intel and AMD whose Windows driver is mounted into WSL."""
+    # WSL has no PCI device of a GPU, only ``/dev/dxg``. The mounted driver store shows the vendor
+    # of each driver and its version, not the model of the GPU.
     root, found = machine.root, []
     for name in root.names(_DRIVER_STORE):
         if _AMD.match(name):

@@ -108,11 +108,9 @@ class Host:
 
 
 def host_layers(host: Host) -> dict[str, str]:
-    """Return the layers that an upgrade can change, each with its version.
-
-    Layers are the kernel, the machine's firmware, each GPU with its driver, and the runtime
-    libraries of the system.
-    """
+    """Return the layers that an upgrade can change, each with its version."""
+    # Layers are the kernel, the machine's firmware, each GPU with its driver, and the runtime
+    # libraries of the system.
     found = {"platform": host.platform, "kernel": host.kernel}
     if host.firmware:
         found["firmware"] = host.firmware

@@ -78,10 +78,8 @@ def probe_proc(root: Root) -> list[Card]:
 
 
 def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
-    """Return the GPUs completed by NVIDIA's tools; those that the bus lacks are appended.
-
-    In WSL, and in some containers, only NVIDIA's library sees the GPUs.
-    """
+    """Return the GPUs completed by NVIDIA's tools; those that the bus lacks are appended."""
+    # In WSL, and in some containers, only NVIDIA's library sees the GPUs.
     # By address: NVML guarantees no order of its indexes (nvmlDeviceGetHandleByIndex).
     rest = {card.address: card for card in cards}
     merged = [_completed(g, rest.pop(g.address)) if g.address in rest else g for g in gpus]

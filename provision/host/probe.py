@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from provision.catalog.devices import Devices
+from provision.core.platforms import this_platform
 from provision.host import intel, nvidia, permissions, sysfs, system, virtualization, windows
 from provision.host.model import Host, User
 from provision.host.root import Machine, Root
@@ -22,7 +23,6 @@ _VARIABLES = (
     "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE",
     "PYTORCH_", "TORCH_", "IPEX_", "IGC_", "VIRTUAL_ENV", "CONDA_PREFIX",
 )  # fmt: skip
-_ARCHITECTURES = {"x86_64": "64", "amd64": "64", "aarch64": "aarch64", "arm64": "arm64"}
 
 
 def read_host(
@@ -47,15 +47,14 @@ def read_host(
         kernel=machine.root.text("proc/sys/kernel/osrelease"),
         firmware=machine.root.text("sys/class/dmi/id/bios_version"),
         variables=variables,
-        elsewhere=devices.elsewhere.get(this_platform(), ""),
+        elsewhere=devices.elsewhere.get(_kind(machine.root), ""),
     )
     for layer in _LINUX:
         host = layer.probe(machine, host)
     return host
 
 
-def this_platform() -> str:
-    """Return conda's name of the platform that this process runs on."""
-    system = {"win32": "win", "darwin": "osx"}.get(sys.platform, "linux")
-    architecture = platform.machine().lower()
-    return f"{system}-{_ARCHITECTURES.get(architecture, architecture)}"
+def _kind(root: Root) -> str:
+    """Return the platform, or ``jetson``: NVIDIA's boards have a torch of their own."""
+    tegra = "nvidia,tegra" in root.text("proc/device-tree/compatible")
+    return "jetson" if tegra else this_platform()

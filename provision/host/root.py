@@ -7,12 +7,14 @@ from functools import cached_property
 from pathlib import Path
 
 from provision.catalog.devices import Devices
+from provision.core.platforms import PLATFORMS
 from provision.host.model import User
 
 # NixOS, Google's machines and Apptainer have folders of their own for the driver's libraries.
-_LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib",
-                    "usr/local/lib64", "usr/lib/wsl/lib", "run/opengl-driver/lib",
-                    "usr/local/nvidia/lib64", ".singularity.d/libs")  # fmt: skip
+_LIBRARY_FOLDERS = (*(f"usr/lib/{p.libraries}" for p in PLATFORMS.values() if p.libraries),
+                    "usr/lib64", "usr/lib", "usr/local/lib", "usr/local/lib64", "usr/lib/wsl/lib",
+                    "run/opengl-driver/lib", "usr/local/nvidia/lib64",
+                    ".singularity.d/libs")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

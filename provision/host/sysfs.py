@@ -65,12 +65,10 @@ def catalogued(devices: Devices, vendor_id: str, device_id: str, address: str) -
 
 
 def _port(root: Root, folder: str) -> str:
-    """Return the folder of the device whose PCI Express link is the card's.
-
-    An Arc card is a PCI Express switch with the GPU behind it, and the GPU's own link always
-    reports 2.5 GT/s x1 (https://github.com/Syllo/nvtop/pull/344). The link that counts is that of
-    the card's topmost bridge, the last one of the same vendor below the root port.
-    """
+    """Return the folder of the device whose PCI Express link is the card's."""
+    # An Arc card is a PCI Express switch with the GPU behind it, and the GPU's own link always
+    # reports 2.5 GT/s x1 (https://github.com/Syllo/nvtop/pull/344). The link that counts is that of
+    # the card's topmost bridge, the last one of the same vendor below the root port.
     vendor, port = root.text(f"{folder}/vendor"), folder
     for parent in root.above(folder):
         if parent.parent.name.startswith("pci") or not _ADDRESS.fullmatch(parent.name):
@@ -94,11 +92,9 @@ def link(root: Root, folder: str) -> Link | None:
 
 
 def bars(resource: str) -> tuple[int, ...]:
-    """Return the sizes in bytes of the memory windows in a ``resource`` file, largest first.
-
-    Each line is: start, end, flags, in hexadecimal
-    (https://docs.kernel.org/PCI/sysfs-pci.html).
-    """
+    """Return the sizes in bytes of the memory windows in a ``resource`` file, largest first."""
+    # Each line is: start, end, flags, in hexadecimal
+    # (https://docs.kernel.org/PCI/sysfs-pci.html).
     sizes = []
     # Six BARs; the expansion ROM and a bridge's windows follow.
     for line in resource.splitlines()[:6]:

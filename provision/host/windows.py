@@ -59,12 +59,6 @@ if sys.platform == "win32":
             return None
         return value if isinstance(value, (str, int)) else None
 
-else:
-
-    def probe() -> dict[str, dict[str, str | int]]:
-        """Return nothing: this is not Windows."""
-        return {}
-
 
 def read_windows(
     found: Mapping[str, Mapping[str, str | int]],

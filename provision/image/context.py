@@ -19,6 +19,7 @@ from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
 from provision.core.hashing import sha256_file
+from provision.core.platforms import ACCELERATORS, PLATFORMS
 from provision.core.process import Run
 from provision.core.program import uv_program
 from provision.core.progress import Progress
@@ -35,7 +36,6 @@ from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 from provision.spec.model import Target
 
-_PLATFORM = "x86_64-manylinux_2_28"  # uv's name of the images' platform
 # Packages of the distribution in every image: model downloads verify TLS with its certificates.
 _PACKAGES = ("ca-certificates",)
 # Paths in the image.
@@ -95,7 +95,7 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
     target = request.target
     if target.docker is None:
         what = f"{target.name} has no images"
-        remedy = f"add `[docker]` to envs/{target.name}.toml; images are for linux-64"
+        remedy = f"add `[docker]` to envs/{target.name}.toml; images are for Linux"
         raise UsageError(what, cause="its spec has no table [docker]", remedy=remedy)
     drivers = require_drivers(request)
     progress.step(f"preparing {request.context}")
@@ -118,12 +118,8 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
 def dockerfile(request: ImageRequest) -> str:
     """Return the Dockerfile with the target's variables and labels added to the last stage."""
     lines = [_dockerfile()]
-    if request.target.accelerator == "cuda":
-        # NVIDIA's container toolkit mounts only what is asked for here: `utility` has NVML, without
-        # which no driver version can be read;
-        # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
-        lines.append("ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility")
-    for key, value in request.target.variables(PREFIX).items():
+    variables = ACCELERATORS[request.target.accelerator].variables
+    for key, value in (variables | request.target.variables(PREFIX)).items():
         lines.append(f"ENV {key}={_quoted(value)}")
     for key, value in labels(request).items():
         lines.append(f"LABEL {key}={_quoted(value)}")
@@ -165,8 +161,8 @@ def labels(request: ImageRequest) -> dict[str, str]:
 def _tools(request: ImageRequest, run: Run) -> Path:
     """Return a folder with the toolkit's own packages for the Python of the image."""
     lock = shipped().lock("tools") / "requirements.txt"
-    name = f"tools-{sha256_file(lock)[:12]}-{request.target.python}"
-    # Named by the lock and the Python, so an equal folder is used again.
+    name = f"tools-{sha256_file(lock)[:12]}-{request.target.platform}-{request.target.python}"
+    # Named by what decides it, so an equal folder is used again.
     folder = request.context.parent / name
     if folder.is_dir():
         return folder
@@ -175,8 +171,8 @@ def _tools(request: ImageRequest, run: Run) -> Path:
         made = temporary / name
         argv = [uv_program(), "pip", "install", "--no-config", "--quiet", "--no-deps",
                 "--require-hashes", "--no-build", "--target", str(made),
-                "--python-platform", _PLATFORM, "--python-version", request.target.python,
-                "--requirements", str(lock)]  # fmt: skip
+                "--python-platform", PLATFORMS[request.target.platform].uv,
+                "--python-version", request.target.python, "--requirements", str(lock)]  # fmt: skip
         env = uv.index_environment(request.supply.indexes.get("default"))
         run(argv, env=env).require(
             "could not download the packages that the toolkit needs in the build"

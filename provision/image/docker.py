@@ -12,6 +12,7 @@ from pathlib import Path
 
 from provision.core.errors import ToolError
 from provision.core.locking import folder_lock, waiting
+from provision.core.platforms import PLATFORMS
 from provision.core.process import Run, clean_environment
 from provision.core.progress import Progress
 from provision.core.temporary import scratch
@@ -43,8 +44,9 @@ def build_image(
     with context_lock(request, progress):  # until the engine has read the context
         prepare_context(request, run, progress)
         progress.step(f"building {request.tag}")
+        progress.step("")  # the engine shows its own
         argv = build_argv(request, engine, os.environ)
-        built = run(argv, env=_environment(), to_terminal=True)
+        built = run(argv, env=_environment(), errors=2 if os.isatty(2) else None)
     remedy = "the output above has the error; `--print` shows the command, to run it by hand"
     built.require(f"could not build the image of {request.target.name}", remedy=remedy)
     image, size = _inspect(engine, request.tag, run)
@@ -115,7 +117,8 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
         values["BASE_IMAGE"] = request.base_image
     if request.supply.offline:
         values["OPTIONS"] = "--offline"
-    argv = [engine, "build", "--tag", request.tag, "--tag", f"{request.name}:latest"]
+    argv = [engine, "build", "--platform", PLATFORMS[request.target.platform].docker,
+            "--tag", request.tag, "--tag", f"{request.name}:latest"]  # fmt: skip
     for name, value in values.items():
         argv += ["--build-arg", f"{name}={value}"]
     if request.supply.offline:  # not even a proxy: what is missing must fail, not be downloaded

@@ -91,10 +91,8 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
 def copy_drivers(
     drivers: DriverSet, folder: Path, cache: Path, request: ImageRequest, progress: Progress
 ) -> None:
-    """Bring the packages of a driver set into a new folder, with their hashes for the build.
-
-    Another folder keeps downloads for the next image.
-    """
+    """Bring the packages of a driver set into a new folder, with their hashes for the build."""
+    # Another folder keeps downloads for the next image.
     docker = request.target.docker
     files = drivers.files
     wanted = [WantedFile(f.filename, str(f.sha256), f.size, f.url, None) for f in files]

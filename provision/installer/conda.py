@@ -26,12 +26,10 @@ def make_prefix(
     wheelhouses: Sequence[Path] = (),
     offline: bool = False,
 ) -> None:
-    """Install conda packages into a new folder.
-
-    Every archive is first collected in ``archives`` and hashed: rattler verifies what it downloads,
-    but not local files (seen with 0.28.0). Rattler's package cache is a temporary folder that is
-    removed after the installation, so no cache can be tampered with.
-    """
+    """Install conda packages into a new folder."""
+    # Every archive is first collected in ``archives`` and hashed: rattler verifies what it
+    # downloads, but not local files (seen with 0.28.0). Rattler's package cache is a temporary
+    # folder that is removed after the installation, so no cache can be tampered with.
     wanted = [wanted_archive(package) for package in packages]
     if missing := fetch_all(wanted, archives, wheelhouses, progress, offline=offline):
         what = f"could not get {plural(len(missing), 'package')} of the conda layer"

@@ -6,7 +6,7 @@ With several indexes in one call, a package of the same name on another index co
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -83,48 +83,35 @@ def install_pip_layer(
     """Install every artifact of a lock; ToolError if one cannot be had with the lock's SHA-256."""
     for index in sorted({artifact.index for artifact in lock.artifacts}):
         artifacts = [artifact for artifact in lock.artifacts if artifact.index == index]
-        progress.step(f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}")
-        usable = replace(supply, wheelhouses=_undamaged(artifacts, supply.wheelhouses, progress))
-        finished = _install_group(python, index, artifacts, usable, run)
-        bytes_ = sum(artifact.size or 0 for artifact in artifacts)
-        rate = size(bytes_ / max(finished.seconds, 0.01))
-        progress.step(f"  {size(bytes_)} of wheels in {finished.seconds:.1f} s ({rate}/s)")
-
-
-def _install_group(
-    python: Path, index: str, artifacts: Sequence[Artifact], supply: ArtifactSources, run: Run
-) -> Completed:
-    found = find_artifacts(artifacts, supply.wheelhouses)
-    used = {path.parent for path in found.values()}
-    install = partial(
-        uv.install_wheels,
-        python,
-        artifacts,
-        run,
-        index_url=supply.indexes.get(index),
-        wheelhouses=[folder for folder in supply.wheelhouses if folder in used],
-        # A built wheel is on no index: another file of its name there is another package.
-        complete=len(found) == len(artifacts) or index == WHEELHOUSE,
-    )
-    # From uv's cache first: with the network allowed uv asks the index again for every page that is
-    # older than ten minutes, even if it has all the wheels. The hashes decide in both cases.
-    finished = install(offline=True)
-    if finished.returncode and not supply.offline:
-        finished = install(offline=False)
-    if finished.returncode:
-        missing = [artifact for artifact in artifacts if artifact not in found]
-        raise _install_error(index, missing, supply, finished)
-    return finished
+        arrived: dict[str, tuple[int, int]] = {}
+        what = f"installing {plural(len(artifacts), 'package')} of {_index_name(index)}"
+        progress.step(what, partial(lambda files: {"files": files.copy()}, arrived))
+        usable = _undamaged(artifacts, supply.wheelhouses, progress)
+        found = find_artifacts(artifacts, usable)
+        used = {path.parent for path in found.values()}
+        install = partial(
+            uv.install_wheels, python, artifacts, run, arrived,
+            index_url=supply.indexes.get(index),
+            wheelhouses=[folder for folder in usable if folder in used],
+            # A built wheel is on no index: another file of its name there is another package.
+            complete=len(found) == len(artifacts) or index == WHEELHOUSE,
+        )  # fmt: skip
+        # From uv's cache first: with the network allowed uv asks the index again for every page
+        # that is older than ten minutes, even if it has all the wheels. The hashes decide in both.
+        finished = install(offline=True)
+        if finished.returncode and not supply.offline:
+            finished = install(offline=False)
+        if finished.returncode:
+            missing = [artifact for artifact in artifacts if artifact not in found]
+            raise _install_error(index, missing, supply, finished)
 
 
 def _undamaged(
     artifacts: Sequence[Artifact], wheelhouses: Sequence[Path], progress: Progress
 ) -> tuple[Path, ...]:
-    """Return the wheelhouses of which no file has a locked name and another hash.
-
-    uv takes a whole folder with ``--find-links``, and compares a hash after it unpacked the file,
-    perhaps to terabytes.
-    """
+    """Return the wheelhouses of which no file has a locked name and another hash."""
+    # uv takes a whole folder with ``--find-links``, and compares a hash after it unpacked the file,
+    # perhaps to terabytes.
     named = ((a, folder / a.filename) for folder in wheelhouses for a in artifacts)
     damaged = damaged_artifacts((a, path) for a, path in named if path.is_file())
     for path in damaged:

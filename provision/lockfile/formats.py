@@ -15,15 +15,12 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from provision.core.findings import toml_table
+from provision.core.platforms import ACCELERATORS, PLATFORMS
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
 from provision.spec.requirement_files import requirement_name
 
-MARKERS = {
-    "linux-64": "sys_platform == 'linux' and platform_machine == 'x86_64'",
-    "win-64": "sys_platform == 'win32' and platform_machine == 'AMD64'",
-}
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 LOST = _TABLES["lost"]
 
@@ -52,7 +49,8 @@ def render(
     templates.filters["json"] = json.dumps
     return templates.get_template(f"{kind}.j2").render(
         target=target, lock=lock, indexes=indexes, toolkit=toolkit, prefix=prefix,
-        native=conda_packages(lock), marker=MARKERS[target.platform],
+        native=conda_packages(lock), platform=PLATFORMS[target.platform],
+        accelerator=ACCELERATORS[target.accelerator],
         direct=set(map(requirement_name, target.pip.requirements)),
     )  # fmt: skip
 
@@ -61,7 +59,7 @@ def pylock(lock: Lock, urls: Mapping[Artifact, str], indexes: Mapping[str, str])
     """Return the pip layer as ``pylock.toml``; addresses have no credentials, or are paths."""
     document = Pylock(
         lock_version=Version("1.0"),
-        environments=[Marker(MARKERS[lock.header["platform"]])],
+        environments=[Marker(PLATFORMS[lock.header["platform"]].marker)],
         requires_python=SpecifierSet(f"=={lock.header['python']}.*"),
         created_by="provision",
         packages=[_package(artifact, urls[artifact], indexes) for artifact in lock.artifacts],

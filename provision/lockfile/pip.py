@@ -78,11 +78,9 @@ class Lock:
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of what the lock installs.
-
-        Comments and the version of the resolver do not count: a new resolver that gives the same
-        packages must not make every environment out of date.
-        """
+        """SHA-256 of what the lock installs."""
+        # Comments and the version of the resolver do not count: a new resolver that gives the same
+        # packages must not make every environment out of date.
         lines = [f"python {self.header['python']} {self.header['platform']}"]
         lines += sorted(f"{a.name}=={a.version} {a.sha256}" for a in self.artifacts)
         lines.append(_COMMENT.sub("", self.conda or ""))

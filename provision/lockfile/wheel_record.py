@@ -62,10 +62,8 @@ def encoded(digest: bytes) -> str:
 
 
 def record_digest(lines: Iterable[tuple[str, str]]) -> str:
-    """Return the digest of a RECORD, from the path and hash of each line.
-
-    A path is from :func:`common_path`, and the hash of a script is that of the file in the wheel.
-    """
+    """Return the digest of a RECORD, from the path and hash of each line."""
+    # A path is from :func:`common_path`, and the hash of a script is that of the file in the wheel.
     kept = {f"{path} {hash_}\n" for path, hash_ in lines if not _by_installer(path, hash_)}
     return sha256_bytes("".join(sorted(kept)).encode())
 

@@ -17,10 +17,8 @@ _STAMP = "%Y%m%dT%H%M%S%fZ"  # names sort by time
 
 
 def new_report(project: Project, target: str, suite: str) -> Path:
-    """Return the path of a report that is written now; names sort by time.
-
-    Where somebody else's installation is shared read-only, it lies in the user's own folder.
-    """
+    """Return the path of a report that is written now; names sort by time."""
+    # Where somebody else's installation is shared read-only, it lies in the user's own folder.
     shared, own = _folders(project, target)
     folder = shared if os.access(project.environments(target), os.W_OK) else own
     return folder / f"{dt.datetime.now(dt.UTC):{_STAMP}}-{suite}.json"

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 from provision.catalog.snapshot import Channel, ChannelPackage
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
+from provision.core.platforms import PLATFORMS
 from provision.core.process import Completed, Run, clean_environment
 from provision.core.temporary import scratch
 from provision.lockfile.conda import SIZE
@@ -27,13 +27,6 @@ from provision.spec.tables import faults_of
 SHIM = "provision-conda"
 _ENGINES = ("conda-lock", "py-rattler")
 _LOCK = "conda-lock.yml"
-# The virtual packages of the oldest supported machine of each platform. Without them conda-lock
-# takes its defaults, which have a CUDA 11.4 and would let a CPU target depend on it.
-# __glibc is that of the wheels, in provision.lockfile.tags.
-_VIRTUAL = {
-    "linux-64": {"__unix": "0", "__linux": "5.10", "__glibc": "2.28", "__archspec": "1 x86_64"},
-    "win-64": {"__win": "0", "__archspec": "1 x86_64"},
-}
 
 
 def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
@@ -67,7 +60,7 @@ def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> 
         "dependencies": list(target.conda.dependencies),
         "platforms": [target.platform],
     }
-    virtual = {"subdirs": {target.platform: {"packages": _VIRTUAL[target.platform]}}}
+    virtual = {"subdirs": {target.platform: {"packages": PLATFORMS[target.platform].virtual}}}
     write_atomic(folder / "environment.yml", json.dumps(environment))
     write_atomic(folder / "virtual-packages.yml", json.dumps(virtual))
     for name, channel in channels.items():
@@ -89,16 +82,11 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
             raise _failure(target, done)
         text = (folder / _LOCK).read_text(encoding="utf-8")
     packages = [package for channel in channels.values() for package in channel.packages]
-    return _with_sizes({p.sha256: p.size for p in packages}, _with_own_header(target, text))
-
-
-def _with_sizes(sizes: Mapping[str, int], text: str) -> str:
-    """Add the size of each archive as a comment: conda-lock's format has no field for it."""
-
-    def add(match: re.Match[str]) -> str:
-        return SIZE.format(line=match[0], size=sizes[match[1]])
-
-    return re.sub(r"^ +sha256: '?([0-9a-f]{64})'?$", add, text, flags=re.MULTILINE)
+    sizes, text = {p.sha256: p.size for p in packages}, _with_own_header(target, text)
+    # Sizes are comments: conda-lock's format has no field for them.
+    return re.sub(r"^ +sha256: '?([0-9a-f]{64})'?$",
+                  lambda found: SIZE.format(line=found[0], size=sizes[found[1]]), text,
+                  flags=re.MULTILINE)  # fmt: skip
 
 
 def _with_own_header(target: Target, text: str) -> str:
@@ -138,7 +126,7 @@ def _package(entry: dict[str, Any]) -> ChannelPackage:
 
 def _write_virtual(folder: Path, platform: str) -> None:
     packages = {}
-    for name, text in _VIRTUAL[platform].items():
+    for name, text in PLATFORMS[platform].virtual.items():
         version, _, build = text.partition(" ")
         packages[f"{name}.conda"] = {"name": name, "version": version, "build": build or "0",
                                      "package_type": "virtual_system"}  # fmt: skip

@@ -9,6 +9,7 @@ from packaging.version import Version
 
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError
+from provision.core.platforms import ACCELERATORS
 from provision.core.process import Completed
 from provision.core.progress import Progress
 from provision.core.text import plural
@@ -42,8 +43,6 @@ _LATE = re.compile(
 )
 _NO_SOLUTION = "No solution found"
 _ABSENT = re.compile(r"(?:there is no|no index has a package) (\S+)")
-# Begins the local version of the builds for an accelerator.
-_BUILDS = {"cpu": "cpu", "cuda": "cu", "xpu": "xpu"}
 
 
 def explain_conflict(
@@ -75,6 +74,7 @@ def explain_conflict(
     remedy = "\n".join(dict.fromkeys(remedies))
     what = f"{target.name}: {_subject(conflicts)}"
     error = SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
+    error.requirements = tuple(r for each in conflicts for r in each)
     error.__cause__ = ToolError(f"uv on {target.name}", evidence=failed.stderr)  # for --debug
     return error
 
@@ -173,7 +173,7 @@ def _other_index(target: Target, asked: str, catalog: Mapping[str, Sequence[Whee
     for index, wheels in catalog.items():
         for wheel in wheels if index != assigned else ():
             local = Version(wheel.version).local or ""
-            ours = not local or local.startswith(_BUILDS[target.accelerator])
+            ours = not local or local.startswith(ACCELERATORS[target.accelerator].build)
             if (ours or f"+{local}" in asked) and (
                 _matches(asked, wheel)
                 and not wheel.lacks

@@ -94,11 +94,9 @@ class _Server(http.server.ThreadingHTTPServer):
 def serve(
     indexes: Mapping[str, Sequence[Wheel]], digest: str, fallback: str | None = None
 ) -> Iterator[dict[str, str]]:
-    """Serve indexes while the context lasts, and yield the URL of each.
-
-    The digest is part of every URL: resolvers cache pages by URL, and a later server may get the
-    same port; and other users of this machine could ask for the fallback, which may have a login.
-    """
+    """Serve indexes while the context lasts, and yield the URL of each."""
+    # The digest is part of every URL: resolvers cache pages by URL, and a later server may get the
+    # same port; and other users of this machine could ask for the fallback, which may have a login.
 
     class Handler(http.server.BaseHTTPRequestHandler):
         # With HTTP/1.0, the default, each page would take a connection of its own.

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError, UsageError
+from provision.core.platforms import this_platform
 from provision.core.process import Run, clean_environment
 from provision.core.temporary import scratch
 from provision.resolver import local_index, uv
 from provision.spec.model import Target
 
-_HOST = {"linux": "linux-64", "win32": "win-64"}
 _MERGED = "merged"
 
 
@@ -73,7 +73,7 @@ def _require_support(target: Target) -> None:
     if not importlib.util.find_spec("piptools"):
         remedy = "`uv pip install --group pip-tools` in the clone, or lock through nox"
         raise ToolError("pip-tools is not installed", remedy=remedy)
-    here = (_HOST.get(sys.platform), f"{sys.version_info.major}.{sys.version_info.minor}")
+    here = (this_platform(), f"{sys.version_info.major}.{sys.version_info.minor}")
     if here != (target.platform, target.python):
         cause = f"it resolves for its own Python and platform, {here[1]} on {here[0]}"
         remedy = "use uv, or run this on that platform"

@@ -68,7 +68,9 @@ class Resolver:
         urls = {wheel.sha256: url for wheel, url in resolved}
         known_sizes = {a.sha256: a.size for a in known if a.size} | listed
         artifacts = [
-            _as_built(replace(wheel, index=target.pip.index_of(wheel.name)), built.get(wheel.name))
+            replace(wheel, index=WHEELHOUSE, source=made.source, build=made.requires)
+            if (made := built.get(wheel.name))
+            else replace(wheel, index=target.pip.index_of(wheel.name))
             for wheel in self._sized([wheel for wheel, _ in resolved], urls, known_sizes)
         ]
         self.progress.step(f"{target.name}: RECORDs of wheels")
@@ -162,6 +164,11 @@ class Resolver:
         catalog = {index: load_snapshot(self.folder, index, Index).files for index in indexes}
         raise explain_conflict(target, found, engine, catalog, self.progress)
 
+    def newest(self, target: Target, names: Sequence[str]) -> dict[str, tuple[str, dt.date]]:
+        """Return the newest versions that a target can install, and the days of their upload."""
+        with self._serve(target, offered(target, self.folder)) as engine:
+            return engine.newest(target, names) if names else {}
+
     def resolve_with_pip_tools(self, target: Target, locked: Mapping[str, str]) -> Pins:
         """Return what pip-tools resolves to when it is constrained to the locked versions."""
         self.progress.step(f"{target.name}: resolving with pip-tools")
@@ -219,9 +226,3 @@ def _before(wheels: Served, built: Sequence[BuiltWheel]) -> Served:
     """Return the wheels of each index, the built ones first: a resolver takes them from there."""
     first = {WHEELHOUSE: tuple(wheel.served() for wheel in built)} if built else {}
     return first | {index: found for index, found in wheels.items() if index != WHEELHOUSE}
-
-
-def _as_built(wheel: Artifact, built: BuiltWheel | None) -> Artifact:
-    if not built:
-        return wheel
-    return replace(wheel, index=WHEELHOUSE, source=built.source, build=built.requires)

@@ -15,11 +15,12 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from provision.core.errors import ToolError
+from provision.core.platforms import PLATFORMS
 from provision.core.process import Completed, Run, clean_environment
 from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.lockfile.pip import Artifact
-from provision.lockfile.tags import UV_NAMES, best_wheel
+from provision.lockfile.tags import best_wheel
 from provision.spec.model import Target
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
@@ -41,7 +42,7 @@ def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[st
     # --no-sources: [tool.uv.sources] of an own package names folders and branches, not releases.
     argv = [uv, "pip", "compile", "--no-config", "--no-header", "--quiet", "--no-sources",
             "--python", sys.executable, "--no-python-downloads",
-            "--python-platform", UV_NAMES[target.platform],
+            "--python-platform", PLATFORMS[target.platform].uv,
             "--python-version", target.python_version,
             "--only-binary", ":all:", "--index-strategy", "first-index",
             "--exclude-newer", midnight(target.pip.cutoff)]  # fmt: skip
@@ -65,14 +66,11 @@ def parse_pins(text: str) -> Pins:
     found: Pins = {}
     for line in text.splitlines():
         if match := _PIN.fullmatch(line.strip()):
-            via = (match["via"] or REQUIREMENTS).split(", ")
-            via = [name for name in via if not name.startswith("-c ")]  # limits, requires nothing
-            found[match["name"]] = (match["version"], tuple(sorted(set(map(_requirer, via)))))
+            via = {"the spec" if REQUIREMENTS in name or OVERRIDES in name else name
+                   for name in (match["via"] or REQUIREMENTS).split(", ")
+                   if not name.startswith("-c ")}  # fmt: skip  # limits, requires nothing
+            found[match["name"]] = (match["version"], tuple(sorted(via)))
     return found
-
-
-def _requirer(text: str) -> str:
-    return "the spec" if REQUIREMENTS in text or OVERRIDES in text else text
 
 
 def parse_pylock(text: str, pins: Pins, platform: str, python: str) -> list[tuple[Artifact, str]]:
@@ -139,6 +137,18 @@ class UvResolver:
         older = pick(f"<{below[0].partition('+')[0]}") if below and not above else []
         return [*above, *below, *older]
 
+    def newest(self, target: Target, names: Sequence[str]) -> dict[str, tuple[str, dt.date]]:
+        """Return the newest version of each distribution, and the day of its upload."""
+        options = ["--no-deps", "--format", "pylock.toml", REQUIREMENTS]
+        done = self._compile(target, {REQUIREMENTS: names}, options)
+        done.require(f"could not look up what is newer for {target.name}")
+        return {
+            str(package["name"]): (str(package["version"]), min(
+                file["upload-time"].date()
+                for file in [*package.get("wheels", ()), *filter(None, [package.get("sdist")])]))
+            for package in tomllib.loads(done.stdout)["packages"]
+        }  # fmt: skip
+
     def files(self, target: Target, pins: Pins) -> list[tuple[Artifact, str]]:
         """Look up the wheels of resolved versions, and their URLs."""
         return parse_pylock(self._pylock(target, pins), pins, target.platform, target.python)
@@ -186,8 +196,9 @@ class UvResolver:
     ) -> Completed:
 
         # Not on the command line, which is echoed: the URL of a mirror may contain a password.
-        mirror = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
-        env = clean_environment(extra=mirror | loopback_environment(os.environ))
+        extra = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
+        extra |= PLATFORMS[target.platform].resolver | loopback_environment(os.environ)
+        env = clean_environment(extra=extra)
         with scratch() as folder:
             write_lines(folder, files)
             argv = [*compile_argv(uv_program(), target, self.indexes), *options]

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from provision.core.credentials import holds_secret
+from provision.core.platforms import PLATFORMS
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
 
@@ -100,6 +101,17 @@ class Override(Table):
     reason: str = Field(min_length=1)
 
 
+class Accepted(Table):
+    """A known vulnerability that the spec accepts, until a day."""
+
+    id: str = Field(
+        pattern=r"^[A-Za-z0-9][\w.-]*$",
+        description="Such as CVE-2025-3000; or a package that the service does not know.",
+    )
+    reason: str = Field(min_length=1)
+    until: dt.date = Field(description="The last day on which it is accepted.")
+
+
 class Pip(Table):
     """The Python packages."""
 
@@ -129,6 +141,7 @@ class Pip(Table):
     forbid: tuple[ForbiddenDistribution, ...] = Field(
         (), description="Distributions that must not be installed."
     )
+    accepted: tuple[Accepted, ...] = ()
     index: dict[FileStem, tuple[Distribution, ...]] = Field(
         {}, description="Catalog index -> the distributions that come from it and nowhere else."
     )
@@ -219,8 +232,8 @@ class Target(Table):
 
     @model_validator(mode="after")
     def _images_are_linux(self) -> Self:
-        if self.docker and self.platform != "linux-64":
-            raise ValueError("[docker] is for linux-64 targets")
+        if self.docker and not PLATFORMS[self.platform].docker:
+            raise ValueError("[docker] is for targets of Linux")
         return self
 
     @property
@@ -236,7 +249,8 @@ class Target(Table):
         keys = self.model_dump(mode="json", include={"platform", "conda", "pip"})
         keys["python"] = self.python_version
         keys["pip"].pop("drop")  # what it leaves out is not there
-        keys["pip"].pop("forbid")  # `verify` checks it; a resolver never reads it
+        for unread in ("forbid", "accepted"):  # a resolver never reads them
+            keys["pip"].pop(unread)
         for later in ("files", "constraints", "local", "build"):  # unknown to older locks
             if not keys["pip"][later]:
                 del keys["pip"][later]

@@ -6,13 +6,18 @@ raises ValueError, KeyError, TypeError or AttributeError; the reader then names 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-Accelerator = Literal["cpu", "cuda", "xpu"]
-Platform = Literal["linux-64", "win-64"]
+from provision.core.platforms import ACCELERATORS, PLATFORMS
+
+if TYPE_CHECKING:
+    Accelerator = str  # for mypy
+    Platform = str  # for mypy
+else:
+    Accelerator, Platform = Literal[tuple(ACCELERATORS)], Literal[tuple(PLATFORMS)]
 Status = Literal["supported", "legacy"]
 
 
@@ -45,6 +50,7 @@ class TargetHardware:
     accelerator: str
     platform: str
     status: str = "supported"
+    reason: str = ""  # why it is legacy
     families: tuple[str, ...] = ()
     driver: str | None = None
     compute_capability: str | None = None
@@ -65,7 +71,8 @@ def hardware_of(spec: Mapping[str, Any]) -> TargetHardware:
             raise ValueError(value)
     if not isinstance(families := table.get("families", ()), (list, tuple)):
         raise TypeError(families)  # tuple() would take a string for its letters
-    hardware = TargetHardware(*identity, **(table | {"families": tuple(families)}))
+    table = table | {"families": tuple(families), "reason": spec.get("reason") or ""}
+    hardware = TargetHardware(*identity, **table)
     # SpecifierSet() raises where the text is not a version range.
     for versions in (hardware.driver, hardware.compute_capability):
         SpecifierSet(versions or "")

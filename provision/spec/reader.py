@@ -46,7 +46,7 @@ def load_targets(folder: Path, names: Sequence[str]) -> tuple[list[Target], dict
 
 def read_hardware(folder: Path) -> list[TargetHardware]:
     """Read the hardware of all targets, sorted by name; faults in other parts are ignored."""
-    return [_read_part(path, hardware_of) for path in sorted(folder.glob("*.toml"))]
+    return [_read_part(_path(folder, name), hardware_of) for name in target_names(folder)]
 
 
 def read_forbidden(folder: Path, target: str) -> tuple[ForbiddenDistribution, ...]:

@@ -8,13 +8,17 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from provision.core.credentials import redact
 from provision.core.errors import ProvisionError, ToolError
 from provision.core.findings import Finding
 from provision.core.text import harmless, json_text
 from provision.ui import layout
+
+if TYPE_CHECKING:
+    from provision.core.progress import Look
+    from provision.ui.live import Steps
 
 _CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 SCHEMA = 1
@@ -30,6 +34,9 @@ class Console:
         self.program, self.quiet = program, quiet
         self.err = Screen("stderr")
         self.out = self.err if aside else Screen("stdout")
+        self.alive = bool(self.err.width) and os.environ.get("TERM") != "dumb"  # drawn again
+        self.told = set[str]()  # checks that the terminal of the results has shown already
+        self._steps: Steps | None = None
 
     def line(self, text: str = "", style: str = "", hang: int = 4) -> None:
         """Print a line of the result, or several: newlines are kept."""
@@ -56,10 +63,18 @@ class Console:
         head = f"{finding.level}: {_indented(finding.symptom)} [{finding.code}]"
         self.out.parts(head, style, finding, "\n".join(finding.evidence))
 
-    def step(self, text: str) -> None:
-        """Print what is being done now."""
+    def step(self, text: str, look: Look = dict) -> None:
+        """Show what this thread does now; an empty text: nothing more."""
         if not self.quiet:
-            self.err.print(f"· {_indented(text)}", "dim")
+            from provision.ui.live import Steps  # noqa: PLC0415 - most verbs end at once
+
+            self._steps = self._steps or Steps(self)
+            self._steps.begin(_indented(text), look)
+
+    def close(self) -> None:
+        """End every step: what is printed now is no progress."""
+        if self._steps:
+            self._steps.close()
 
     def note(self, text: str) -> None:
         """Print something that should stay readable afterwards."""

@@ -89,6 +89,8 @@ def show_refresh(result: RefreshResult, console: Console) -> None:
         console.line(f"  {name}")
     for name in result.vanished:
         console.remark(f"{name} is not listed any more; the catalog keeps it")
+    for name in result.yanked:
+        console.remark(f"yanked: {name}; the catalog keeps it")
     for changed in result.reuploads:
         what = f"refused: {changed.filename} differs from the file in the catalog\n  known sha256 "
         console.line(f"{what}{changed.known}, offered {changed.offered}", "bold red")

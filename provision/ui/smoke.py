@@ -1,5 +1,7 @@
 """Show a smoke run: its report and its comparison with the last good one."""
 
+from typing import Any
+
 from provision.core.findings import Finding, Level
 from provision.core.text import plural
 from provision.report.model import Check, Report
@@ -19,8 +21,9 @@ def show_smoke(result: SmokeResult, console: Console) -> None:
 def show_report(result: Report, console: Console) -> None:
     """Print each check, the findings, and the verdict."""
     for check in result.checks:
-        mark, style = _mark(check)
-        console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
+        if check.id not in console.told:
+            mark, style = _mark(check)
+            console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
     for check in result.checks:
         if check.finding and not check.blocked:
             found = check.finding.model_dump() | {"level": Level(check.finding.level)}
@@ -42,6 +45,14 @@ def show_report(result: Report, console: Console) -> None:
         f"{result.suite} suite on {where}: {verdict(result)}, in {result.seconds:.1f} s",
         "bold green" if result.proves else "bold red",
     )
+
+
+def check_line(result: dict[str, Any], width: int) -> tuple[str, str]:
+    """Return a check that has just ended as one line of a width, and its style."""
+    check = Check.model_validate(result)
+    mark, style = _mark(check)
+    line, numbers = f"{mark} {check.id:<22} {check.seconds:>6.1f} s", _numbers(check, 1)
+    return f"{line}  {numbers}" if numbers and len(line) + len(numbers) < width - 2 else line, style
 
 
 def verdict(result: Report) -> str:
@@ -80,13 +91,13 @@ def _mark(check: Check) -> tuple[str, str]:
     return ("--  ", "dim") if check.blocked else ("FAIL", "bold red")
 
 
-def _numbers(check: Check) -> str:
+def _numbers(check: Check, most: int = _SHOWN) -> str:
     shown = [
         f"{name} {number.value:.3g}{'' if number.unit == '1' else ' ' + number.unit}"
         for name, number in check.numbers.items()
     ]
-    rest = len(shown) - _SHOWN
-    return ", ".join([*shown[:_SHOWN], *([f"{rest} more in the report"] if rest > 0 else [])])
+    rest = len(shown) - most
+    return ", ".join([*shown[:most], *([f"{rest} more in the report"] if rest > 0 else [])])
 
 
 def show_comparison(result: Comparison, console: Console) -> None:

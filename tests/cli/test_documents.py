@@ -141,6 +141,7 @@ def _machine(play: Played, folder: Path) -> None:
         assert play("schema", verb)["title"] == f"provision {verb} --json"
     play("schema", "usage")
     play("schema", "verdict")
+    play("completion", "bash")
 
 
 def _locks(play: Played) -> None:
@@ -175,6 +176,17 @@ def _locks(play: Played) -> None:
     catalog.write_text(json.dumps(before), encoding="utf-8")
     wished.write_text(text, encoding="utf-8")
     play("lock", SOLO)
+    newer = {key: text.replace("-1.0-", "-2.0-") for key, text in known.items()
+             if key in {"filename", "url"}}  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:  # a service that does not answer
+        patch.setenv("PIP_AUDIT_VULNERABILITY_SERVICE", "osv")
+        patch.setenv("PIP_AUDIT_OSV_URL", "http://127.0.0.1:9/")
+        assert play("outdated", SOLO)[0]["not_looked_up"]
+        assert play("outdated", SOLO, "--audit", code=3)[0]["newer"] is None
+        files = [known, known | newer | {"sha256": "1" * 64}]
+        catalog.write_text(json.dumps(before | {"files": files}), encoding="utf-8")
+        assert play("outdated", SOLO, code=1)[0]["newer"][0]["locks"] == "2.0"
+    catalog.write_text(json.dumps(before), encoding="utf-8")
 
 
 def _images(play: Played, folder: Path) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Silent(list[str]):
-    def step(self, text: str) -> None:
+    def step(self, text: str, *_: object) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -209,7 +209,7 @@ from provision.spec.model import Target
 from provision.core.project import Project
 from provision.core.process import run
 class Silent:
-    def step(self, text): pass
+    def step(self, text, *_): pass
     def note(self, text): pass
 target = Target.model_validate_json(sys.argv[1])
 project = Project(pathlib.Path(sys.argv[2]))

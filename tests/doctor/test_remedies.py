@@ -39,7 +39,7 @@ def _texts(value: object, name: str = "") -> Iterator[str]:
 
 
 REMEDIES = sorted(
-    {text for table in ("findings", "cases", "log_rules", "packages", "failures")
+    {text for table in ("findings", "cases", "log_rules", "packages", "evidence")
      for text in _texts(data(table))}
 )  # fmt: skip
 # A remedy is a sentence, with commands in backticks, or one command: a sentence has a capital.

@@ -651,6 +651,24 @@ def test_builds_of_vendors_are_left_alone(env: Env, torch: str, vision: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("torch", "name", "version", "wrong"),
+    [
+        ("2.15.0", "torchvision", "0.29.2", False),
+        ("2.14.1", "torchvision", "0.29.2", False),
+        ("2.13.0", "torchvision", "0.29.2", True),
+        ("2.15.0", "torchvision", "0.28.0", True),
+        ("2.15.0", "torchaudio", "2.11.0", False),
+    ],
+)
+def test_companions_of_the_stable_abi_take_newer_torches(
+    env: Env, torch: str, name: str, version: str, wrong: bool
+) -> None:
+    env.torch(torch, cuda="13.2")
+    env.add(name, version)
+    assert ("torch-companion-mismatch" in env.codes()) is wrong
+
+
+@pytest.mark.parametrize(
     ("torch", "abi"), [("2.6.0+cu124", "FALSE"), ("2.6.0+cu126", "TRUE"), ("2.9.1+cu128", "TRUE")]
 )
 def test_wheels_of_the_abi_of_their_torch_are_left_alone(env: Env, torch: str, abi: str) -> None:

@@ -51,7 +51,7 @@ def program(name: str) -> ModuleType:
 
 
 class Silent:
-    def step(self, text: str) -> None: ...
+    def step(self, text: str, *_: object) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -200,7 +200,7 @@ def test_variables_and_labels_come_from_spec_and_lock(image_request: ImageReques
 def test_a_cuda_image_asks_for_the_library_that_tells_the_driver(
     image_request: ImageRequest,
 ) -> None:
-    ask = "ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+    ask = 'ENV NVIDIA_DRIVER_CAPABILITIES="compute,utility"'
     cuda = image_request.target.model_copy(update={"accelerator": "cuda"})
     assert ask in dockerfile(dataclasses.replace(image_request, target=cuda))
     assert ask not in dockerfile(image_request)

@@ -43,7 +43,7 @@ class Listener:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def step(self, text: str) -> None: ...
+    def step(self, text: str, *_: object) -> None: ...
 
     def note(self, text: str) -> None:
         self.notes.append(text)

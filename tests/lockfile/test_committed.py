@@ -109,7 +109,7 @@ def test_a_lock_is_compiled_again_to_the_same_bytes_in_another_place(
 
 
 class Silent:
-    def step(self, text: str) -> None:
+    def step(self, text: str, *_: object) -> None:
         pass
 
     def note(self, text: str) -> None:

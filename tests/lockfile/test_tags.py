@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from provision.lockfile.tags import best_wheel, tags, wheel_platforms
+from provision.core.platforms import PLATFORMS
+from provision.lockfile.tags import best_wheel, tags
 
 NUMPY = "numpy-2.4.6-cp311-cp311-{}.whl"
 
@@ -40,5 +41,5 @@ def test_an_own_wheel_comes_before_a_pure_one_and_a_later_build_before_an_earlie
 
 def test_tags_do_not_depend_on_the_machine() -> None:
     assert str(tags("win-64", "3.11")[0]) == "cp311-cp311-win_amd64"
-    assert wheel_platforms("linux-64")[0] == "manylinux_2_28_x86_64"
-    assert {"manylinux2014_x86_64", "manylinux1_x86_64"} <= set(wheel_platforms("linux-64"))
+    assert PLATFORMS["linux-64"].tags[0] == "manylinux_2_28_x86_64"
+    assert {"manylinux2014_x86_64", "manylinux1_x86_64"} <= set(PLATFORMS["linux-64"].tags)

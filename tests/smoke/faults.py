@@ -71,7 +71,10 @@ DEEP = frozenset(
         "models.whisper",
         "operators.arithmetic",
         "operators.indexing",
+        "operators.large",
         "operators.layers",
+        "operators.modules",
+        "operators.options",
         "operators.variants",
         "random.draws",
         "training.checkpointing",
@@ -234,6 +237,27 @@ def a_cuda_build_on_a_cpu_target() -> Iterator[None]:
 def the_xpu_index_gave_a_cpu_build() -> Iterator[None]:
     with torch_says("__version__ = '2.13.0+cpu'\nxpu: Optional[str] = None\n"):
         yield
+
+
+@fault("identity.code", "foreign-code-loaded")
+def a_library_of_elsewhere_is_loaded_for_torchs_own() -> Iterator[None]:
+    checks, torch = module("smoke.test_identity"), module("torch")
+    own = next(Path(torch.__file__).parent.glob("lib/libtorch_cpu.so"))
+    with tempfile.TemporaryDirectory() as folder:
+        maps = Path(folder, "maps")
+        maps.write_text(f"7f00-7f01 r-xp 00000000 08:01 9 {Path('/opt/elsewhere', own.name)}\n")
+        with patch.object(checks, "MAPS", maps):
+            yield
+
+
+@fault("identity.code", "foreign-code-loaded")
+def small_numbers_are_taken_for_zero() -> Iterator[None]:
+    torch = module("torch")
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 @fault("identity.environment", "environment-not-set", expect={"environment": {"SYCL_CACHE": "1"}})

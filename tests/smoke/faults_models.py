@@ -195,7 +195,20 @@ def compiled_sums_are_of_another_type() -> Iterator[None]:
 
     def compiled(function: Any, **more: Any) -> Any:
         run = plain(function, backend="eager", **more)
-        return run if function.__name__ == "mul_add" else lambda x: run(x).float()
+        return run if function.__name__ == "mul_add" else lambda *given: run(*given).float()
+
+    with patch.object(torch, "compile", compiled):
+        yield
+
+
+@fault("compile.mul_add", "wrong-numbers")
+def what_compiled_code_writes_to_a_buffer_is_lost() -> Iterator[None]:
+    torch = module("torch")
+    plain = torch.compile
+
+    def compiled(function: Any, **more: Any) -> Any:
+        run = plain(function, backend="eager", **more)
+        return lambda *given: run(*(each.clone() for each in given))
 
     with patch.object(torch, "compile", compiled):
         yield

@@ -256,6 +256,68 @@ def the_remainder_of_a_negative_integer_is_negative() -> Iterator[None]:
         yield
 
 
+@fault("operators.options", "wrong-numbers", "pretend")
+def an_inverse_transform_destroys_its_input() -> Iterator[None]:
+    def change(result: Any, x: Any, *_args: Any) -> Any:
+        if 0 not in x.stride():
+            x.copy_(x.flip(-1) * 2)
+        return result
+
+    with spoiled_where("aten::_fft_c2r", lambda *_args: True, change):
+        yield
+
+
+@fault("operators.options", "wrong-numbers", "pretend")
+def a_sum_of_many_truths_wraps() -> Iterator[None]:
+    def truths(x: Any, *_args: Any) -> bool:
+        return str(x.dtype) == "torch.bool"
+
+    def change(result: Any, *_args: Any) -> Any:
+        return result % 128
+
+    with spoiled_where("aten::cumsum", truths, change):
+        yield
+
+
+@fault("operators.options", "op-fails", "pretend")
+def distances_of_rows_end_with_an_error() -> Iterator[None]:
+    def change(*_args: Any) -> Any:
+        raise RuntimeError("an operator of the device failed")
+
+    with spoiled_where("aten::_cdist_forward", lambda *_args: True, change):
+        yield
+
+
+@fault("operators.modules", "wrong-numbers", "pretend")
+def dropout_scales_its_gradient_otherwise() -> Iterator[None]:
+    with spoiled_where("aten::native_dropout_backward", half(), lambda r, *_args: r * 0.75):
+        yield
+
+
+@fault("operators.modules", "wrong-numbers", "pretend")
+def a_fused_optimizer_forgets_the_scale() -> Iterator[None]:
+    import torch
+
+    plain = torch.optim.Adam.step
+
+    def step(self: Any, *args: Any) -> Any:
+        with patch.object(self, "grad_scale", None, create=True):
+            return plain(self, *args)
+
+    with patch.object(torch.optim.Adam, "step", step):
+        yield
+
+
+@fault("operators.large", "wrong-numbers", "pretend")
+def a_softmax_of_65537_rows_lacks_the_last() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[65_536:] = 0
+        return result
+
+    with spoiled_where("aten::_softmax", lambda x, *_args: len(x) > 65_536, change):
+        yield
+
+
 @fault("matrix.product", "wrong-numbers", "pretend")
 def float16_holds_the_parts_of_a_product() -> Iterator[None]:
     def change(result: Any, a: Any, b: Any) -> Any:
@@ -345,6 +407,20 @@ def a_word_is_drawn_twice_without_replacement() -> Iterator[None]:
         return result
 
     with spoiled_where("aten::multinomial", lambda _weights, count, *_: count == 1000, change):
+        yield
+
+
+@fault("random.draws", "wrong-numbers", "pretend")
+def a_second_draw_ignores_the_weights() -> Iterator[None]:
+    def few(_weights: Any, count: int, *_args: Any) -> bool:
+        return count == 2
+
+    def change(result: Any, weights: Any, *_args: Any) -> Any:
+        rest = (weights > 0).to(weights.dtype).scatter(-1, result[:, :1], 0)
+        result[:, 1:] = rest.multinomial(1)
+        return result
+
+    with spoiled_where("aten::multinomial", few, change):
         yield
 
 

@@ -67,6 +67,8 @@ NO_FP64 = "Required aspect fp64 is not supported on the device"
 FREE_MEMORY = "doesn't support querying the available free memory"
 # Memory is counted only where this much is asked for: it is a search through all objects.
 COUNTED = 2**26
+# Operators that take lengths on the host, as recurrent networks do: they are not played.
+NOT_PLAYED = frozenset({"aten::_pack_padded_sequence", "aten::_ctc_loss"})
 # Operators that launch no kernel: memory is only granted, moved or looked at another way.
 NO_KERNEL = frozenset({"aten::_to_copy", "aten::copy_", "aten::_copy_from",
                        "aten::_local_scalar_dense", "aten::detach", "aten::set_",
@@ -304,6 +306,10 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
         return function.redispatch(keys, *args, **kwargs)
     _launch(number)
+    if name in NOT_PLAYED:
+        raise NotImplementedError(
+            f"Could not run '{name}' with arguments from the '{NAME}' backend"
+        )
     if name == "aten::_to_copy":
         return _to_copy(function, args, kwargs)
     if name in ("aten::copy_", "aten::_copy_from"):
@@ -334,7 +340,11 @@ def _refuse_fp64(function: Any, values: list[Any], number: int) -> None:
     if says(number)["fp64"] == "full" or function._schema.name in NO_KERNEL or function.is_view:
         return
     if any(getattr(each, "dtype", each) == torch.float64 for each in values):
-        raise RuntimeError(NO_FP64)
+        # torch 2.13 ends a process in which a kernel in Python raises during a backward pass.
+        if torch._C._current_graph_task_id() >= 0:
+            QUEUE.fail(NO_FP64)
+        else:
+            raise RuntimeError(NO_FP64)
 
 
 def _refuse_conversion(source: Any, dtype: Any) -> None:

@@ -36,8 +36,7 @@ FAST = [
 FAST_INVENTED = ["an Arc in no list"]
 # A healthy device may be unknown to the lists, its driver too; the pretend one is a CPU's speed.
 WARNINGS = {"device-unknown", "driver-unknown", "unknown-warning", "slow"}
-FOR_NO_TARGET = {"apple-mps", "gh200-linux-aarch64", "gb10-linux-aarch64",
-                 "uhd770-beside-arc-linux"}  # fmt: skip
+FOR_NO_TARGET = {"apple-mps", "uhd770-beside-arc-linux"}
 
 
 @pytest.fixture(scope="session")

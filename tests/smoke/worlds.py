@@ -74,7 +74,7 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield torch.Tensor, "to", faults.as_of(torch, _to(world), "to")
     yield torch, "compile", _compile(world)
     yield distributed, "init_process_group", _init_process_group(world)
-    for name in ("all_reduce", "all_gather", "broadcast"):
+    for name in ("all_reduce", "all_gather", "broadcast", "reduce", "gather", "scatter"):
         yield distributed, name, _collective(getattr(distributed, name))
     yield distributed, "is_nccl_available", lambda: "nccl" in world["collectives"]
     yield distributed, "is_xccl_available", lambda: "xccl" in world["collectives"]

@@ -131,7 +131,7 @@ def judge(
     ("words", "where"),
     [(("targets",), ROOT), (("detect",), ROOT), (("lock", "--check"), ROOT), (("targets",), None),
      (("doctor",), None), (("doctor", "--target", TARGET), None), (("lock", "--check"), None),
-     (("doctor", "--log", "train.log"), None), (("verify", TARGET, "--deep"), None),
+     (("doctor", "--log", "train.log"), None), (("verify", TARGET, "--deep", "-q"), None),
      (("build", TARGET), None), (("rollback", TARGET), None), (("clean", TARGET), None),
      (("fleet", "report", "verdicts"), None), (("report", TARGET), None),
      (("kernel", TARGET), None), (("evidence", "verify", "train.log"), None)],

@@ -38,8 +38,8 @@ def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
     from provision.cli.verbs.lock import make_resolver
     from provision.commands.edit_spec import Edited, edit_and_lock
     from provision.commands.up_to_date import fingerprint
+    from provision.core.platforms import this_platform
     from provision.core.project import CURRENT
-    from provision.host.probe import this_platform
     from provision.spec.reader import load_target, target_names
     from provision.ui.results import show_edited
 

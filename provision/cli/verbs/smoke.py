@@ -26,9 +26,10 @@ def add_arguments(parser: Parser) -> None:
 
 def handle(call: Call) -> Outcome:
     from provision.commands.machine import read_layers
-    from provision.commands.prove import prove, prove_interpreter, unchanged
-    from provision.commands.smoke import SmokeRequest
+    from provision.commands.prove import prove, unchanged
+    from provision.commands.smoke import SmokeRequest, from_interpreter, smoke
     from provision.core.process import run
+    from provision.report.regressions import SmokeResult
     from provision.ui.smoke import show_skipped, show_smoke
 
     device, soak = call.arguments.device, call.arguments.soak
@@ -41,11 +42,11 @@ def handle(call: Call) -> Outcome:
     request = SmokeRequest(
         call.project, call.target, layers, suite, soak, device, call.arguments.junit
     )
-    call.console.step(f"the {suite} checks of {call.target.name}")
-    if call.arguments.against:
-        result = prove_interpreter(request, call.arguments.against, run)
-    elif call.arguments.if_driver_changed and (skipped := unchanged(request, call.console)):
+    if call.arguments.if_driver_changed and (skipped := unchanged(request, call.console)):
         return Outcome(skipped, show_skipped, findings_if(skipped.failed))
+    if call.arguments.against:
+        subject = from_interpreter(call.arguments.against, run)
+        result = SmokeResult(smoke(request, subject, run, call.console), None)
     else:
         result = prove(request, run, call.console)
     bad = not result.report.proves or (result.comparison and result.comparison.bad)

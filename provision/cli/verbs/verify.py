@@ -16,7 +16,9 @@ def handle(call: Call) -> Outcome:
     from provision.ui.results import show_verification
 
     wanted = call.arguments
-    found = verify_current(call.project, wanted.target, deep=wanted.deep or wanted.repair)
+    if deep := wanted.deep or wanted.repair:
+        call.console.step("comparing every file with its hash")
+    found = verify_current(call.project, wanted.target, deep=deep)
     if not wanted.repair:
         return Outcome(found, show_verification, findings_if(found.findings))
     from provision.commands.repair import finish, repair

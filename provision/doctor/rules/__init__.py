@@ -1,8 +1,4 @@
-"""The environment rules: pure functions of the context, which yield what is wrong.
-
-What a rule reports is a table of ``cases.toml``, whose code has one in ``findings.toml``. A new
-module of rules is one more name below.
-"""
+"""The environment rules: pure functions of the context, which yield cases of ``cases.toml``."""
 
 from types import ModuleType
 

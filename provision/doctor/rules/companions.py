@@ -15,6 +15,9 @@ from provision.environment.installed import InstalledDistribution as Dist
 _NUMBERED = ("torchvision", "torchtext")
 _AHEAD = 15
 _COMPANIONS = (*_NUMBERED, "torchaudio", "xformers")
+# The first releases that call torch through its stable ABI alone:
+# https://github.com/pytorch/audio/pull/4212, https://github.com/pytorch/vision/releases/tag/v0.29.1
+_STABLE = {"torchaudio": "2.11", "torchvision": "0.29"}
 # The torch in the name of a wheel that was built for one: +cu122torch2.2, +pt23cu121.
 _BUILT_FOR = re.compile(r"torch(\d)\.(\d+)|[+.]pt(\d)(\d+)(?=cu|cpu|rocm|xpu|$)")
 _ABI = re.compile(r"cxx11abi(TRUE|FALSE)")
@@ -53,19 +56,14 @@ def _goes_with(dist: Dist, torch: Dist) -> str:
 
 
 def _takes_newer(dist: Dist, torch: Dist) -> bool:
-    """Whether a companion works with every torch from its own release on: torchaudio since 2.11.
-
-    Source: https://github.com/pytorch/audio/pull/4212.
-    """
-    stable = dist.name == "torchaudio" and dist.parsed and not dist.is_before("2.11")
-    return bool(stable and torch.parsed and not torch.is_before(dist.minor))
+    """Whether a companion works with every torch from its own release on."""
+    since = _STABLE.get(dist.name)
+    stable = since and dist.parsed and not dist.is_before(since)
+    return bool(stable and torch.parsed and not torch.is_before(_release_of(dist)))
 
 
 def _of_cuda(dist: Dist, torch: Dist, context: DoctorContext) -> str:
-    """Return the torch of a companion that is a CUDA build without a local version, or "".
-
-    The default index has torchvision and older torchaudio for Linux as CUDA builds only.
-    """
+    """Return the torch of a companion that is the default index's CUDA build for Linux, or ""."""
     if not _is_on_linux(context) or dist.local or torch.local not in ("cpu", "xpu"):
         return ""
     pins = pinned(dist, "torch", extras=False)  # a build from source has none
@@ -73,10 +71,7 @@ def _of_cuda(dist: Dist, torch: Dist, context: DoctorContext) -> str:
 
 
 def _of_other_index(dist: Dist, torch: Dist) -> str:
-    """Return which torch a locked companion was built with, or "" if it is the locked one.
-
-    Each index has the companions that were built with its own torch. Only a lock knows the index.
-    """
+    """Return the torch of a locked companion, as its index tells, or "" if it is the locked one."""
     differ = dist.index != torch.index and _is_compiled(dist)
     return f"of the index {dist.index!r}, not of {torch.index!r}" if differ else ""
 

@@ -7,6 +7,7 @@ from itertools import islice
 
 from provision.catalog.devices import Devices
 from provision.core.findings import Finding, worst_first
+from provision.core.platforms import PLATFORMS
 from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.environment import Environment, Torch
 from provision.doctor.repository import FORMATS, Choice, Lock, at
@@ -110,7 +111,7 @@ def _environment(choice: Choice) -> Environment:
     cuda = f"{build[2:-1]}.{build[-1]}" if build.startswith("cu") else None
     return Environment(
         folder, folder, windows=choice.platform == "win-64",
-        markers=FORMATS["platform"][choice.platform] | {"python_version": "3.11"},
+        markers=PLATFORMS[choice.platform].markers | {"python_version": "3.11"},
         distributions={name: tuple(replace(p, index=p.index or build) for p in several)
                        for name, several in choice.packages.items() if several[0].version},
         torch=Torch(choice.torch.version, cuda, None, None),

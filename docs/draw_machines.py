@@ -1,0 +1,134 @@
+"""Write ``docs/reference/machines.md``: the targets of each GPU of the catalog, and how sure it is.
+
+``nox -s docs`` runs it, and ``tests/test_docs.py`` fails where the committed page differs.
+"""
+# ruff: noqa: INP001 - a program, not a module of a package
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "machines.md"
+sys.path.append(str(ROOT))
+
+from provision.catalog.devices import Device, read_devices  # noqa: E402
+from provision.commands.detect import Verdict, detect  # noqa: E402
+from provision.commands.evidence import Evidence, judge  # noqa: E402
+from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS  # noqa: E402
+from provision.core.project import Project  # noqa: E402
+from provision.host.model import Driver, Gpu, Host, Runtimes  # noqa: E402
+from provision.spec.reader import read_hardware  # noqa: E402
+from tests.smoke.profiles import Profile, profiles  # noqa: E402
+
+PROJECT = Project(ROOT)
+TARGETS = read_hardware(PROJECT.specs)
+LEGACY = {target.name for target in TARGETS if target.status != "supported"}
+DEVICES = read_devices(PROJECT.catalog)
+
+HEAD = """# Which GPU gets which target
+
+Made by `docs/draw_machines.py` from the catalog (`envs/catalog/devices.toml`), the specs and the
+code of `provision detect`. On each platform the first target is the one that `build auto` takes if
+the driver is new enough; `legacy` targets say at each build what is lost. A dash: no target serves
+the GPU there, and `detect` says where to go instead. CPU targets run on every machine of their
+platform.
+
+Evidence is the best there is of the device: **signed** means that somebody who has it proved a
+target there ([how](../how-to/prove.md)); *simulated* that the checks ran on a pretend device, which
+behaves as that profile of `tests/smoke/profiles.toml`, of an NVIDIA GPU with the same compute
+capability; *facts* that only the ids, families and compiled architectures speak for it.
+"""
+TABLE = """
+## {title}
+
+| GPU | ids | {platforms} | evidence |
+|---|---|{dashes}|---|
+"""
+# What a machine with nothing to repair has, so that only the hardware decides.
+HEALTHY = Runtimes(level_zero="1.99", compute_runtime="99.1.99999")
+
+
+def draw() -> str:
+    """Return the page."""
+    files = sorted((ROOT / "docs" / "evidence").glob("*.json"))
+    signed = judge(PROJECT, files, PROJECT.evidence / "keys") if files else []
+    return HEAD + "".join(
+        _table(vendor, rows, signed)
+        for vendor, rows in (("nvidia", list(_nvidia())), ("intel", list(_intel())))
+    )
+
+
+def _table(vendor: str, rows: list[tuple[str, str, Device]], signed: list[Evidence]) -> str:
+    own = {t.platform for t in TARGETS if ACCELERATORS[t.accelerator].vendor == vendor}
+    platforms = [name for name in PLATFORMS if name in own]
+    text = TABLE.format(title=MAKERS[vendor], platforms=" | ".join(platforms),
+                        dashes="---|" * (len(platforms) - 1) + "---")  # fmt: skip
+    for ids, name, device in rows:
+        served = [_served(vendor, ids, device, platform) for platform in platforms]
+        known = _evidence(vendor, name, device, signed) if any(served) else "*facts*"
+        cells = [", ".join(_target(each) for each in names) or "-" for names in served]
+        text += f"| {name} | {ids} | {' | '.join(cells)} | {known} |\n"
+    return text
+
+
+def _intel() -> Iterator[tuple[str, str, Device]]:
+    """Yield ids, name and entry of each model, those of one family together."""
+    models: dict[tuple[str, str], list[str]] = {}
+    for key, device in DEVICES.intel.items():
+        models.setdefault((device.family or "", device.name), []).append(key)
+    for (family, name), keys in models.items():
+        yield " ".join(keys), f"{name.removeprefix('Intel ')} ({family})", DEVICES.intel[keys[0]]
+
+
+def _nvidia() -> Iterator[tuple[str, str, Device]]:
+    for first, last, device in DEVICES.chips:
+        capability = device.compute_capability or "not known yet"
+        name = f"{device.name.removeprefix('NVIDIA ')}, {capability}"
+        yield f"{first:04x}-{last:04x}", name, device
+
+
+def _served(vendor: str, ids: str, device: Device, platform: str) -> list[str]:
+    """Return the targets that a GPU gets on a platform, the best one first."""
+    gpu = Gpu(
+        vendor, ids[:4], device.name, "0000:01:00.0", device.family, device.supported,
+        device.integrated, device.compute_capability, Driver("any"),
+    )  # fmt: skip
+    found = detect(TARGETS, Host(platform, "", gpus=(gpu,), runtimes=HEALTHY))
+    return [fit.target for fit in found.fits if fit.device and fit.verdict is not Verdict.NO]
+
+
+def _target(name: str) -> str:
+    return f"`{name}` (legacy)" if name in LEGACY else f"`{name}`"
+
+
+def _evidence(vendor: str, name: str, device: Device, signed: list[Evidence]) -> str:
+    proven = [f"{each.device}, `{each.target}`, {each.day}" for each in signed
+              if each.state == "valid" and _is_of(each.device, name)]  # fmt: skip
+    if proven:
+        return "**signed**: " + "; ".join(proven)
+    played = [key for key, profile in profiles().items() if _plays(profile, vendor, name, device)]
+    return "*simulated*: " + ", ".join(played) if played else "*facts*"
+
+
+def _plays(profile: Profile, vendor: str, name: str, device: Device) -> bool:
+    if profile.vendor != vendor:
+        return False
+    if vendor == "nvidia":
+        return bool(profile.seen["capability"] == device.compute_capability)
+    names = profile.played("names", ())
+    return device.family in profile.played("families", ()) and any(_is_of(n, name) for n in names)
+
+
+def _is_of(reported: str, name: str) -> bool:
+    """Whether a name that torch reports is of a model, such as ``Arc A770``."""
+    model = re.sub(r" \(\w+\)$", "", name)
+    plain = re.sub(r"\((?:R|TM)\)", "", reported)
+    return re.search(rf"\b{re.escape(model)}(?: Graphics)?$", plain) is not None
+
+
+if __name__ == "__main__":
+    PAGE.write_text(draw(), encoding="utf-8")

@@ -1,0 +1,32 @@
+"""what is newer than the locks, whether it would lock, and what is known against them."""
+
+from provision.cli.call import Call, Outcome, Parser, each, findings_if
+from provision.core.errors import Exit
+
+
+def add_arguments(parser: Parser) -> None:
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
+    parser.add_argument("--audit", action="store_true", help="look up known vulnerabilities only")
+
+
+def handle(call: Call) -> Outcome:
+    from concurrent.futures import ThreadPoolExecutor
+    from functools import partial
+
+    from provision.cli.verbs.lock import make_resolver
+    from provision.commands.outdated import Outdated, outdated
+    from provision.spec.reader import load_targets, target_names
+    from provision.ui.outdated import show_outdated
+
+    project, only = call.project, call.arguments.audit
+    names = call.arguments.targets or target_names(project.specs)
+    targets, broken = load_targets(project.specs, names)
+    with ThreadPoolExecutor(4) as pool:  # more would only wait for the cores
+        compare = partial(outdated, project=project, resolver=make_resolver(call), newer=not only)
+        found = list(pool.map(compare, targets))
+    found += [Outdated(name, error=error) for name, error in broken.items()]
+    codes = [int(result.error.exit_code) for result in found if result.error]
+    # An audit that looked nothing up is not green; what is newer can be told without it.
+    blind = only and any(result.not_looked_up for result in found)
+    code = max([*codes, Exit.TOOL if blind else findings_if(any(one.bad for one in found))])
+    return Outcome(found, each(show_outdated), code)

@@ -1,0 +1,58 @@
+"""What a target can be for: the platforms and accelerators of ``platforms.toml``."""
+
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from provision.core.findings import toml_table
+
+
+class Platform(NamedTuple):
+    """A platform; the comments of the table say what the keys are."""
+
+    words: str
+    system: str
+    machine: str
+    arch: str
+    marker: str
+    markers: dict[str, str]
+    command: str
+    uv: str
+    python: str
+    tags: list[str]
+    virtual: dict[str, str]
+    runner: str
+    docker: str = ""
+    libraries: str = ""
+    resolver: dict[str, str] = {}  # noqa: RUF012 - nothing changes it
+
+
+class Accelerator(NamedTuple):
+    """An accelerator, the CPU included."""
+
+    vendor: str = ""
+    build: str = ""
+    container: tuple[str, ...] = ()
+    apptainer: str = ""
+    variables: dict[str, str] = {}  # noqa: RUF012 - nothing changes it
+
+
+def _platform(row: dict[str, Any]) -> Platform:
+    text = json.dumps(_TABLES["system"][row["system"]] | row)
+    text = text.replace("{machine}", row["machine"]).replace("{arch}", row["arch"])
+    return Platform(**json.loads(text))
+
+
+_TABLES = toml_table(Path(__file__).with_suffix(".toml"))
+PLATFORMS = {name: _platform(row) for name, row in _TABLES["platform"].items()}
+ACCELERATORS = {name: Accelerator(**row) for name, row in _TABLES["accelerator"].items()}
+MAKERS: dict[str, str] = _TABLES["maker"]
+
+
+def this_platform() -> str:
+    """Return conda's name of the platform of this process, also where no target is for it."""
+    system = {"win32": "win", "darwin": "osx"}.get(sys.platform, "linux")
+    machine = platform.machine().lower()
+    return f"{system}-{ {'x86_64': '64', 'amd64': '64'}.get(machine, machine) }"

@@ -1,0 +1,109 @@
+"""What each thread does now: in a terminal a line that is drawn again, elsewhere one at times."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from textwrap import shorten
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import Progress, Task, TaskID
+from rich.text import Text
+
+from provision.core.text import harmless, size
+from provision.ui.smoke import check_line
+
+if TYPE_CHECKING:
+    from provision.core.progress import Look
+    from provision.ui.console import Console as Shown
+
+_NEWS = 10.0  # seconds between two lines about a step where there is no terminal
+_LONG = 1.0  # seconds; what took longer is shown with its time
+
+
+class Steps(Progress):
+    """The steps of all threads. rich draws ten times a second what they tell of themselves."""
+
+    def __init__(self, console: Shown) -> None:
+        self._shown, self._of_thread = console, dict[int, TaskID]()
+        # What is printed meanwhile, on either stream, is put above.
+        super().__init__(console=Console(stderr=True, force_terminal=console.alive), transient=True)
+
+    def begin(self, text: str, look: Look) -> None:
+        """Show a step of this thread; an empty text ends the last one."""
+        # rich draws under this lock. With another one, each could wait for the other.
+        with self.live._lock:  # noqa: SLF001
+            self._end(get_ident())
+            if text:
+                fields = dict[str, Any](look=look, told=time.monotonic(), now="", files={})
+                self._of_thread[get_ident()] = self.add_task(text, total=None, **fields)
+                self.live.start()
+                if not self._shown.alive:
+                    self._shown.err.print(f"· {text}", "dim")
+
+    def close(self) -> None:
+        """End every step: what follows is printed below them."""
+        with self.live._lock:  # noqa: SLF001
+            for thread in tuple(self._of_thread):
+                self._end(thread)
+
+    def get_renderables(self) -> list[Text]:
+        """Return each step in a line, or in two where it does not fit."""
+        for task in self.tasks:
+            self._look(task)
+        style = "dim" if self._shown.err.styled else ""
+        return [Text(_drawn(task, self.console.width - 1), style) for task in self.tasks]
+
+    def _look(self, task: Task) -> None:
+        how, shown = task.fields["look"](), self._shown
+        for result in how.pop("ended", ()) if shown.alive else ():
+            shown.err.print(*check_line(result, self.console.width))
+            shown.told |= {result["id"]} if shown.out.width else set()
+        if how.get("files"):
+            done, sizes = zip(*how["files"].values(), strict=True)
+            how |= {"completed": sum(done), "total": sum(sizes) if all(sizes) else 0}
+        self.update(task.id, **how)
+        if not shown.alive and time.monotonic() - task.fields["told"] > _NEWS:
+            self.update(task.id, told=time.monotonic())
+            shown.err.print(f"  {task.description.strip()}: {_state(task)}", "dim")
+
+    def _end(self, thread: int) -> None:
+        if (number := self._of_thread.pop(thread, None)) is None:
+            return
+        task = self._tasks[number]
+        self._look(task)  # at what was told last
+        self.remove_task(number)
+        if not self.tasks:
+            self.live.stop()
+        took = max(task.elapsed or 0.0, 0.01)
+        rate = f"{size(task.completed)}, {size(task.completed / took)}/s, "
+        state = f"{rate if task.fields['files'] else ''}{took:.1f} s" if took > _LONG else ""
+        if state or self._shown.alive:
+            self._shown.err.print(f"· {task.description}  {state}".rstrip(), "dim")
+
+
+def _drawn(task: Task, width: int) -> str:
+    text, state = f"· {harmless(task.description)}", harmless(_state(task))
+    state = state if len(state) < width - 8 else state.rpartition("  ")[0] or state
+    if task.total and (length := min(20, width - len(state) - 6)) > 3:
+        done = int(length * task.completed / task.total)
+        state = f"{'#' * done}{'-' * (length - done)} {state}"
+    if len(text) + len(state) + 2 <= width:
+        return f"{text}  {state}"
+    return f"{shorten(text, width, placeholder=' …')}\n    {shorten(state, width - 4)}"
+
+
+def _state(task: Task) -> str:
+    """Return how far a step is, the most important first; no rate before it is known."""
+    total, now, files = task.total, task.fields["now"], task.fields["files"]
+    clock, left = (
+        str(timedelta(seconds=int(seconds or 0))).removeprefix("0:").removeprefix("0")
+        for seconds in (task.elapsed, task.time_remaining)
+    )
+    if not files:
+        count = f"{task.completed:.0f} of {total:.0f} " if total else ""
+        return f"{count}{now}  {clock}".strip()
+    rate = f"{size(task.speed)}/s{f', {left} left' if total else ''}" if task.speed else clock
+    return f"{size(task.completed)}{f' of {size(total)}' if total else ''}, {rate}"

@@ -1,0 +1,19 @@
+"""The view of what is newer than a lock; its text is in ``outdated.j2``."""
+
+from pathlib import Path
+
+from provision.commands.outdated import Outdated
+from provision.ui.console import Console, to_jsonable
+
+
+def show_outdated(result: Outdated, console: Console) -> None:
+    """Print what is newer, what holds it and the edit; then the known vulnerabilities."""
+    from jinja2 import Template  # noqa: PLC0415 - slow to import
+
+    if result.error:
+        console.error(result.error)
+        return
+    text = Path(__file__).with_suffix(".j2").read_text(encoding="utf-8")
+    for line in Template(text, trim_blocks=True).render(to_jsonable(result)).splitlines():
+        command = line.removeprefix("$ ")
+        console.line(line) if command == line else console.command(command)

@@ -1,0 +1,132 @@
+"""Completion, in the shells themselves; one that is not on this machine is skipped by its name."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import termios
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+pytestmark = pytest.mark.machine
+ROOT = Path(__file__).parents[2]
+# Each line prints what a shell proposes for a command that is typed so far.
+BASH = """
+source "$1"; shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_shtab_provision provision "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+FISH = 'source $argv[1]; complete -C (string join -- " " $argv[2..])'
+POWERSHELL = """
+Invoke-Expression (Get-Content -Raw $args[0])
+$line = $args[1..($args.Count - 1)] -join ' '
+(TabExpansion2 $line $line.Length).CompletionMatches | ForEach-Object CompletionText
+"""
+SHELLS = {
+    "bash": ["bash", "--norc", "-c", BASH, "bash"],
+    "fish": ["fish", "--no-config", "-c", FISH, "--"],
+    "powershell": ["pwsh", "-NoProfile", "-CommandWithArgs", POWERSHELL],
+}
+
+
+def provision(*words: str, cwd: Path = ROOT) -> str:
+    command = [sys.executable, "-I", "-m", "provision", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=cwd).stdout
+
+
+def missing(program: str) -> NoReturn:
+    """Skip a test, or fail in CI, which has all shells that Debian has."""
+    reason = f"there is no {program} here"
+    debian = os.environ.get("CI") and program != "pwsh"
+    pytest.fail(reason) if debian else pytest.skip(reason)
+
+
+def proposals(shell: str, folder: Path, *typed: str) -> str:
+    """Return what a shell proposes for the last word, in the folder of this project."""
+    program = SHELLS[shell][0]
+    if shutil.which(program) is None:
+        missing(program)
+    script = folder / f"provision.{shell}"
+    script.write_text(provision("completion", shell), encoding="utf-8")
+    command = [*SHELLS[shell], str(script), *typed]
+    env = {**os.environ, "HOME": str(folder), "TERM": "dumb"}
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=env, check=False, timeout=120
+    ).stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("typed", "wanted", "other"),
+    [
+        (["provision", "sm"], "smoke", "build"),
+        (["provision", "build", "max-"], "max-linux", "cpu-linux"),
+        (["provision", "lock", "cpu-linux", "cuda12"], "cuda12-linux", "max-linux"),
+        (["provision", "build", "cpu-linux", "--off"], "--offline", "--no-smoke"),
+        (["provision", "export", "cpu-linux", "--format", "pyl"], "pylock", "apptainer"),
+        (["provision", "build", "cpu-linux", "--wheelhouse", "doc"], "docs", "envs"),
+    ],
+)
+def test_a_shell_completes(
+    tmp_path: Path, shell: str, typed: Sequence[str], wanted: str, other: str
+) -> None:
+    lines = proposals(shell, tmp_path, *typed).splitlines()
+    found = [line.partition("\t")[0].rstrip("/ ") for line in lines]  # fish adds descriptions
+    assert wanted in found
+    assert other not in found
+
+
+def test_zsh_completes(tmp_path: Path) -> None:
+    """It proposes in a terminal only: each pattern is awaited before the next keys are sent."""
+    if (zsh := shutil.which("zsh")) is None:
+        missing("zsh")
+    script = tmp_path / "provision.zsh"
+    script.write_text(provision("completion", "zsh"), encoding="utf-8")
+    own, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, 120))
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "xterm", "LANG": "C.UTF-8"}
+    with subprocess.Popen(
+        [zsh, "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=ROOT,
+        start_new_session=True,
+    ) as shell:  # fmt: skip
+        os.close(theirs)
+        try:
+            setup = f'autoload -Uz compinit; compinit -u -D; eval "$(cat {script})"; echo rea""dy\n'
+            await_text(own, setup, "ready")
+            await_text(own, "provision sm\t", "provision smoke ")
+            await_text(own, "max-\t", "max-linux ")
+            await_text(own, "--soa\t", "--soak ")
+        finally:
+            shell.kill()
+            os.close(own)
+
+
+def await_text(terminal: int, keys: str, wanted: str) -> None:
+    """Type keys, and read until a text has been shown; an error a minute after the last byte."""
+    os.write(terminal, keys.encode())
+    shown = ""
+    while wanted not in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08]", "", shown):
+        assert select.select([terminal], [], [], 60)[0], f"{wanted!r} not in {shown!r}"
+        shown += os.read(terminal, 4096).decode(errors="replace")
+
+
+def test_the_names_are_those_of_the_project_in_which_one_is(tmp_path: Path) -> None:
+    assert provision("completion", "targets").split() == sorted(
+        path.stem for path in (ROOT / "envs").glob("*.toml")
+    )
+    assert provision("completion", "targets", cwd=tmp_path) == ""
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "mine.toml").write_text("no = ", encoding="utf-8")
+    (tmp_path / "below").mkdir()
+    assert provision("completion", "targets", cwd=tmp_path / "below") == "mine\n"

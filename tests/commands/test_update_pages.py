@@ -1,0 +1,263 @@
+"""``update`` against pages in the shapes of the vendors' indexes, served by two real servers.
+
+The page of a name is asked for from one, which redirects to another; the files lie on a third
+address, as the vendors' buckets do. tests/catalog/pages has the pages.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import http.server
+import re
+import threading
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pytest
+
+from provision.catalog.snapshot import Index, Wheel, load_snapshot
+from provision.commands.update import start_index, update
+from provision.core.process import run
+from provision.core.project import Project
+from provision.spec.model import Pip, Target
+from tests.lab import Silent
+from tests.small import make_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from provision.catalog.snapshot_update import RefreshResult
+
+pytestmark = pytest.mark.machine
+PAGES = Path(__file__).parents[1] / "catalog" / "pages"
+KINDS = {".html": "text/html", ".json": "application/vnd.pypi.simple.v1+json"}
+REQUIRES = ("filelock", 'sympy>=1.13; python_version >= "3.9"')
+
+
+@dataclass
+class Vendor:
+    """An index whose names are known, and a file host beside it.
+
+    Attributes:
+        pages: Distribution -> content type and text.
+        files: Path on the file host -> content.
+        asked: Method and path of each request; GET of a part is ``PART``.
+        gone: Paths of files that answer 403.
+    """
+
+    pages: dict[str, tuple[str, str]] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    gone: tuple[str, ...] = ()
+    url: str = ""
+
+    def record(self, page: Path, folder: Path) -> None:
+        """Serve a recorded page, with a small wheel for each of its files."""
+        lines = []
+        text = page.read_text()
+        for block in re.split(r"(?<=</a>)|(?=\{\"filename\")", text):
+            found = re.search(r'>([^<>]+\.whl)<|"filename": "([^"]+)"', block)
+            lines.append(self._filled(block, (found[1] or found[2]) if found else "", folder))
+        self.pages["torch"] = KINDS[page.suffix], "".join(lines).replace("{host}", self.url)
+
+    def _filled(self, block: str, filename: str, folder: Path) -> str:
+        if not filename:
+            return block
+        name, version, *_ = filename.split("-")
+        made = make_wheel(folder, name, version, {"torch.py": filename}, REQUIRES)
+        with zipfile.ZipFile(made) as archive:
+            metadata = archive.read(f"{name}-{version}.dist-info/METADATA")
+        path = re.search(r'(?:href="|"url": ")(?:\{host\})?([^"#]+)', block)
+        assert path
+        self.files[unquote(path[1])] = made.read_bytes()
+        if "metadata" in block:
+            self.files[f"{unquote(path[1])}.metadata"] = metadata
+        digest = hashlib.sha256(made.read_bytes()).hexdigest()
+        return block.replace("{sha256}", digest).replace(
+            "{metadata}", hashlib.sha256(metadata).hexdigest()
+        )
+
+    def whole(self) -> list[str]:
+        """Return the wheels that were downloaded from beginning to end."""
+        gets = [path for method, path in self.asked if method == "GET" and path.endswith(".whl")]
+        return sorted({path.rpartition("/")[2] for path in gets})
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    shop: Vendor
+
+    def do_GET(self) -> None:
+        path, ranged = unquote(self.path), self.headers.get("Range", "")
+        self.shop.asked.append(("PART" if ranged else self.command, path))
+        if path.startswith("/whl/pages/"):
+            kind, text = self.shop.pages.get(path.split("/")[3], ("application/xml", ""))
+            return self.answer(200 if text else 403, text.encode(), kind)
+        if path.startswith("/simple/") or path in self.shop.files:
+            page = self.path.replace("/simple/", "/whl/pages/")
+            return self.answer(
+                301, b"", location=f"/host{page}" if path in self.shop.files else page
+            )
+        content = self.shop.files.get(path.removeprefix("/host"))
+        if content is None or path in self.shop.gone:
+            return self.answer(403, b"<Error><Code>AccessDenied</Code></Error>")
+        if ranged:
+            first, last = map(int, ranged.removeprefix("bytes=").split("-"))
+            return self.answer(206, content[first : last + 1])
+        return self.answer(200, content)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def answer(
+        self, status: int, body: bytes, kind: str = "binary/octet-stream", location: str = ""
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        if location:
+            self.send_header("Location", location)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def vendor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vendor]:
+    monkeypatch.delenv("PIP_CERT", raising=False)
+    shop = Vendor()
+    handler = type("ShopHandler", (Handler,), {"shop": shop})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        shop.url = f"http://127.0.0.1:{server.server_port}"
+        yield shop
+        server.shutdown()
+
+
+def refresh(vendor: Vendor, root: Path, *names: str) -> tuple[RefreshResult, dict[str, Wheel]]:
+    project = Project(root)
+    project.catalog.mkdir(parents=True, exist_ok=True)
+    if not (project.catalog / "vendor.json").exists():
+        start_index(project.catalog, ["vendor"], f"{vendor.url}/simple")
+    pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",),
+              index={"vendor": names or ("torch",)})  # fmt: skip
+    targets = [
+        Target(name=f"t-{platform}", summary="s", accelerator="cpu", platform=platform,
+               python="3.11", pip=pip)
+        for platform in ("linux-64", "win-64")
+    ]  # fmt: skip
+    (result,) = update(project, targets, root / "downloads", progress=Silent(), run=run)
+    found = load_snapshot(project.catalog, "vendor", Index).files
+    return result, {wheel.filename: wheel for wheel in found}
+
+
+EXPECTED = {  # page -> files that are taken, and those that have to be downloaded for it
+    "pytorch-cpu.html": (["torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl",
+                          "torch-2.9.0+cpu-cp311-cp311-win_amd64.whl"], []),
+    "pytorch-cu128.html": (["torch-2.8.0+cu128-cp311-cp311-manylinux_2_28_x86_64.whl",
+                            "torch-2.9.1+cu128-cp311-cp311-win_amd64.whl"], []),
+    "pytorch-cu130.json": (["torch-2.9.1+cu130-cp311-cp311-manylinux_2_28_x86_64.whl"], []),
+    "pytorch-xpu.html": (["torch-2.9.1+xpu-cp311-cp311-linux_x86_64.whl",
+                          "torch-2.13.0+xpu-cp311-cp311-linux_x86_64.whl"],
+                         ["torch-2.13.0+xpu-cp311-cp311-linux_x86_64.whl"]),
+    "intel-xpu.html": (["torch-2.1.0a0+cxx11.abi-cp311-cp311-linux_x86_64.whl",
+                        "torch-2.1.0a0+cxx11.abi-cp311-cp311-win_amd64.whl"],
+                       ["torch-2.1.0a0+cxx11.abi-cp311-cp311-linux_x86_64.whl",
+                        "torch-2.1.0a0+cxx11.abi-cp311-cp311-win_amd64.whl"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", EXPECTED)
+def test_each_shape_gives_complete_entries_and_downloads_only_what_has_no_hash(
+    vendor: Vendor, tmp_path: Path, page: str
+) -> None:
+    vendor.record(PAGES / page, tmp_path / "wheels")
+    result, found = refresh(vendor, tmp_path)
+    taken, downloaded = EXPECTED[page]
+    assert (sorted(found), [str(e) for e in result.errors]) == (sorted(taken), [])
+    for wheel in found.values():
+        content = vendor.files[wheel.url.removeprefix(vendor.url).replace("%2B", "+")]
+        assert (wheel.sha256, wheel.size) == (hashlib.sha256(content).hexdigest(), len(content))
+        assert (wheel.requires_dist, wheel.confirmed, bool(wheel.record)) == (REQUIRES, True, True)
+    assert vendor.whole() == sorted(downloaded)
+    vendor.asked.clear()
+    again, _ = refresh(vendor, tmp_path)
+    assert (again.added, again.completed, again.bad) == ([], [], False)
+    assert {method for method, path in vendor.asked if path.endswith(".whl")} == set()
+
+
+def test_metadata_under_its_older_name_is_held_against_its_hash(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    vendor.record(PAGES / "pytorch-cu128.html", tmp_path / "wheels")
+    for path in [path for path in vendor.files if path.endswith(".metadata")]:
+        vendor.files[path] += b"Requires-Dist: evil\n"
+    result, found = refresh(vendor, tmp_path)
+    assert ["metadata" in error.what for error in result.errors] == [True]
+    # Of the one without a digest nothing is known that it could be held against.
+    assert [("evil" in (wheel.requires_dist or ())) for wheel in found.values()] == [True]
+
+
+def test_a_yanked_file_is_kept_and_named_with_its_reason(vendor: Vendor, tmp_path: Path) -> None:
+    vendor.record(PAGES / "pytorch-xpu.html", tmp_path / "wheels")
+    kind, page = vendor.pages["torch"]
+    vendor.pages["torch"] = kind, page.replace(' data-yanked="drivers before 2026 fail"', "")
+    refresh(vendor, tmp_path)
+    vendor.pages["torch"] = kind, page
+    result, found = refresh(vendor, tmp_path)
+    name = "torch-2.10.0+xpu-cp311-cp311-win_amd64.whl"
+    assert (result.yanked, result.vanished) == ([f"{name}: drivers before 2026 fail"], [])
+    assert found[name].requires_dist == REQUIRES
+
+
+def test_a_name_that_answers_403_leaves_the_others_and_is_said_not_to_be_listed(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    vendor.record(PAGES / "pytorch-cpu.html", tmp_path / "wheels")
+    result, found = refresh(vendor, tmp_path, "torch", "torchvision")
+    assert len(found) == 2
+    (error,) = result.errors
+    assert error.what.endswith("lists no torchvision")
+    assert "403" in error.evidence
+
+
+def test_a_wheel_that_vanished_from_its_host_is_added_from_its_page_alone(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    """Its hash serves whoever has the file; only its size and RECORD stay open."""
+    vendor.record(PAGES / "pytorch-cpu.html", tmp_path / "wheels")
+    vendor.gone = ("/host/whl/cpu/torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl",)
+    path = "/whl/cpu/torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
+    result, found = refresh(vendor, tmp_path)
+    wheel = found[path.rpartition("/")[2]]
+    assert (wheel.size, wheel.record) == (None, None)
+    assert wheel.sha256 == hashlib.sha256(vendor.files[path]).hexdigest()
+    # Once it is there again, the entry is completed.
+    vendor.gone = ()
+    result, found = refresh(vendor, tmp_path)
+    assert result.completed == [wheel.filename]
+    assert found[wheel.filename].size == len(vendor.files[path])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("text/html", "{}"), ("application/vnd.pypi.simple.v1+json", "<html></html>"),
+     ("application/vnd.pypi.simple.v1+json", '{"meta": {"api-version": "2.0"}, "files": []}'),
+     ("application/pdf", "<a href='x'>torch-9-py3-none-any.whl</a>")],
+)  # fmt: skip
+def test_what_is_no_page_of_an_index_loses_nothing(
+    vendor: Vendor, tmp_path: Path, kind: str, text: str
+) -> None:
+    vendor.record(PAGES / "pytorch-cpu.html", tmp_path / "wheels")
+    _, before = refresh(vendor, tmp_path)
+    vendor.pages["torch"] = kind, text
+    result, after = refresh(vendor, tmp_path)
+    assert after == before
+    assert result.bad or sorted(result.vanished) == sorted(before)

@@ -1,0 +1,132 @@
+"""The rules on facts: what a log tells where no sentence is known, and what its machine changes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from provision.core.findings import Finding
+from provision.doctor import diagnose_log, logs
+from provision.doctor.data import data
+from provision.doctor.evidence import Evidence
+from provision.doctor.failures import last_failure
+from provision.doctor.matcher import Search, literals
+from provision.doctor.sampling import sample
+
+HERE = Path(__file__).parent
+FILE = tomllib.loads((HERE / "evidence.toml").read_text(encoding="utf-8"))
+CASES, SHOWS = FILE["log"], FILE["shows"]
+LOGS = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))["log"]
+FAMILIES = tomllib.loads((HERE / "families.toml").read_text(encoding="utf-8"))["family"]
+OWN = {"not-environment", "not-recognised"}
+RULES = logs.log_rules
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """No rule of a sentence is known; the rules on facts that fire are added to the set."""
+    fired, fires = set[int](), logs._fires
+
+    def noted(rule: logs.LogRule, search: Search, evidence: Evidence) -> object:
+        hit = fires(rule, search, evidence)
+        fired.update([id(rule)] if hit else [])
+        return hit
+
+    monkeypatch.setattr(
+        logs, "log_rules", lambda table="log_rules": RULES(table) if table == "evidence" else ()
+    )
+    monkeypatch.setattr(logs, "_fires", noted)
+    return fired
+
+
+def evidence(text: str) -> Evidence:
+    lines = sample(text)
+    return Evidence(Search(lines), last_failure(lines, set()), set())
+
+
+def holds(case: dict[str, object], found: list[Finding]) -> None:
+    assert [finding.code for finding in found][:1] == [case["code"]], found
+    assert found[0].bad == (case["code"] not in OWN and "note" not in case)
+    assert str(case.get("remedy", "")) in found[0].remedy
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "alone" not in case])
+def test_facts_decide_where_no_sentence_is_known(case: dict[str, object]) -> None:
+    holds(case, diagnose_log(str(case["text"])))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "alone" in case])
+@pytest.mark.usefixtures("alone")
+def test_facts_decide_alone(case: dict[str, object]) -> None:
+    holds(case, diagnose_log(str(case["text"])))
+
+
+def test_without_any_sentence_the_class_of_many_logs_is_still_told(alone: set[int]) -> None:
+    codes = [(case["code"], diagnose_log(case["text"])) for case in LOGS]
+    assert sum(bool(found) and found[0].code == code for code, found in codes) > 0.45 * len(codes)
+    # Whose environment is at fault is not told that their program is.
+    wrong = [
+        code for code, found in codes
+        if code not in {*OWN, "out-of-memory"} and found and found[0].code == "not-environment"
+    ]  # fmt: skip
+    assert len(wrong) < 0.04 * len(codes), wrong
+    for case in [*CASES, *(case for row in FAMILIES for case in map(_text, row["positive"]))]:
+        diagnose_log(str(case["text"]))
+    idle = [rule.any for rule in RULES("evidence") if id(rule) not in alone]
+    assert idle == [], "these rules on facts have no case"
+
+
+def _text(text: str) -> dict[str, object]:
+    return {"text": text}
+
+
+def test_every_row_of_the_context_changes_a_finding() -> None:
+    remedies = {finding.remedy for case in CASES for finding in _both(str(case["text"]))}
+    assert [row for row in data("evidence")["context"] if row.get("remedy") not in remedies] == []
+
+
+@cache
+def _both(text: str) -> tuple[Finding, ...]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logs, "log_rules", lambda t="log_rules": RULES(t) if t == "evidence" else ())
+        without = diagnose_log(text)
+    return (*without, *diagnose_log(text))
+
+
+@pytest.mark.parametrize("fact", data("evidence")["facts"])
+def test_each_pattern_of_a_fact_shows_it(fact: str) -> None:
+    patterns = data("evidence")["facts"][fact]
+    for line in SHOWS[fact]:
+        assert evidence(line).agrees([fact], [])
+    for pattern in patterns:
+        assert any(re.search(pattern, line, re.IGNORECASE) for line in SHOWS[fact]), pattern
+        assert min(map(len, literals(pattern))) >= 2, f"the search for {pattern} would be slow"
+
+
+@pytest.mark.parametrize(
+    ("text", "conflict", "found"),
+    [
+        ("torch 2.9.1+cu130\nDriver Version: 575.64.05", "driver-below-cuda", True),
+        ("torch 2.9.1+cu130\nDriver Version: 580.65.06", "driver-below-cuda", False),
+        ("torch 2.9.1+cu128\nDriver Version: 550.54.14", "driver-below-cuda", False),
+        ("torch 2.9.1+cu128", "driver-below-cuda", False),
+        ("torch 2.9.1\ntorchvision 0.24.1", "vision-of-another-torch", False),
+        ("torch 2.9.1\ntorchvision 0.25.0", "vision-of-another-torch", True),
+        ("torch 2.9.1\ntorchvision 0.23.0", "vision-of-another-torch", True),
+        ("torch==2.1.2\nPython version: 3.12.1", "python-above-torch", True),
+        ("torch==2.2.2\nPython version: 3.12.1", "python-above-torch", False),
+    ],
+)
+def test_versions_that_exclude_each_other(text: str, conflict: str, found: bool) -> None:
+    assert evidence(text).agrees([conflict], []) == found
+
+
+def test_nothing_is_said_of_a_log_that_only_names_machines_and_versions() -> None:
+    for fact, lines in SHOWS.items():
+        if fact == "building":
+            continue  # one of its lines is the end of a build that failed
+        assert not [finding for finding in diagnose_log("\n".join(lines)) if finding.bad]

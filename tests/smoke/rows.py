@@ -1,0 +1,64 @@
+"""Run the long tables of operators on the CPU as on a device that orders equal elements otherwise.
+
+Run by an environment's Python. Writes the rows of which nothing was compared in float32.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from smoke import operators, test_operators
+from smoke.checks import Numbers
+from smoke.journal import Journal
+
+ATEN = torch.ops.aten
+# Which of equal elements these return first is not documented; the place of their dimension.
+ORDERED = {ATEN.sort.default: 1, ATEN.topk.default: 2, ATEN.kthvalue.default: 2,
+           ATEN.median.dim: 1, ATEN.nanmedian.dim: 1, ATEN.mode.default: 1}  # fmt: skip
+
+
+class Last(TorchDispatchMode):
+    """The last of equal elements is the first; reference results, in float64, stay as they are."""
+
+    def __torch_dispatch__(self, run: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        unordered = run is ATEN.sort.stable and not kwargs.get("stable")
+        place = 1 if unordered else ORDERED.get(run)
+        if place is None or not args[0].dim() or args[0].dtype == torch.float64:
+            return run(*args, **kwargs)
+        dim = args[place] if len(args) > place else kwargs.get("dim", -1)
+        values, indices = run(args[0].flip(dim), *args[1:], **kwargs)
+        return values, args[0].shape[dim] - 1 - indices
+
+
+class Titles(Numbers):
+    """The measurements, and the titles of what was compared."""
+
+    titles: set[str] = set()  # noqa: RUF012
+
+    def step(self, words: str) -> None:
+        self.titles.add(words)
+
+
+def main(out: Path) -> None:
+    """Write the rows that no variant of float32 reached, or that the CPU refused."""
+    numbers = Titles(Journal(out.with_suffix(".jsonl")))
+    with Last():
+        for table in (operators.OPTIONS, operators.MODULES):
+            test_operators._compare(torch.device("cpu"), numbers, table, 0.0, made=True)
+    refused = {name.removeprefix("not offered: ") for name in numbers.values}
+    reached = {title.partition(" float32")[0] for title in numbers.titles - refused}
+    rows = operators.OPTIONS | operators.MODULES
+    out.write_text(json.dumps(sorted(rows.keys() - reached)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

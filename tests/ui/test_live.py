@@ -1,0 +1,208 @@
+"""What people see: the real command in a terminal of 40 and 80 columns, each screen of it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from typing import TYPE_CHECKING
+
+import pyte
+import pytest
+
+from tests.lab import Lab, open_lab
+from tests.small import TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.machine
+# A suite that tells what smoke/worker.py tells, and waits for a file between two checks.
+SUITE = """
+import json, pathlib, sys, time
+words = sys.argv
+journal = open(words[words.index("--journal") + 1], "a", buffering=1)
+heads = [{"id": f"area.check-{n}", "title": "t", "stands_for": "s"} for n in range(1, 5)]
+tell = lambda **event: journal.write(json.dumps(event) + "\\n")
+tell(owed=heads)
+checks = []
+for head in heads:
+    tell(start=head)
+    gate = pathlib.Path(__file__).with_name(head["id"])
+    while gate.exists():
+        time.sleep(0.02)
+    number = {"largest error": {"value": 1e-7, "unit": "1"}}
+    checks.append(head | {"outcome": "passed", "seconds": 0.5, "numbers": number, "finding": None})
+    tell(result=checks[-1])
+json.dump({"schema": 1, "suite": "quick", "target": "tiny", "python": "3", "torch": None,
+           "device": {"name": "toy"}, "started": "2026-01-01T00:00:00Z", "seconds": 2.0,
+           "checks": checks}, open(words[2], "w"))
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A project with a file that takes three seconds to fetch, and a suite that can be halted."""
+    with open_lab(tmp_path_factory.mktemp("terminal")) as made:
+        (made.project.root / "smoke" / "run.py").write_text(SUITE, encoding="utf-8")
+        noise = "#" + os.urandom(600_000).hex()
+        made.relock(made.wheel("alpha", text=noise), made.wheel("beta", index="vendor"))
+        made.index.rate = 400_000.0
+        config = made.project.root / "pip.conf"
+        config.write_text(f"[global]\nindex-url = {made.index.url}/default/\n", encoding="utf-8")
+        yield made
+
+
+class Screen(pyte.Screen):
+    """A screen that remembers each line which it had to part itself."""
+
+    def __init__(self, columns: int) -> None:
+        self.parted: list[str] = []
+        super().__init__(columns, 60)
+
+    def draw(self, data: str) -> None:
+        if self.cursor.x + len(data) > self.columns:
+            self.parted.append(data)
+        super().draw(data)
+
+
+class Terminal:
+    """A command in a terminal: what was on the screen, a text for each change."""
+
+    def __init__(self, lab: Lab, columns: int, *words: str, **variables: str) -> None:
+        self.screen = Screen(columns)
+        self._stream = pyte.ByteStream(self.screen)
+        self.screens: list[str] = [""]
+        self.raw = b""
+        self._own, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 60, columns, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-m", "provision", *words],
+            stdin=theirs, stdout=theirs, stderr=theirs, cwd=lab.project.root,
+            env=environment(lab, str(columns)) | variables,
+        )  # fmt: skip
+        os.close(theirs)
+
+    def read(self) -> bool:
+        """Read on; return whether the command goes on."""
+        try:
+            piece = os.read(self._own, 1 << 16)
+        except OSError:  # EIO: it has ended
+            return False
+        self.raw += piece
+        self._stream.feed(piece)
+        self.screens.append("\n".join(map(str.rstrip, self.screen.display)).rstrip())
+        return bool(piece)
+
+    def until(self, pattern: str) -> None:
+        """Read until a screen has shown a pattern."""
+        while not any(re.search(pattern, text) for text in self.screens):
+            assert self.read(), f"{pattern} was never shown:\n{self.screens[-1]}"
+
+    def to_the_end(self) -> str:
+        """Read to the end, and return what stays."""
+        while self.read():
+            pass
+        self.process.wait()
+        os.close(self._own)
+        assert not self.screen.cursor.hidden
+        assert not re.search(r"#|---|of 4|left$", self.screens[-1], re.MULTILINE), "a bar is left"
+        return self.screens[-1]
+
+
+def environment(lab: Lab, cache: str) -> dict[str, str]:
+    root = lab.project.root
+    return {"PATH": os.defpath, "TERM": "xterm-256color", "LANG": "C.UTF-8",
+            "HOME": str(root.parent), "PIP_CONFIG_FILE": str(root / "pip.conf"),
+            "UV_CACHE_DIR": str(root.parent / f"cache-{cache}")}  # fmt: skip
+
+
+@contextlib.contextmanager
+def halted(lab: Lab, check: str) -> Iterator[None]:
+    """Let a check not end before the block does."""
+    gate = lab.project.root / "smoke" / check
+    gate.touch()
+    try:
+        yield
+    finally:
+        gate.unlink()
+
+
+def words(terminal: Terminal) -> set[str]:
+    """Return all that looks like a word and was shown as progress."""
+    shown = (text.partition("\nquick suite")[0] for text in terminal.screens)
+    found = {word for text in shown for word in re.findall(r"[a-z][a-z0-9.-]*", text)}
+    return found - {"bytes", "left", "k", "s"}  # whether these are seen is a matter of time
+
+
+def build(lab: Lab, columns: int) -> Terminal:
+    shutil.rmtree(lab.home, ignore_errors=True)
+    return Terminal(lab, columns, "build", TARGET)
+
+
+def test_a_build_shows_bytes_a_rate_the_time_left_and_each_check(lab: Lab) -> None:
+    wide = build(lab, 200)
+    wide.to_the_end()
+    for columns in (40, 80):
+        with halted(lab, "area.check-1"):
+            terminal = build(lab, columns)
+            terminal.until(
+                r"(?s)installing 1 package of.*\d+ [kM]?B of 1 MB, \d+ kB/s, \d+:\d\d left"
+            )
+            terminal.until(r"0 of 4 area.check-1")
+            assert not re.search("^ok", terminal.screens[-1], re.MULTILINE)
+            gate = halted(lab, "area.check-3")
+            gate.__enter__()
+        terminal.until(r"2 of 4 area.check-3")
+        assert re.search(r"^ok   area.check-2 +0.5 s", terminal.screens[-1], re.MULTILINE)
+        gate.__exit__(None, None, None)
+        text = terminal.to_the_end()
+        assert terminal.process.returncode == 0
+        assert re.search(r"1 MB, \d+ kB/s,\s+\d+\.\d s", text)
+        assert text.count("area.check-1") == 1, "the result repeats what the terminal has shown"
+        # Commands to be copied are not parted; the terminal goes on in the next row.
+        assert not [line for line in terminal.screen.parted if "/bin/" not in line]
+        assert words(terminal) - words(wide) == set(), "words are cut"
+
+
+def test_an_interrupt_leaves_a_clean_terminal(lab: Lab) -> None:
+    build(lab, 80).to_the_end()
+    with halted(lab, "area.check-2"):
+        terminal = Terminal(lab, 80, "smoke", TARGET)
+        terminal.until(r"1 of 4 area.check-2")
+        terminal.process.send_signal(signal.SIGINT)
+        text = terminal.to_the_end()
+    assert terminal.process.returncode == 130
+    assert "interrupted" in text
+
+
+def test_a_dumb_terminal_and_no_color_get_no_escapes_that_they_cannot_take(lab: Lab) -> None:
+    build(lab, 80).to_the_end()
+    dumb = Terminal(lab, 80, "smoke", TARGET, TERM="dumb")
+    assert "· the quick checks of tiny" in dumb.to_the_end()
+    assert b"\x1b" not in dumb.raw
+    plain = Terminal(lab, 80, "smoke", TARGET, NO_COLOR="1")
+    plain.to_the_end()
+    assert b"area.check-1" in plain.raw
+    assert not re.search(rb"\x1b\[[1-9][0-9;]*m", plain.raw)
+
+
+@pytest.mark.parametrize("option", ["-q", "--json", ""])
+def test_without_a_terminal_there_are_plain_lines_or_none(lab: Lab, option: str) -> None:
+    build(lab, 80).to_the_end()
+    run = subprocess.run(
+        [sys.executable, "-I", "-m", "provision", "smoke", TARGET, *filter(None, [option])],
+        env=environment(lab, "80"), cwd=lab.project.root, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert run.stderr.splitlines()[:1] == ([] if option else ["· the quick checks of tiny"])
+    assert "\x1b" not in run.stderr
+    assert "area.check-1" in run.stdout
