@@ -43,10 +43,7 @@ def export(
     project: Project, target: Target, lock: Lock, *, supply: ArtifactSources, kind: str,
     file: Path | None,
 ) -> Export:  # fmt: skip
-    """Return a target in another format, and write it to a file if one is named.
-
-    ToolError: an index does not answer, or no longer lists a locked wheel.
-    """
+    """Return a target in another format, and write the file; ToolError if a wheel is not listed."""
     if kind == "pylock" and file and not is_valid_pylock_path(file):
         what = f"{file.name} is not a name for this format"
         cause = "pip and uv know the format by the name: pylock.toml or pylock.<word>.toml"

@@ -75,12 +75,9 @@ def run(
     errors: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Completed:
-    """Run a command to its end and return what it printed.
-
-    Its process group is killed on a time-out and any exception: children of uv and pytest would go
-    on writing into a folder that the caller is about to remove. ``env`` is the whole environment,
-    by default :func:`clean_environment`; ``errors`` is a stream for its standard error.
-    """
+    """Run a command to its end and return what it printed; ``errors`` takes its standard error."""
+    # Its process group is killed on a time-out and any exception: children of uv and pytest would
+    # go on writing into a folder that the caller is about to remove.
     words = tuple(str(word) for word in argv)
     log.info("+ %s", redact(shlex.join(words)))
     check_interrupted()

@@ -56,10 +56,7 @@ def old_libraries(host: Host) -> str:
 def obstacles(
     target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | None
 ) -> Iterator[Obstacle]:
-    """Yield what has to be repaired before a GPU serves a target, causes before consequences.
-
-    ``hidden_by`` is ``NAME=value`` of the variable that hides the GPU, if any.
-    """
+    """Yield what must be repaired before a GPU serves a target; ``NAME=value`` may hide it."""
     if not gpu.device_id and gpu.vendor == "intel":
         yield _obstacle("model-hidden", gpu, host, target=target.name)
     yield from hindrances(gpu, host)

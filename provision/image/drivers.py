@@ -28,10 +28,7 @@ _DISTRIBUTIONS = "distributions.toml"
 
 
 def require_drivers(request: ImageRequest) -> DriverSet | None:
-    """Return the driver set of an image, None if it has none and needs none.
-
-    UsageError: its driver does not meet the target's floor, or a package cannot be verified.
-    """
+    """Return the driver set of an image, if it needs one; UsageError if its driver cannot serve."""
     docker, catalog = request.target.docker, request.project.catalog
     name = docker.drivers if docker else None
     drivers = load_snapshot(catalog, name, DriverSet) if name else None

@@ -24,10 +24,8 @@ _NOISE = ("container", "container_config", "docker_version", "moby.buildkit.cach
 
 
 def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
-    """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest.
-
-    The epoch, in Unix seconds, is set everywhere; ``manifest.json`` is for engines before 25.
-    """
+    """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest."""
+    # The epoch, in Unix seconds, is set everywhere; ``manifest.json`` is for engines before 25.
     # Under another name until it is complete: a file cut short has no index, but looks like one.
     partial = layout.with_name(f".{layout.name}.partial")
     try:

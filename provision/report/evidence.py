@@ -83,10 +83,7 @@ class Statement(Table):
 
 
 def statement(report: Report, checks_digest: str) -> Statement:
-    """Return the statement of a report, with the digest of the suite's files.
-
-    UsageError: the report proves nothing, as a quick one, a foreign one or one with a failed check.
-    """
+    """Return a report's statement, with the suite's digest; UsageError if it proves nothing."""
     bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
     if report.suite != "full" or report.lock is None or bad:
         what = f"the last report of {report.target} proves nothing"

@@ -68,10 +68,8 @@ class Fleet(NamedTuple):
 
 
 def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fleet:
-    """Return the state of all expected nodes, and of all with a verdict in a folder.
-
-    Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
-    """
+    """Return the state of all expected nodes, and of all with a verdict in a folder."""
+    # Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
     latest, files = dt.datetime.now(dt.UTC) + _AHEAD, list[tuple[str, str]]()
 
     def rank(verdict: Verdict) -> tuple[bool, dt.datetime]:

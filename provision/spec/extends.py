@@ -77,10 +77,8 @@ def resolved_text(path: Path) -> str:
 
 
 def resolved(chain: Sequence[SpecFile]) -> Data:
-    """Return what a chain of files says together, in the keys of one spec without ``extends``.
-
-    Tables merge and lists add, an entry in place of its distribution's; any other value replaces.
-    """
+    """Return what a chain of files says together, in the keys of one spec without ``extends``."""
+    # Tables merge and lists add, an entry in place of its distribution's; other values replace.
     whole = chain[-1].data
     for file in reversed(chain[:-1]):
         whole = _merge(file.data, _inherited(file, whole), ())
