@@ -1,7 +1,6 @@
 """Collect many locked artifacts in a folder: from wheelhouses, else by parallel downloads.
 
-A file gets its final name only after its SHA-256 was compared with the lock, so every named file in
-a folder is verified. :mod:`provision.artifacts.resumable_download` transfers a single file.
+A file gets its name only when its SHA-256 is the lock's, so every named file is verified.
 """
 
 from __future__ import annotations
@@ -54,10 +53,8 @@ def wanted_wheel(artifact: Artifact, index_url: str | None) -> WantedFile:
 
 
 def wanted_archive(package: CondaPackage) -> WantedFile:
-    """Return the archive of a conda package; ``$VARIABLES`` in its URL are expanded.
-
-    conda-lock writes credentials of private channels as variables, so that none is in a lock.
-    """
+    """Return the archive of a conda package; ``$VARIABLES`` in its URL are expanded."""
+    # conda-lock writes credentials of private channels as variables, so that none is in a lock.
     url = os.path.expandvars(package.url)
     return WantedFile(package.filename, package.sha256, package.size, url, None)
 
@@ -70,10 +67,7 @@ def fetch_all(
     *,
     offline: bool = False,
 ) -> list[MissingFile]:
-    """Collect files in a folder; return those that could not be obtained, in the given order.
-
-    A file that the folder holds with the right hash is kept; wheelhouses come before any download.
-    """
+    """Collect files, wheelhouses first; return those that cannot be obtained, in this order."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(wanted)
     for item in wanted:
@@ -115,10 +109,8 @@ def _from_folders(
 
 
 def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
-    """Copy a file to its final name if its hash is right; return whether it is.
-
-    The copy is hashed, not the source, which may belong to another user and change in between.
-    """
+    """Copy a file to its final name if its hash is right; return whether it is."""
+    # The copy is hashed, as the source may belong to another user and change in between.
     path = folder / item.filename
     part = folder / PARTIAL / item.filename
     remedy = "check the folder and the free space"

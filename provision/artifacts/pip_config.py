@@ -1,7 +1,6 @@
 """The user's package sources: the mirror and the wheelhouses of pip's configuration.
 
-They cannot change what is installed, because the lock has the hashes. ``extra-index-url`` is
-ignored on purpose: another package of the same name is how dependency confusion works.
+The lock has the hashes. ``extra-index-url`` is ignored, as it allows dependency confusion.
 """
 
 import os

@@ -29,16 +29,13 @@ def download(
     *,
     most: int | None = None,
 ) -> Path:
-    """Download a file and return its path.
+    """Download a file and return its path; without ``most``, of at most ``limits.DOWNLOAD`` bytes.
 
-    An earlier part is resumed only if the server confirms by its ETag that the file is unchanged
-    (``If-Range``); joining the halves of two different files would only show at the end, when
-    their hash is wrong. Otherwise the download starts over. An incomplete part stays in the folder
-    when the network fails. A file of more than ``most`` bytes cannot be the right one.
-
-    Raises:
-        ToolError: The server refused, sent too much, or the connection broke at each attempt.
+    ToolError: the server refused, sent too much, or the connection broke at each attempt; then the
+    part stays in the folder.
     """
+    # A part is resumed only if the server confirms by its ETag that the file is unchanged
+    # (``If-Range``): else the halves of two files would show at the end, by a wrong hash.
     import requests  # noqa: PLC0415
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -78,10 +78,8 @@ class SourceBuilder:
         requires: tuple[str, ...],
         complete: Callable[[list[str]], tuple[str, ...]] | None = None,
     ) -> tuple[Path, tuple[str, ...]]:
-        """Return the wheel of a source, which the wheelhouse keeps, and what its build required.
-
-        ``requires`` are pins with hashes; ``complete`` pins what a build asks for besides.
-        """
+        """Return the wheel of a source, which the wheelhouse keeps, and what its build required."""
+        # ``requires`` are pins with hashes; ``complete`` pins what a build asks for besides.
         if kept := self._kept(source, requires):
             return kept, requires
         named: set[str] = set()

@@ -36,11 +36,8 @@ class Tool:
 
 
 def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
-    """Return the distributions that the locks in a folder require on a platform.
-
-    They are as ``uv pip compile --universal`` writes them. The patch version of that machine's
-    Python is unknown, so requirements of only some patch versions are included.
-    """
+    """Return what the locks of ``uv pip compile --universal`` in a folder require on a platform."""
+    # The patch version of that machine's Python is unknown: any patch that requires it counts.
     found: dict[tuple[str, str], Tool] = {}
     for name in LOCKS:
         # A requirement and its hashes are one logical line, continued by backslashes.
@@ -66,16 +63,12 @@ def choose_wheels(
     tools: Iterable[Tool], wheelhouses: Sequence[Path], index: str | None, *, platform: str,
     python: str,
 ) -> tuple[list[WantedFile], list[MissingFile]]:  # fmt: skip
-    """Choose the wheel of each tool; return the wheels, and the tools that have none.
-
-    Wheelhouses are searched first, then the index; None is the default one.
-    """
+    """Return the wheel of each tool, wheelhouses first, and the tools that have none."""
 
     def one(session: Session, tool: Tool) -> WantedFile | MissingFile:
         try:
-            found = _best(_local(tool, wheelhouses), platform, python) or _best(
-                _listed(session, tool, index), platform, python
-            )
+            here = _best(_local(tool, wheelhouses), platform, python)
+            found = here or _best(_listed(session, tool, index), platform, python)
         except ToolError as error:
             return missing(tool, error.what)
         return found or missing(tool, f"its index has no wheel for {platform}")

@@ -1,8 +1,7 @@
 """The digests of wheels' RECORDs, read from local wheels, or from remote ones by range requests.
 
-A wheel is a zip archive with its table of contents and its RECORD at the end: a few kilobytes are
-enough. They cannot be compared with the hash of the wheel, but a wrong RECORD can only make a build
-fail: the files of a wheel with the right hash do not fit it.
+A wheel has its table of contents and its RECORD at the end. They cannot be compared with the hash
+of the wheel, but a wrong RECORD only makes a build fail: the wheel's files do not fit it.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def remote_records(
 ) -> dict[str, str]:
     """Return the digests of the RECORDs that servers let be read, by the SHA-256 of the wheel.
 
-    A wheel without a size is left out. ``urls`` are by the SHA-256 as well, and ``mirror`` is the
-    address of the index; see :func:`provision.core.network.content_lengths`.
+    ``urls`` are by it too; ``mirror`` is the index. A wheel without a size is left out.
     """
     wanted = {artifact.sha256: artifact.size for artifact in artifacts if artifact.size}
     if not wanted:

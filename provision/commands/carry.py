@@ -1,11 +1,8 @@
 """Which results of a target's last build stand, so that a small change need not run all checks.
 
-Only a build's, made on this host from verified files, and only while nothing differs of:
-
-- the *basis*: host, driver, interpreter, variables, suite, what the spec promises, and whatever
-  runs at each start of Python or import of torch;
-- the *closure* of each distribution that the check names: all that it may require, each with
-  version and SHA-256 of the lock. Extras count: programs look for those when they run.
+Only a build's, made on this host from verified files, and only while nothing differs of the *basis*
+(all that is not a package, and what runs at each start of Python or import of torch) and of the
+*closure* of each distribution that the check names: all that it may require, extras included.
 """
 
 import importlib.metadata
@@ -53,9 +50,7 @@ class Earlier(NamedTuple):
         """Return what the suite may leave out, for ``expect.json``."""
         then, report = self.report.closures, self.report
         names = then.keys() | now.closures.keys()
-        same = {
-            name for name, digest in now.closures.items() if digest and then.get(name) == digest
-        }
+        same = {name for name, own in now.closures.items() if own and then.get(name) == own}
         passed = {c.id for c in (*report.checks, *report.carried) if c.outcome == "passed"}
         settled = passed | {entry.id for entry in report.not_run if not entry.owed}
         return {"settled": sorted(settled - self.doubtful), "changed": sorted(names - same)}

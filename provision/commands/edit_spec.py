@@ -64,10 +64,7 @@ def add_to(path: Path, requirements: Sequence[str], index: str | None = None) ->
 
 
 def remove_from(path: Path, names: Sequence[str]) -> Target:
-    """Remove requirements from a spec file, which drops what it inherits.
-
-    UsageError: it requires no such distribution; SpecError: it is no spec without them.
-    """
+    """Remove requirements from a spec file; UsageError if it has no such distribution."""
     wanted, required = [*map(_name, names)], _required(path)
     if absent := [name for name in wanted if name not in required]:
         what = f"{path} does not require {', '.join(absent)}"

@@ -32,10 +32,7 @@ class Evidence:
 def emit(
     project: Project, target: Target, *, file: Path, key: Path, passphrase: Callable[[], str]
 ) -> Evidence:
-    """Write the signed evidence of the last full report of a target.
-
-    UsageError: no full report proves the locked environment, or the key cannot be used.
-    """
+    """Write signed evidence of a target's last full report; UsageError if that proves nothing."""
     full = [path for path in history(project, target.name) if path.stem.endswith("-full")]
     found = read_report(full[-1]) if full else None
     lock = read_lock(project.lock(target.name))

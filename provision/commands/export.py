@@ -43,10 +43,7 @@ def export(
     project: Project, target: Target, lock: Lock, *, supply: ArtifactSources, kind: str,
     file: Path | None,
 ) -> Export:  # fmt: skip
-    """Return a target in another format, and write it to a file if one is named.
-
-    ToolError: an index does not answer, or no longer lists a locked wheel.
-    """
+    """Return a target in another format, and write the file; ToolError if a wheel is not listed."""
     if kind == "pylock" and file and not is_valid_pylock_path(file):
         what = f"{file.name} is not a name for this format"
         cause = "pip and uv know the format by the name: pylock.toml or pylock.<word>.toml"
@@ -85,17 +82,15 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
     }  # fmt: skip
     asked = [artifact for artifact in lock.artifacts if artifact.index == "default"]
     with network.session() as session, ThreadPoolExecutor(network.PARALLEL_REQUESTS) as pool:
-        pages = pool.map(
-            lambda artifact: list_files(session, supply.indexes["default"], artifact.name), asked
-        )
+        default = supply.indexes["default"]
+        pages = pool.map(lambda artifact: list_files(session, default, artifact.name), asked)
         for artifact, packages in zip(asked, pages, strict=True):
             # By hash: a mirror may hold another file under the name.
             for package in packages:
                 if package.digests.get("sha256") == artifact.sha256:
                     listed[artifact.index, artifact.filename] = _without_login(package.url)
-    found = {
-        a: listed[a.index, a.filename] for a in lock.artifacts if (a.index, a.filename) in listed
-    }
+    keys = {artifact: (artifact.index, artifact.filename) for artifact in lock.artifacts}
+    found = {artifact: listed[key] for artifact, key in keys.items() if key in listed}
     if missing := [a.filename for a in lock.artifacts if a not in found]:
         what = f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels"
         cause = "the index no longer lists them, or lists no sha256"

@@ -57,10 +57,9 @@ class Fitter:
                 self._assign(name)
 
     def _applies(self, asked: Requirement) -> bool:
+        machine = markers(self.target.platform, self.target.python)
         try:
-            return asked.marker is None or asked.marker.evaluate(
-                markers(self.target.platform, self.target.python)
-            )
+            return asked.marker is None or asked.marker.evaluate(machine)
         except ValueError:  # a marker that compares what cannot be; the resolver says so
             return True
 
@@ -113,11 +112,8 @@ class Fitter:
             self.requirements.append(f"{name}{_LOCAL.sub('', str(wanted))}")
             return
         exact = {f"torch=={Version(self._torch).public}", f"torch=={self._torch}"}
-        built = [
-            Version(wheel.version)
-            for wheel in self._wheels(name)
-            if any(r.replace(" ", "") in exact for r in wheel.requires_dist or ())
-        ]
+        wheels = ((Version(w.version), w.requires_dist or ()) for w in self._wheels(name))
+        built = [v for v, needs in wheels if any(r.replace(" ", "") in exact for r in needs)]
         one_for_all = name == "torchaudio" and not self._before("2.9")
         if not built and (one_for_all or self._index == "default"):  # so the resolver chooses
             if name not in self._own and (asked.specifier or one_for_all or not in_file):

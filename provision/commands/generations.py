@@ -24,10 +24,7 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """The removed and the kept generations, each with its size in bytes.
-
-    Files that several generations share through hard links are counted in each of them.
-    """
+    """The removed and the kept generations, each with its size in bytes, shared files included."""
 
     target: str
     removed: tuple[tuple[str, int], ...]
@@ -62,11 +59,8 @@ def abandoned(project: Project) -> list[str]:
 def clean(
     project: Project, target: str, progress: Progress, *, keep: int, everything: bool
 ) -> Cleaned:
-    """Remove generations that no program uses; folders without our tag are never touched.
-
-    ``keep`` is how many besides the current one stay, newest first; ``everything`` removes the
-    current one too. Reports are kept: they are this host's baseline.
-    """
+    """Remove generations that no program uses; the current one and ``keep`` more stay, or none."""
+    # Reports are kept: they are this host's baseline. Folders without our tag are never touched.
     home = project.environments(target)
     if not home.is_dir():
         return Cleaned(target, (), ())

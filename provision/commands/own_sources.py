@@ -18,10 +18,7 @@ from provision.lockfile.pip import Lock
 def with_built_wheels(
     project: Project, lock: Lock, supply: ArtifactSources, run: Run, progress: Progress
 ) -> ArtifactSources:
-    """Build the wheels of a lock that come from source, unless a wheelhouse has them.
-
-    Return the sources with their folders; ToolError if one is not the wheel that is locked.
-    """
+    """Build the wheels of a lock from source, unless a wheelhouse has them; return all sources."""
     wanted = [artifact for artifact in lock.artifacts if artifact.source]
     found = find_artifacts(wanted, supply.wheelhouses)
     damaged = damaged_artifacts(found.items())

@@ -1,7 +1,6 @@
 """Repair an environment that drifted: build a new generation, and fetch only what is damaged.
 
-uv hard-links installed files from its cache, so an edited file of an environment is edited in the
-cache too: the entries of drifted distributions are removed from it first.
+uv hard-links files from its cache, where an edit of them shows too: so it is cleaned first.
 """
 
 from dataclasses import replace
@@ -20,10 +19,7 @@ from provision.installer import uv
 
 
 def repair(found: Verification, request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
-    """Replace a target's current generation by one that equals its lock.
-
-    If an artifact cannot be obtained again, the drifted generation stays as it was.
-    """
+    """Replace a target's current generation by one that equals its lock, or leave it as it was."""
     home = request.project.environments(request.target.name)
     drifted = manifest.current_generation(home)
     locked = [name for name in found.drifted if name in request.lock.versions]
@@ -52,10 +48,8 @@ def finish(project: Project, target: str, progress: Progress) -> None:
 
 
 def _distrust_others(home: Path, request: BuildRequest, progress: Progress) -> None:
-    """Let no other generation count as proven whose files are not those that its build recorded.
-
-    They share files with the drifted one through uv's cache, so they may have its edits.
-    """
+    """Let no other generation count as proven whose files are not those that its build recorded."""
+    # They share files with the drifted one through uv's cache, so they may have its edits.
     for other in manifest.finished_generations(home):
         # Which lock it is compared with does not matter to the digest of its files.
         tree = verify(other.folder, request.lock, (), deep=True).tree

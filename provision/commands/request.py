@@ -51,12 +51,8 @@ def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> Non
     assigned = {a: WHEELHOUSE if a.source else target.pip.index_of(a.name) for a in lock.artifacts}
     of_index = {a.name: a.index for a, index in assigned.items() if a.index != index}
     channels = target.conda.channels if target.conda else ()
-    known = [index_address(project.catalog, channel) for channel in channels]
-    urls = {
-        package.name: package.url
-        for package in conda_packages(lock)
-        if not any(package.url.startswith(url) for url in known)
-    }
+    known = tuple(index_address(project.catalog, channel) for channel in channels)
+    urls = {p.name: p.url for p in conda_packages(lock) if not p.url.startswith(known)}
     if foreign := of_index | urls:
         what = f"the lock of {target.name} takes packages from where the spec does not"
         evidence = "\n".join(f"{name}: {source}" for name, source in foreign.items())
@@ -74,8 +70,5 @@ def artifact_sources(
             raise UsageError(f"--wheelhouse {folder}: there is no such folder")
     config = read_pip_config()
     indexes = {index: index_address(project.catalog, index) for index in target.pip.index}
-    return ArtifactSources(
-        wheelhouses=(*(folder.resolve() for folder in wheelhouses), *config.wheelhouses),
-        indexes={"default": config.index_url, **indexes},
-        offline=offline,
-    )
+    houses = (*(folder.resolve() for folder in wheelhouses), *config.wheelhouses)
+    return ArtifactSources(houses, {"default": config.index_url, **indexes}, offline=offline)

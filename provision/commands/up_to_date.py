@@ -1,9 +1,8 @@
 """Whether a build has nothing to do, found out with the standard library alone.
 
-The models of the full path take longer to import than all of it to run. So a build with nothing
-left to do keeps, in a file ``up-to-date`` beside its record, one digest over the bytes of
-everything that it read; while no byte differs, the full path is skipped. Only the plainest state
-is remembered, a proven generation of a target that is not legacy: others print notes.
+The models of the full path take longer to import than all of it to run. So a proven generation of a
+target that is not legacy keeps, in ``up-to-date`` beside its record, one digest over all bytes that
+the build read; while none differs, the full path is skipped.
 """
 
 from __future__ import annotations
@@ -111,10 +110,8 @@ def _bytes_of(path: Path) -> bytes | None:
 
 
 def _toolkit(folder: Path | str) -> Iterator[str]:
-    """Yield each module of the toolkit with its size and time: a checkout keeps its version.
-
-    Files are not read: git and installers change a file's time whenever they change its bytes.
-    """
+    """Yield each module of the toolkit with its size and time: a checkout keeps its version."""
+    # Files are not read: git and installers change a file's time whenever they change its bytes.
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.is_dir():

@@ -15,10 +15,7 @@ from provision.spec.reader import read_forbidden
 
 
 def verify_current(project: Project, target: str, *, deep: bool) -> Verification:
-    """Compare a target's current generation with its lock and its seal.
-
-    ``deep`` compares the hash of every file, the interpreter and the bytecode as well.
-    """
+    """Compare a target's current generation with lock and seal, ``deep`` by every file's hash."""
     forbid = read_forbidden(project.specs, target)
     folder = current_folder(project, target)
     seal = read_seal(folder)

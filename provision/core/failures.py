@@ -1,7 +1,4 @@
-"""What the system, the memory or Provision itself raises, as an error in four parts.
-
-Caught in one place (:mod:`provision.cli.main`), which loads this module only then.
-"""
+"""What the system, the memory or Provision itself raises, as an error in four parts."""
 
 import errno
 import traceback
@@ -48,9 +45,6 @@ def as_error(error: Exception) -> ProvisionError:
         return ToolError("the system starts no more threads", evidence=evidence, remedy=_LIMIT)
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "provision" in Path(frame.filename).parts] or frames
-    return ToolError(
-        "Provision itself failed",
-        evidence=evidence,
-        cause=f"a fault in {own[-1].filename}, line {own[-1].lineno}" if own else "",
-        remedy="the same command with --debug shows where; please report that",
-    )
+    cause = f"a fault in {own[-1].filename}, line {own[-1].lineno}" if own else ""
+    remedy = "the same command with --debug shows where; please report that"
+    return ToolError("Provision itself failed", evidence=evidence, cause=cause, remedy=remedy)

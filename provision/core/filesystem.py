@@ -95,11 +95,9 @@ def remove_tagged(folder: Path) -> None:
     import shutil  # noqa: PLC0415 - slow to import, and most verbs remove nothing
 
     if not is_tagged(folder):
-        raise ToolError(
-            f"will not remove {folder}",
-            cause="it does not carry Provision's tag, so Provision did not make it",
-            remedy="remove it by hand if it is not needed",
-        )
+        cause = "it does not carry Provision's tag, so Provision did not make it"
+        remedy = "remove it by hand if it is not needed"
+        raise ToolError(f"will not remove {folder}", cause=cause, remedy=remedy)
     doomed = folder.with_name(f".removing-{os.getpid()}-{folder.name.removeprefix('.removing-')}")
     cause, remedy = "a program may be running from it", "end that program and try again"
     with os_errors(f"cannot remove {folder}", cause=cause, remedy=remedy):
@@ -123,10 +121,8 @@ def is_link(path: Path) -> bool:
 
 
 def read_link(link: Path) -> Path | None:
-    """Return where a link made by :func:`swap_link` points: a sibling, itself no link; else None.
-
-    Anything else was put there by another program, and may lie outside of the project.
-    """
+    """Return where a link of :func:`swap_link` points: a sibling, itself no link; else None."""
+    # Anything else was put there by another program, and may lie outside of the project.
     try:
         windows = sys.platform == "win32"
         name = _pointer(link).read_text("utf-8").strip() if windows else str(link.readlink())

@@ -1,7 +1,7 @@
 """Programs that use an environment hold it, and what is held is not removed.
 
-They share a lock on the folder's tag, which lasts until the last of them ends. A program that was
-started directly holds nothing: Linux tells of it in /proc. Windows removes nothing that is open.
+They share a lock on the folder's tag until the last of them ends. A program that was started
+directly holds nothing: Linux tells of it in /proc. Windows removes nothing that is open.
 """
 
 import contextlib
@@ -18,10 +18,7 @@ _HIGH = 64  # shell scripts use descriptors from 3 on by their number
 
 
 def hold(folder: Path) -> int | None:
-    """Hold an environment until the returned descriptor is closed in all that inherit it.
-
-    Returns None where it was removed meanwhile: the caller should look for the current one again.
-    """
+    """Hold an environment until all close the returned descriptor; None if it was removed."""
     with contextlib.suppress(OSError), (folder / TAG).open("rb") as tag:
         if sys.platform == "win32":
             return os.dup(tag.fileno())

@@ -16,12 +16,10 @@ _POLL = 0.1  # seconds between two attempts to take the lock
 
 @contextlib.contextmanager
 def folder_lock(folder: Path, on_wait: Callable[[], None], name: str = ".lock") -> Iterator[int]:
-    """Hold a lock in a folder; the system releases it when its holders end, however they end.
-
-    It is a lock on an open file: a file that exists would survive ``kill -9``. Yields its
-    descriptor. A child that inherits it (``pass_fds`` of :func:`provision.core.process.run`) holds
-    the lock too, and may go on writing when this process is killed (not on Windows).
-    """
+    """Hold a lock in a folder, and yield its descriptor; the system releases it in any case."""
+    # It is a lock on an open file: a file that exists would survive ``kill -9``. A child that
+    # inherits it (``pass_fds``) holds the lock too, and may go on writing when this process is
+    # killed (not on Windows).
     with _refused(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)

@@ -1,7 +1,4 @@
-"""Whose files are trusted: a command in another user's project runs what that user wants.
-
-The model is ``safe.directory`` of git. Windows has no such check.
-"""
+"""Whose files are trusted, after ``safe.directory`` of git; Windows has no such check."""
 
 import os
 import sys

@@ -75,12 +75,9 @@ def run(
     errors: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Completed:
-    """Run a command to its end and return what it printed.
-
-    Its process group is killed on a time-out and any exception: children of uv and pytest would go
-    on writing into a folder that the caller is about to remove. ``env`` is the whole environment,
-    by default :func:`clean_environment`; ``errors`` is a stream for its standard error.
-    """
+    """Run a command to its end and return what it printed; ``errors`` takes its standard error."""
+    # Its process group is killed on a time-out and any exception: children of uv and pytest would
+    # go on writing into a folder that the caller is about to remove.
     words = tuple(str(word) for word in argv)
     log.info("+ %s", redact(shlex.join(words)))
     check_interrupted()
@@ -94,7 +91,6 @@ def run(
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if errors is None else errors,
-            text=True,
             encoding="utf-8",
             errors="replace",
             start_new_session=os.name == "posix",
@@ -161,11 +157,10 @@ def start(argv: list[str], *, merged: bool) -> subprocess.Popen[bytes]:
     """Start a program with this process's input, and its output and errors in pipes, or in one."""
     if (program := _found(argv[0], os.environ)) is None:
         raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
-    errors = subprocess.STDOUT if merged else subprocess.PIPE
+    pipe, words = subprocess.PIPE, [program, *argv[1:]]
+    errors = subprocess.STDOUT if merged else pipe
     try:
-        return subprocess.Popen(
-            [program, *argv[1:]], stdout=subprocess.PIPE, stderr=errors, bufsize=0
-        )
+        return subprocess.Popen(words, stdout=pipe, stderr=errors, bufsize=0)
     except OSError as error:
         raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
 

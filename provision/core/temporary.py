@@ -28,7 +28,6 @@ def scratch(parent: Path | None = None) -> Iterator[Path]:
     """Make a temporary folder, removed at the end of the block."""
     import tempfile  # noqa: PLC0415 - slow to import
 
-    with tempfile.TemporaryDirectory(
-        prefix=".provision-", dir=parent, ignore_cleanup_errors=True
-    ) as made:
+    make = tempfile.TemporaryDirectory
+    with make(prefix=".provision-", dir=parent, ignore_cleanup_errors=True) as made:
         yield Path(made)

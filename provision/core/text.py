@@ -16,19 +16,14 @@ _STEERING = re.compile(
 
 
 def harmless(text: str) -> str:
-    r"""Return a text without credentials, whose control characters are written as ``\x1b``.
-
-    A log, a file name or a server's answer could otherwise set a terminal's title or clipboard,
-    or draw over what was printed before.
-    """
+    r"""Return a text without credentials, whose control characters are written as ``\x1b``."""
+    # A log, a file name or a server's answer could otherwise set a terminal's title or clipboard,
+    # or draw over what was printed before.
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), redact(text))
 
 
 def json_text(document: object, indent: int | None = 1) -> str:
-    """Return a document as JSON that every reader accepts, with a newline at its end.
-
-    Numbers that JSON lacks become the texts ``NaN``, ``Infinity`` and ``-Infinity``.
-    """
+    """Return a document as JSON that every reader accepts, with a newline; NaN becomes a text."""
     return json.dumps(_valid(document), indent=indent, allow_nan=False) + "\n"
 
 

@@ -44,10 +44,8 @@ def clean_environment(
 def program_environment(
     base: Mapping[str, str], prefix: Path, set_by_spec: Mapping[str, str], keep: Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the environment of a user's program, and the names of the variables that it lacks.
-
-    The variables of the spec win over the caller's, but not over those named in ``keep``.
-    """
+    """Return the environment of a user's program, and the names of the variables that it lacks."""
+    # The variables of the spec win over the caller's, but not over those named in ``keep``.
     wanted = set(map(_folded, keep))
     passed = {n: v for n, v in base.items() if _folded(n) in wanted or not _pollutes(n)}
     active = {n: v for n, v in base.items() if _folded(n) not in wanted}

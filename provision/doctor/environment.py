@@ -77,8 +77,7 @@ class Environment:
 def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     """Read an environment from its interpreter or its folder; garbage in it does not raise.
 
-    The per-user packages are those of ``home``; without one they are left out. UsageError: there
-    is no Python environment at that path.
+    Per-user packages are those of ``home``. UsageError: there is no environment at that path.
     """
     prefix = prefix_of(python)
     sites = sites_of(python)

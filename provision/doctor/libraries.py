@@ -71,9 +71,8 @@ def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, 
             lacking = [name for name in wanted if not any(e.defines(name) for e in torch)]
             # A package has libraries of its own, and may import those of another one.
             needed = elf.needed if lacking else ()
-            others = [
-                e for p, (d, e) in read.items() if lacking and (d is dist or p.name in needed)
-            ]
+            near = ((p, *both) for p, both in read.items() if lacking)
+            others = [e for p, d, e in near if d is dist or p.name in needed]
             for name in (n for n in lacking if not any(e.defines(n) for e in others)):
                 found.setdefault(dist, (path.name, name.decode("ascii", "replace")))
     return found
@@ -104,11 +103,8 @@ class _Finder:
             self._outside = [Path(windir) / "System32"] if windir else []
             return
         library_path = host.variables.get("LD_LIBRARY_PATH", "").split(":")
-        files = [
-            path
-            for place in ("ld.so.conf", "ld.so.conf.d/*")
-            for path in (root / "etc").glob(place)
-        ]
+        etc = root / "etc"
+        files = [*etc.glob("ld.so.conf"), *etc.glob("ld.so.conf.d/*")]
         lines = [line.strip() for path in files for line in read_text(path).splitlines()]
         system = [*folders["system"], *(line for line in lines if line.startswith("/"))]
         self._outside = [Path(folder) for folder in library_path if folder]

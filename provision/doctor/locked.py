@@ -1,7 +1,6 @@
 """Judgement of packages that are used together: of a lock, and of what was built from it.
 
-A resolver checks declared requirements only. Builds of one release for other accelerators, and what
-a compiled package was built against, are in no requirement, and fail when the program imports them.
+No requirement tells of builds for other accelerators, or what a compiled package was built against.
 """
 
 import re
@@ -55,10 +54,7 @@ def diagnose_lock(
     target: Target, lock: Lock, requires: Mapping[str, tuple[str, ...]]
 ) -> list[Finding]:
     """Return why locked wheels will not work together, with their ``Requires-Dist`` lines."""
-    found = {
-        artifact.name: (_distribution(artifact, requires.get(artifact.filename, ())),)
-        for artifact in lock.artifacts
-    }
+    found = {a.name: (_distribution(a, requires.get(a.filename, ())),) for a in lock.artifacts}
     python, windows = target.python, lock.header["platform"].startswith("win")
     markers, folder = markers_of(python, found, windows=windows), lock.folder
     env = Environment(folder, folder, python, windows, markers=markers, distributions=found)

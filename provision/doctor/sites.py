@@ -14,11 +14,9 @@ _TIMEOUT = 10.0  # seconds
 
 
 def locate(python: str, run: Run) -> Path:
-    """Return the interpreter, or the folder of the environment, that an argument refers to.
-
-    The program is run only if it has no packages beside it, as pyenv's shims, ``py.exe`` and other
-    wrappers: it may crash or hang. UsageError: it was run and did not name its interpreter.
-    """
+    """Return the interpreter or folder of an environment; UsageError if a program names none."""
+    # The program is run only if it has no packages beside it, as pyenv's shims, ``py.exe`` and
+    # other wrappers: it may crash or hang.
     path = Path(python)
     if not path.exists() and not path.is_symlink() and (command := shutil.which(python)):
         path = Path(command)

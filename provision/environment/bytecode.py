@@ -1,8 +1,7 @@
 """Bytecode that Python would run instead of the source that was verified.
 
 ``__pycache__`` is in no RECORD. A file of it is run if it names time and size of its source, or
-says that the source need not be looked at; compiling that again shows whether it is its. What
-was compared once is remembered by its hash, because compiling takes seconds.
+says that the source does not matter; compiling that again shows whether it is its, once per hash.
 """
 
 import contextlib
@@ -73,9 +72,8 @@ def _compare(python: Path, site: Path, paths: list[str], run: Run) -> set[str]:
     def compare(share: list[str]) -> list[str]:
         text = json.dumps([top + path for path in share])
         done = run([python, "-I", "-S", "-B", "-c", _COMPARE], stdin=text)
-        found: list[str] = json.loads(
-            done.require("could not compare bytecode with its source").stdout
-        )
+        done.require("could not compare bytecode with its source")
+        found: list[str] = json.loads(done.stdout)
         return found
 
     with ThreadPoolExecutor(workers) as pool:

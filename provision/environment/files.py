@@ -1,8 +1,8 @@
 """The files of an environment: listed, hashed, and compared with the RECORDs that name them.
 
 A RECORD counts only if its digest, less what an installer adds, is that of the locked wheel.
-All paths are strings relative to site-packages with forward slashes, as RECORD writes them (a
-script is ``../../../bin/x``): for 20,000 files Path objects cost more than the comparison.
+Paths are strings relative to site-packages with forward slashes, as RECORD has them: for 20,000
+files Path objects cost more than the comparison.
 """
 
 import contextlib
@@ -42,10 +42,8 @@ def list_files(site: Path, *, with_stdlib: bool) -> dict[str, int]:
     if not with_stdlib:
         return dict(_walk(site))
     inside = f"{site.name}/"
-    return {
-        path.removeprefix(inside) if path.startswith(inside) else f"../{path}": size
-        for path, size in _walk(site.parent)
-    }
+    found = _walk(site.parent)
+    return {p.removeprefix(inside) if p.startswith(inside) else f"../{p}": n for p, n in found}
 
 
 def _walk(top: Path) -> Iterator[tuple[str, int]]:
@@ -164,9 +162,8 @@ def record_digests(
     made = _launchers(dist)
     # Without those that the installer made for entry points, and as they were before it wrote the
     # interpreter into their first line.
-    shipped = [
-        (p, line.hash, _read_script(site / line.path)) for p, line in scripts if p not in made
-    ]
+    others = ((place, line) for place, line in scripts if place not in made)
+    shipped = [(place, line.hash, _read_script(site / line.path)) for place, line in others]
     found: dict[str, None] = {}
     for start in _PLACEHOLDERS:
         before = [(p, _hash(own.match(text), start) or hash_) for p, hash_, text in shipped]

@@ -22,10 +22,7 @@ _COMPILED = re.compile(r"\.(?:cpython-|cp)3(\d+)t?-[\w-]+\.(?:so|pyd)$")
 
 @dataclass(frozen=True)  # without slots: cached_property stores its value in the instance
 class InstalledDistribution:
-    """One distribution and its ``.dist-info`` folder.
-
-    ``index`` is the catalog's index that it comes from; installers do not record it.
-    """
+    """One distribution, its ``.dist-info`` folder and, which no installer records, its index."""
 
     name: str  # normalised; empty where the metadata cannot be read
     version: str
@@ -34,13 +31,6 @@ class InstalledDistribution:
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
-
-    def files(self) -> list[RecordEntry] | None:
-        """Return the lines of its RECORD, or None where it has no readable one."""
-        try:
-            return parse_record(limits.read_text(self.folder / "RECORD"))
-        except (OSError, UnicodeDecodeError, csv.Error):
-            return None
 
     @property
     def installer(self) -> str:
@@ -100,14 +90,14 @@ class InstalledDistribution:
     @cached_property
     def entries(self) -> list[RecordEntry]:
         """The lines of its RECORD; none where it has no readable one."""
-        return self.files() or []
+        try:
+            return parse_record(limits.read_text(self.folder / "RECORD"))
+        except (OSError, UnicodeDecodeError, csv.Error):
+            return []
 
 
 class EggInfo(InstalledDistribution):
-    """A distribution with ``.egg-info`` metadata, as Debian and old installers leave it.
-
-    There is no RECORD, and its requirements are in another file and syntax: neither is read.
-    """
+    """A distribution with ``.egg-info``, of which neither files nor requirements are read."""
 
     requires = ()
 
@@ -131,11 +121,9 @@ def installed_distributions(site: Path) -> list[InstalledDistribution]:
 
 
 def distributions_by_name(sites: Sequence[Path]) -> dict[str, tuple[InstalledDistribution, ...]]:
-    """Return what is installed by normalised name, ``.egg-info`` included.
+    """Return what is installed by normalised name, ``.egg-info`` included, leftovers too.
 
-    Leftovers of an installation make more than one of a name. Where the metadata cannot be read,
-    name and version are taken from the name of the folder. As on ``sys.path``, an earlier folder
-    hides the same name in a later one.
+    Without readable metadata the folder's name counts; an earlier folder hides a later one.
     """
     return {name: dists for site in reversed(sites) for name, dists in _by_name(site).items()}
 

@@ -1,7 +1,4 @@
-"""The interpreter of an environment: which one, from where, and the digests of what it runs.
-
-It is the machine's, uv's or conda's, and the manifest records it, so that a later change shows.
-"""
+"""The interpreter of an environment (the machine's, uv's or conda's), and digests of its parts."""
 
 import hashlib
 import os

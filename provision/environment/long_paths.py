@@ -1,8 +1,7 @@
 """The limit of Windows on the length of a path: 260 characters with the NUL at its end.
 
-A program may declare that it can do more, as ``python.exe`` does, if LongPathsEnabled is set
-(Microsoft, "Maximum Path Length Limitation"). uv and Provision can; programs that use the
-environment may not.
+If LongPathsEnabled is set, programs that declare it can do more (Microsoft, "Maximum Path Length
+Limitation"): uv and Provision can, those that use the environment may not.
 """
 
 import os
@@ -28,7 +27,7 @@ def check_path_lengths(prefix: Path, progress: Progress) -> None:
     """Fail if Windows would not let a program open an installed file; see below."""
     site = site_packages(prefix)
     if site and is_limited():
-        lines = (line for dist in installed_distributions(site) for line in dist.files() or [])
+        lines = (line for dist in installed_distributions(site) for line in dist.entries)
         judge_path_lengths(str(site), (line.path for line in lines), progress)
 
 

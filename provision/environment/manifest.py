@@ -1,7 +1,4 @@
-"""The build manifest, ``provision.json`` inside a generation, written last and atomically.
-
-A folder without one is an unfinished build, which the next build removes.
-"""
+"""The build manifest, ``provision.json``, written last: without it a build is unfinished."""
 
 from __future__ import annotations
 
@@ -98,11 +95,11 @@ def read_generation(folder: Path) -> Generation | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValidationError) as error:
-        faults = faults_of(error, Record) if isinstance(error, ValidationError) else [str(error)]
         what = f"cannot read {path}"
         cause = "it was edited, or written by another version of Provision"
         remedy = "remove its folder and build again"
-        raise SpecError(what, evidence="\n".join(faults), cause=cause, remedy=remedy) from error
+        evidence = "\n".join(faults_of(error, Record))
+        raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy) from error
 
 
 def current_generation(environments: Path) -> Generation | None:

@@ -1,8 +1,7 @@
 """The seal of a generation: what its build made besides the files of packages.
 
-Wheels do not hold ``pyvenv.cfg``, ``bin/activate``, the launchers of entry points, conda's records
-or the manifest, so no RECORD vouches for them. Their digests are taken right after the build wrote
-them, and kept outside of the generation, in ``.seals``: nothing inside it vouches for itself.
+No RECORD vouches for ``pyvenv.cfg``, ``bin/activate``, launchers, conda's records or the manifest.
+Their digests are kept outside of it, in ``.seals``: nothing inside it vouches for itself.
 """
 
 import json

@@ -1,7 +1,6 @@
-"""Compare an environment with its lock: distributions, conda packages, and every file.
+"""Compare an environment with its lock: lock -> wheel -> the wheel's RECORD -> file.
 
-The chain is lock → wheel → the wheel's RECORD → file. The installer checks the first link when it
-downloads a wheel, and links files from a cache that anybody can edit: the rest is checked here.
+The installer checks the first link at a download only, and links files from a cache.
 """
 
 import contextlib
@@ -54,8 +53,7 @@ def verify(
     found = installed_distributions(site)
     installed = [dist for dist in found if dist.folder.name not in of_conda]
     every: list[InstalledDistribution | conda_meta.InstalledCondaPackage] = [*installed, *conda]
-    records = {dist.folder: dist.files() or [] for dist in installed}
-    records |= {package.folder: package.entries for package in conda}
+    records = {dist.folder: dist.entries for dist in every}
     # The files of own packages are known, and are not compared.
     every = [dist for dist in every if dist.name not in lock.local]
     compared = [records[dist.folder] for dist in every]

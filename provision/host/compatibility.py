@@ -56,10 +56,7 @@ def old_libraries(host: Host) -> str:
 def obstacles(
     target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | None
 ) -> Iterator[Obstacle]:
-    """Yield what has to be repaired before a GPU serves a target, causes before consequences.
-
-    ``hidden_by`` is ``NAME=value`` of the variable that hides the GPU, if any.
-    """
+    """Yield what must be repaired before a GPU serves a target; ``NAME=value`` may hide it."""
     if not gpu.device_id and gpu.vendor == "intel":
         yield _obstacle("model-hidden", gpu, host, target=target.name)
     yield from hindrances(gpu, host)
@@ -76,10 +73,7 @@ def obstacles(
 
 
 def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
-    """Yield what keeps every program from using a GPU, causes before consequences.
-
-    A GPU without a kernel driver, for instance, has no device files with permissions to repair.
-    """
+    """Yield what keeps every program from using a GPU, causes before consequences."""
     driver, linux = gpu.driver.name if gpu.driver else "", host.platform.startswith("linux")
     if not driver:
         name, place = host.system.refused.get(gpu.vendor, ("no-driver", ""))
@@ -87,9 +81,8 @@ def hindrances(gpu: Gpu, host: Host) -> Iterator[Obstacle]:
     elif linux and driver not in _COMPUTE[gpu.vendor]:
         yield _obstacle("nouveau" if driver in _NOUVEAU else "foreign-driver", gpu, host)
     # Both libraries refuse to work with a kernel module of another version; WSL has none.
-    module = (
-        (gpu.driver.version or "") if gpu.driver and driver == "nvidia" and gpu.device_id else ""
-    )
+    seen = gpu.driver and driver == "nvidia" and gpu.device_id
+    module = (gpu.driver.version or "") if gpu.driver and seen else ""
     for library in filter(None, (host.runtimes.cuda, host.runtimes.nvml) if module else ()):
         if library != module:
             yield _obstacle("half-updated-driver", gpu, host, module=module, library=library)

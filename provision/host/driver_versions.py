@@ -149,10 +149,8 @@ def _bracket(version: DriverVersion, devices: Devices | None) -> tuple[Parts, Pa
 def _known(scheme: str, devices: Devices) -> list[tuple[Parts, float]]:
     if scheme == "release":
         return [(_numbers(*release.split(".")), build) for build, release in devices.releases]
-    pairs = (
-        (parse(windows, "intel"), parse(level_zero, "intel"))
-        for windows, level_zero in devices.intel_windows.items()
-    )
+    seen = devices.intel_windows.items()
+    pairs = ((parse(windows, "intel"), parse(zero, "intel")) for windows, zero in seen)
     return [(left.parts, right.parts[0]) for left, right in pairs if left and right]
 
 

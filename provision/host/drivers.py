@@ -34,12 +34,10 @@ class DriverJudgement:
 
 
 def driver_version(gpu: Gpu, host: Host) -> str | None:
-    """Return the version that a spec's ``hardware.driver`` is compared with, or None.
-
-    For Intel on Linux it is compute-runtime's, as i915 and xe carry the kernel's version only. WSL
-    has neither of them: where no compute-runtime is seen there, it is the Windows driver's. For
-    NVIDIA it is the driver's, or that of its libcuda where a container hides the driver's.
-    """
+    """Return the version that a spec's ``hardware.driver`` is compared with, or None."""
+    # For Intel on Linux it is compute-runtime's, as i915 and xe carry the kernel's version only; in
+    # WSL without a compute-runtime the Windows driver's. A container can hide NVIDIA's driver, but
+    # not its libcuda.
     own = gpu.driver.version if gpu.driver else None
     if gpu.vendor == "intel" and not host.platform.startswith("win"):
         behind_wsl = gpu.driver is not None and gpu.driver.name == "dxg"
@@ -61,10 +59,9 @@ def judge_driver(
 def judge_version(
     version: str | None, required: str, vendor: str, devices: Devices | None = None
 ) -> DriverJudgement:
-    """Judge a driver version as a machine shows it; never raises.
+    """Judge a driver version as a machine shows it, None or "" where it does not; never raises.
 
-    Without the catalog, an Intel version is compared only with a requirement of the same numbering,
-    or with one that names a build. A version that is not visible is None or "".
+    Without the catalog, Intel's are compared within one numbering, or with a named build.
     """
     evidence = [f"driver {version or 'of unknown version'}", f"required {required}"]
     found = parse(version.strip(), vendor) if version else None
@@ -102,9 +99,8 @@ def smoke_expectation(
 ) -> dict[str, Any]:
     """Return the judgement on the driver of a target's device, as plain data for ``expect.json``.
 
-    ``families`` are those of the target, empty for any; ``reported`` is the version that torch
-    reports of the device in use. It comes first, as the host may have several devices with
-    different drivers; without an answer the host decides.
+    ``reported`` is what torch says of the device in use. It comes first, as devices of one host may
+    have different drivers. ``families`` are those of the target, empty for any.
     """
     vendor = ACCELERATORS[accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]

@@ -50,18 +50,14 @@ def probe_nvml() -> list[Card]:
         try:
             driver = pynvml.nvmlSystemGetDriverVersion()
             numbers = range(pynvml.nvmlDeviceGetCount())
-            return [
-                Card(
-                    address=_address(pynvml.nvmlDeviceGetPciInfo(handle).busId),
-                    name=pynvml.nvmlDeviceGetName(handle),
-                    driver=driver,
-                    memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-                    compute_capability="{}.{}".format(
-                        *pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-                    ),
-                )
-                for handle in map(pynvml.nvmlDeviceGetHandleByIndex, numbers)
-            ]
+            found = []
+            for handle in map(pynvml.nvmlDeviceGetHandleByIndex, numbers):
+                address = _address(pynvml.nvmlDeviceGetPciInfo(handle).busId)
+                memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
+                capability = "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+                name = pynvml.nvmlDeviceGetName(handle)
+                found.append(Card(address, name, driver, memory, capability))
+            return found
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError:
@@ -85,12 +81,9 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
     """Return the GPUs completed by NVIDIA's tools; those that the bus lacks are appended."""
     # In WSL, and in some containers, only NVIDIA's library sees the GPUs.
     # By address: NVML guarantees no order of its indexes (nvmlDeviceGetHandleByIndex).
-    by_address = {card.address: card for card in cards}
-    merged = [
-        _completed(gpu, by_address.pop(gpu.address)) if gpu.address in by_address else gpu
-        for gpu in gpus
-    ]
-    for card in by_address.values():
+    rest = {card.address: card for card in cards}
+    merged = [_completed(g, rest.pop(g.address)) if g.address in rest else g for g in gpus]
+    for card in rest.values():
         # Without a device id the catalog cannot be asked; the capability decides, if it is known.
         bare = Gpu("nvidia", "", card.name, card.address, integrated=False)
         merged.append(_completed(bare, card))

@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from provision.catalog.devices import Devices
@@ -15,14 +15,7 @@ from provision.host.root import Machine, Root
 # Each probe returns the host with what it found added. The order counts: whether this is WSL
 # decides which GPUs sysfs shows, the user decides which device files are usable, and the vendors'
 # probes complete the GPUs that sysfs listed.
-_LINUX: tuple[Callable[[Machine, Host], Host], ...] = (
-    virtualization.probe,
-    permissions.probe,
-    sysfs.probe,
-    intel.probe,
-    nvidia.probe,
-    system.probe,
-)
+_LINUX = (virtualization, permissions, sysfs, intel, nvidia, system)
 # Variables that change which device a program sees or which library it loads.
 _VARIABLES = (
     "ONEAPI_", "SYCL_", "ZE_", "UR_", "ZET_", "NEO_", "OCL_ICD_", "SETVARS_", "CMPLR_ROOT",
@@ -41,8 +34,7 @@ def read_host(
 ) -> Host:
     """Read what this machine has, without torch, root rights or other programs.
 
-    Another root than ``/`` holds a recorded Linux machine; the environment variables and the user,
-    whose permissions are judged, are those of this process unless given.
+    Another root than ``/`` holds a recorded Linux machine; the user is who its permissions are for.
     """
     environ = os.environ if environ is None else environ
     variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(_VARIABLES)}
@@ -57,8 +49,8 @@ def read_host(
         variables=variables,
         elsewhere=devices.elsewhere.get(_kind(machine.root), ""),
     )
-    for probe in _LINUX:
-        host = probe(machine, host)
+    for layer in _LINUX:
+        host = layer.probe(machine, host)
     return host
 
 

@@ -21,8 +21,7 @@ _LIBRARY_FOLDERS = (*(f"usr/lib/{p.libraries}" for p in PLATFORMS.values() if p.
 class Root:
     """The root folder of a machine: ``/`` of this one, or that of a recorded one.
 
-    Every method returns an empty value where the file cannot be read: containers, old kernels and
-    hardened systems lack files that others have, and one that is missing must not fail a probe.
+    Every method returns an empty value for what cannot be read, as in containers and old kernels.
     """
 
     path: Path = Path("/")
@@ -84,11 +83,9 @@ class Machine:
 
     @cached_property
     def libraries(self) -> list[str]:
-        """The file names in the system's library folders.
-
-        Names, not a lookup through the loader: the versions are in them, and loading a GPU driver
-        to ask it would take long, and can hang with the driver.
-        """
+        """The file names in the system's library folders."""
+        # Not a lookup through the loader: the versions are in the names, and loading a GPU driver
+        # to ask it would take long, and can hang with the driver.
         return [name for folder in _LIBRARY_FOLDERS for name in self.root.names(folder)]
 
     def loaded(self, name: str) -> list[str]:

@@ -49,11 +49,8 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
     if gpu.integrated is not False:
         return gpu  # a GPU in the processor has neither a slot nor memory of its own
     sizes = bars(root.text(f"{folder}/resource"))
-    return dataclasses.replace(
-        gpu,
-        link=link(root, _port(root, folder)),
-        resizable_bar=sizes[0] > _WINDOW if sizes else None,
-    )
+    whole = sizes[0] > _WINDOW if sizes else None
+    return dataclasses.replace(gpu, link=link(root, _port(root, folder)), resizable_bar=whole)
 
 
 def catalogued(devices: Devices, vendor_id: str, device_id: str, address: str) -> Gpu:

@@ -38,11 +38,8 @@ def _is_virtual(root: Root) -> bool:
     dmi = f"{root.text('sys/class/dmi/id/sys_vendor')} {root.text('sys/class/dmi/id/product_name')}"
     # The first processor is enough: with hundreds of them the file is megabytes long.
     flags = re.search(r"^flags\s*:(.*)$", root.text("proc/cpuinfo", 8192), re.MULTILINE)
-    return bool(
-        _MACHINES.search(dmi)
-        or root.text("sys/hypervisor/type")
-        or (flags and " hypervisor" in flags[1])
-    )
+    flagged = flags and " hypervisor" in flags[1]
+    return bool(_MACHINES.search(dmi) or root.text("sys/hypervisor/type") or flagged)
 
 
 def _containers(root: Root, environ: Mapping[str, str]) -> list[str]:

@@ -24,10 +24,8 @@ if sys.platform == "win32":
     _CLASS_AND_PRESENT = 0x200 | 0x100  # CM_GETIDLIST_FILTER_CLASS, CM_GETIDLIST_FILTER_PRESENT
 
     def probe() -> dict[str, dict[str, str | int]]:
-        """Return the present display devices: device instance id to the values of its driver key.
-
-        The registry alone also lists devices that were removed; cfgmgr32 knows the present ones.
-        """
+        """Return the present display devices: instance id to the values of its driver key."""
+        # The registry alone also lists devices that were removed; cfgmgr32 knows the present ones.
         return {instance: _values(instance) for instance in _present()}
 
     def _present() -> list[str]:
@@ -48,9 +46,8 @@ if sys.platform == "win32":
         try:
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, rf"{system}\Enum\{instance}") as key:
                 driver = winreg.QueryValueEx(key, "Driver")[0]
-            with winreg.OpenKey(
-                winreg.HKEY_LOCAL_MACHINE, rf"{system}\Control\Class\{driver}"
-            ) as key:
+            path = rf"{system}\Control\Class\{driver}"
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, path) as key:
                 return {name: value for name in VALUES if (value := _value(key, name)) is not None}
         except OSError:
             return {}  # a device without a driver has no driver key
@@ -75,20 +72,12 @@ def read_windows(
     # Intel's driver installs the Level Zero loader there; its version is not in its name.
     loader = (system / "ze_loader.dll").exists()
     cuda = next((g.driver.version for g in gpus if g.vendor == "nvidia" and g.driver), None)
-    return Host(
-        platform="win-64",
-        kernel=kernel,
-        gpus=tuple(gpus),
-        runtimes=Runtimes(level_zero="" if loader else None, cuda=cuda),
-        variables=dict(variables),
-    )
+    runtimes = Runtimes(level_zero="" if loader else None, cuda=cuda)
+    return Host("win-64", kernel, gpus=tuple(gpus), runtimes=runtimes, variables=dict(variables))
 
 
 def parse(found: Mapping[str, Mapping[str, str | int]], devices: Devices) -> list[Gpu]:
-    """Return the PCI display devices of a device tree as GPUs.
-
-    A device without a driver key has no driver, or Microsoft's basic display driver.
-    """
+    """Return the PCI display devices as GPUs; one on Microsoft's basic driver has no driver."""
     gpus = (_gpu(instance, values, devices) for instance, values in found.items())
     return sorted((gpu for gpu in gpus if gpu is not None), key=lambda gpu: gpu.address)
 
@@ -99,12 +88,10 @@ def _gpu(instance: str, values: Mapping[str, str | int], devices: Devices) -> Gp
         return None
     gpu = catalogued(devices, match[1].lower(), match[2].lower(), instance)
     memory = values.get("HardwareInformation.qwMemorySize")
-    return dataclasses.replace(
-        gpu,
-        name=str(values.get("DriverDesc") or (instance if gpu.integrated is None else gpu.name)),
-        driver=_driver(gpu.vendor, values),
-        memory_bytes=memory if isinstance(memory, int) else None,
-    )
+    size = memory if isinstance(memory, int) else None
+    name = str(values.get("DriverDesc") or (instance if gpu.integrated is None else gpu.name))
+    driver = _driver(gpu.vendor, values)
+    return dataclasses.replace(gpu, name=name, driver=driver, memory_bytes=size)
 
 
 def _driver(vendor: str, values: Mapping[str, str | int]) -> Driver | None:

@@ -1,7 +1,6 @@
 """Build the image of a target with Docker, from nothing but its spec and lock.
 
-Only the last stage of ``docker/Dockerfile`` is the image, and it only copies: neither the toolkit,
-nor caches, nor the times of a build are in it, and equal files give equal layers.
+The last stage of ``docker/Dockerfile`` only copies: equal files give equal layers.
 """
 
 import contextlib
@@ -48,10 +47,8 @@ def build_image(
         progress.step("")  # the engine shows its own
         argv = build_argv(request, engine, os.environ)
         built = run(argv, env=_environment(), errors=2 if os.isatty(2) else None)
-    built.require(
-        f"could not build the image of {request.target.name}",
-        remedy="the output above has the error; `--print` shows the command, to run it by hand",
-    )
+    remedy = "the output above has the error; `--print` shows the command, to run it by hand"
+    built.require(f"could not build the image of {request.target.name}", remedy=remedy)
     image, size = _inspect(engine, request.tag, run)
     digest = None
     if layout:
@@ -72,11 +69,9 @@ def context_lock(
 
 
 def find_engine(run: Run) -> str:
-    """Return the first ``docker`` on PATH that builds with BuildKit and whose engine answers.
-
-    A client before 23 has BuildKit built in; a later one needs its plugin buildx. A machine can
-    have several clients, of which the first often has no plugin or no permission on the engine.
-    """
+    """Return the first ``docker`` on PATH that builds with BuildKit and whose engine answers."""
+    # A client before 23 has BuildKit built in; a later one needs its plugin buildx. The first of
+    # several clients often has no plugin or no permission on the engine.
     errors = []
     for program in _on_path("docker"):
         version = run([program, "version", "--format", "{{.Client.Version}} {{.Server.Version}}"],
@@ -113,16 +108,11 @@ def _environment() -> dict[str, str]:
 
 
 def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> list[str]:
-    """Return the command that builds an image in its prepared context.
-
-    The URL of a mirror, which may contain a password, and a private certificate authority are
-    secrets: build arguments would stay in the history of the image.
-    """
-    values = {
-        "TARGET": request.target.name,
-        "PYTHON": request.target.python,
-        "SOURCE_DATE_EPOCH": str(request.epoch),
-    }
+    """Return the command that builds an image in its prepared context."""
+    # The URL of a mirror, which may contain a password, and a private certificate authority are
+    # secrets: build arguments would stay in the history of the image.
+    target, epoch = request.target, str(request.epoch)
+    values = {"TARGET": target.name, "PYTHON": target.python, "SOURCE_DATE_EPOCH": epoch}
     if request.base_image:
         values["BASE_IMAGE"] = request.base_image
     if request.supply.offline:

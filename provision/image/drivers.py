@@ -28,11 +28,7 @@ _DISTRIBUTIONS = "distributions.toml"
 
 
 def require_drivers(request: ImageRequest) -> DriverSet | None:
-    """Return the driver set of an image, None if it has none and needs none.
-
-    UsageError: the image could never prove itself, as its driver is older than the target's floor
-    or not known, or a package of the set cannot be verified.
-    """
+    """Return the driver set of an image, if it needs one; UsageError if its driver cannot serve."""
     docker, catalog = request.target.docker, request.project.catalog
     name = docker.drivers if docker else None
     drivers = load_snapshot(catalog, name, DriverSet) if name else None
@@ -54,9 +50,8 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
     required = target.hardware.driver
     if target.accelerator != "xpu" or not required:
         return
-    version, origin = (
-        (drivers.version, "the driver set of its spec") if drivers else _of_distribution(request)
-    )
+    own = (drivers.version, "the driver set of its spec") if drivers else None
+    version, origin = own or _of_distribution(request)
     devices = read_devices(catalog)
     judged = judge_version(version, required, "intel", devices)
     if judged.verdict is not DriverVerdict.NEW_ENOUGH:
@@ -72,11 +67,8 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
 
 def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]:
     sets = {n: load_snapshot(catalog, n, DriverSet).version for n in names_of(catalog, DriverSet)}
-    return [
-        name
-        for name, version in sets.items()
-        if judge_version(version, required, "intel", devices).verdict is DriverVerdict.NEW_ENOUGH
-    ]
+    judged = ((n, judge_version(v, required, "intel", devices)) for n, v in sets.items())
+    return [name for name, each in judged if each.verdict is DriverVerdict.NEW_ENOUGH]
 
 
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
@@ -85,12 +77,8 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     path = fact(request.project.catalog, _DISTRIBUTIONS)
     with damage_in(path, "restore it from version control"):
         known = tomllib.loads(path.read_text(encoding="utf-8"))
-        versions = {
-            package: fact["version"]
-            for image, packages in known.items()
-            if re.match(rf"{re.escape(image)}(?![a-z0-9])", base)
-            for package, fact in packages.items()
-        }
+        at = [known[name] for name in known if re.match(rf"{re.escape(name)}(?![a-z0-9])", base)]
+        versions = {package: fact["version"] for each in at for package, fact in each.items()}
     package = next((name for name in (docker.apt if docker else ()) if name in versions), None)
     if package is None:
         return None, f"{base}: the spec names no driver set, and no package of a known version"
@@ -103,10 +91,8 @@ def copy_drivers(
     """Bring the packages of a driver set into a new folder, with their hashes for the build."""
     # Another folder keeps downloads for the next image.
     docker = request.target.docker
-    wanted = [
-        WantedFile(file.filename, str(file.sha256), file.size, file.url, None)
-        for file in drivers.files
-    ]
+    files = drivers.files
+    wanted = [WantedFile(f.filename, str(f.sha256), f.size, f.url, None) for f in files]
     progress.step(f"{plural(len(wanted), 'package')} of the driver {drivers.version}")
     supply = request.supply
     missing = fetch_all(wanted, cache, supply.wheelhouses, progress, offline=supply.offline)

@@ -1,7 +1,6 @@
 """Write an image as an OCI layout whose digest depends on the content of the image only.
 
-Engines write the time of the build into an image, and some compress layers as their version does.
-Here all times are set to one, and layers are stored uncompressed.
+All times are set to one, and layers stored uncompressed: engines differ in both.
 The format: https://specs.opencontainers.org/image-spec/image-layout/.
 """
 
@@ -25,11 +24,8 @@ _NOISE = ("container", "container_config", "docker_version", "moby.buildkit.cach
 
 
 def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
-    """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest.
-
-    The file also has the ``manifest.json`` that ``docker load`` of engines before 25 reads, which
-    do not support OCI layouts. The epoch, in Unix seconds, is the time to set everywhere.
-    """
+    """Rewrite the output of ``docker save`` as an OCI layout in a tar file; return its digest."""
+    # The epoch, in Unix seconds, is set everywhere; ``manifest.json`` is for engines before 25.
     # Under another name until it is complete: a file cut short has no index, but looks like one.
     partial = layout.with_name(f".{layout.name}.partial")
     try:
@@ -37,9 +33,8 @@ def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
             digest = _Layout(source, target, epoch).write(tag)
         partial.replace(layout)
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
-        raise ToolError(
-            f"could not write {layout}", evidence=repr(error), remedy="check the free space"
-        ) from error
+        what, remedy = f"could not write {layout}", "check the free space"
+        raise ToolError(what, evidence=repr(error), remedy=remedy) from error
     finally:
         partial.unlink(missing_ok=True)
     return digest
@@ -59,12 +54,8 @@ class _Layout:
         config = normalized_config(json.load(self._open(saved["Config"])), self._epoch)
         layers = [self._layer(name) for name in saved["Layers"]]
         config_blob = self._blob(_compact(config), "config.v1+json")
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": f"{_IMAGE}.manifest.v1+json",
-            "config": config_blob,
-            "layers": layers,
-        }
+        head = {"schemaVersion": 2, "mediaType": f"{_IMAGE}.manifest.v1+json"}
+        manifest = head | {"config": config_blob, "layers": layers}
         entry = self._blob(_compact(manifest), "manifest.v1+json")
         names = {"io.containerd.image.name": tag, "org.opencontainers.image.ref.name": tag}
         index = {"schemaVersion": 2, "manifests": [entry | {"annotations": names}]}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from provision.lockfile.pip import CONDA_LAYER, Lock, refused
 from provision.spec.tables import Table, faults_of
@@ -82,9 +82,9 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
         # Strict mode takes YAML's sequences for tuples only when they come as JSON.
         document = _Document.model_validate_json(json.dumps(data))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        faults = faults_of(error, _Document) if isinstance(error, ValidationError) else [str(error)]
+        faults = "\n".join(faults_of(error, _Document))
         fault = f": cannot read the conda layer of {lock.folder.name}"
-        raise refused(lock.folder / CONDA_LAYER, fault, "\n".join(faults)) from error
+        raise refused(lock.folder / CONDA_LAYER, fault, faults) from error
     platform = lock.header["platform"]
     found = [package for package in document.package if package.platform == platform]
     names = [package.name for package in found]
@@ -98,11 +98,9 @@ def conda_packages(lock: Lock) -> tuple[CondaPackage, ...]:
 
 
 def _check_shape(events: Iterable[str]) -> None:
-    """Refuse what conda-lock never writes, before PyYAML builds it.
-
-    PyYAML crashes the interpreter on deep nesting, and a few bytes of references to references
-    stand for any amount of memory.
-    """
+    """Refuse what conda-lock never writes, before PyYAML builds it."""
+    # PyYAML crashes the interpreter on deep nesting, and a few bytes of references to references
+    # stand for any amount of memory.
     depth = 0
     for event in events:
         depth += event.endswith("StartEvent") - event.endswith("EndEvent")

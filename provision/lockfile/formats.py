@@ -36,11 +36,7 @@ def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:
 def render(
     kind: str, *, target: Target, lock: Lock, indexes: Mapping[str, str], toolkit: str, prefix: Path
 ) -> str:
-    """Return a format's text, from its template.
-
-    The toolkit is what pip installs Provision from, and the prefix that of the environment, by the
-    link that stays when a new generation is built.
-    """
+    """Return a format's text; ``toolkit`` is what pip installs, ``prefix`` the link to use."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - slow
 
     # These delimiters are in no text of the formats.
@@ -60,10 +56,7 @@ def render(
 
 
 def pylock(lock: Lock, urls: Mapping[Artifact, str], indexes: Mapping[str, str]) -> str:
-    """Return the pip layer of a lock as a validated ``pylock.toml``.
-
-    The address of each wheel is without credentials, or its path in the project.
-    """
+    """Return the pip layer as ``pylock.toml``; addresses have no credentials, or are paths."""
     document = Pylock(
         lock_version=Version("1.0"),
         environments=[Marker(PLATFORMS[lock.header["platform"]].marker)],
@@ -83,9 +76,5 @@ def _package(artifact: Artifact, url: str, indexes: Mapping[str, str]) -> Packag
         size=artifact.size,
         hashes={"sha256": artifact.sha256},
     )
-    return Package(
-        name=canonicalize_name(artifact.name),
-        version=Version(artifact.version),
-        index=indexes.get(artifact.index),
-        wheels=[wheel],
-    )
+    name, version = canonicalize_name(artifact.name), Version(artifact.version)
+    return Package(name=name, version=version, index=indexes.get(artifact.index), wheels=[wheel])

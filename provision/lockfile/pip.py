@@ -194,10 +194,8 @@ def _fits(entry: dict[str, str]) -> bool:
 def _artifact(
     *, file: str, via: str, size: str | None = None, build: str = "", **same: str
 ) -> Artifact:
-    bytes_, built_with = int(size) if size else None, tuple(filter(None, build.split(", ")))
-    return Artifact(
-        filename=file, via=tuple(via.split(", ")), size=bytes_, build=built_with, **same
-    )
+    length, made = int(size) if size else None, tuple(filter(None, build.split(", ")))
+    return Artifact(filename=file, via=tuple(via.split(", ")), size=length, build=made, **same)
 
 
 def render_requirements(header: Mapping[str, str], artifacts: Iterable[Artifact]) -> str:

@@ -21,10 +21,8 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_OID, "provision.sbom")
 
 
 def sbom(target: Target, lock: Lock) -> str:
-    """Return the components of a target as CycloneDX 1.6 JSON, the same bytes for the same lock.
-
-    Its time is the cut-off of the lock, because the time of the call would change the bytes.
-    """
+    """Return the components of a target as CycloneDX 1.6 JSON, the same bytes for the same lock."""
+    # Its time is the cut-off of the lock, because the time of the call would change the bytes.
     root = Component(
         name=target.name, type=ComponentType.PLATFORM, version=lock.digest[:12],
         description=target.summary, bom_ref=target.name,
@@ -50,19 +48,14 @@ def sbom(target: Target, lock: Lock) -> str:
 
 def _wheel(artifact: Artifact) -> Component:
     notes = {"index": artifact.index, "source": artifact.source}
-    properties = [
-        Property(name=f"provision:{key}", value=note) for key, note in notes.items() if note
-    ]
+    properties = [Property(name=f"provision:{key}", value=n) for key, n in notes.items() if n]
     return _component(artifact, "pypi", artifact.name, {"file_name": artifact.filename}, properties)
 
 
 def _native(package: CondaPackage) -> Component:
-    where = {
-        "build": package.build,
-        "channel": package.url.split("/")[-3],
-        "subdir": package.subdir,
-        "type": "conda" if package.filename.endswith(".conda") else "tar.bz2",
-    }
+    channel, subdir = package.url.split("/")[-3:-1]
+    kind = "conda" if package.filename.endswith(".conda") else "tar.bz2"
+    where = {"build": package.build, "channel": channel, "subdir": subdir, "type": kind}
     return _component(package, "conda", f"conda:{package.name}", where, [])
 
 

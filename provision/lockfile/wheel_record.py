@@ -1,8 +1,7 @@
 """The lines of the RECORD file of a wheel (PEP 376, PEP 627), and the digest that a lock keeps.
 
-An installer rewrites RECORD: it sorts the lines, adds its own files, moves ``.data`` to the folders
-of the platform and writes the interpreter into scripts. The digest is therefore taken over the
-paths and hashes alone, with each path in a form that is the same in the wheel and on any platform;
+An installer sorts the lines, adds its own files, moves ``.data`` and writes the interpreter into
+scripts. So the digest is over paths and hashes alone, in a form that all platforms share;
 :mod:`provision.environment.files` computes it again from what is installed.
 """
 
@@ -27,11 +26,7 @@ _HEADERS = re.compile(r"^include/(?:site/)?(?:python3\.\d+/)?[^/]+/", re.IGNOREC
 
 
 class RecordEntry(NamedTuple):
-    """One line of a RECORD.
-
-    An environment has some 20,000 of them, and most are only compared by path and size: so it is a
-    tuple of the text as it stands, and size and digest are decoded on access.
-    """
+    """One line of a RECORD: a tuple of text, decoded on access, as there are 20,000 of them."""
 
     path: str  # relative to site-packages, with forward slashes
     hash: str  # such as sha256=bD8…; empty where the RECORD gives none, as of itself
@@ -81,10 +76,7 @@ def _by_installer(path: str, hash_: str) -> bool:
 
 
 def common_path(path: str, site: str = "") -> str:
-    """Return a path of a RECORD in a form that a wheel and an installation share.
-
-    ``site`` is site-packages of the installation, relative to its prefix.
-    """
+    """Return a path as wheel and installation share it; ``site`` is relative to the prefix."""
     if match := _DATA.match(path):
         if match[1] not in _PLACES:  # purelib and platlib, which are site-packages
             return path[match.end() :]

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
     load_ssh_public_key,
 )
-from pydantic import Field, ValidationError
+from pydantic import Field
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import FormatError, VerificationError
 from securesystemslib.signer import CryptoSigner, Key, SSlibKey  # type: ignore[attr-defined]
@@ -29,6 +29,7 @@ _STATEMENT = "https://in-toto.io/Statement/v1"
 # No address is behind it: in-toto asks for a URI as a name only.
 _PREDICATE = "urn:provision:smoke-evidence:v1"
 _SHOWN = ("name", "count", "memory", "driver", "capability", "threads")  # no serial, no UUID
+_Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _LARGEST = 4 * 2**20  # bytes; a report of all checks has a tenth of it
 
 
@@ -36,10 +37,7 @@ class Subject(Table):
     """The lock that was proven."""
 
     name: str
-    digest: Annotated[
-        dict[Literal["sha256"], Annotated[str, Field(pattern="^[0-9a-f]{64}$")]],
-        Field(min_length=1),
-    ]
+    digest: Annotated[dict[Literal["sha256"], _Sha256], Field(min_length=1)]
 
 
 class CheckResult(Table):
@@ -85,26 +83,21 @@ class Statement(Table):
 
 
 def statement(report: Report, checks_digest: str) -> Statement:
-    """Return the statement of a report; the digest is over the files of the suite.
-
-    UsageError: the report proves nothing, as a quick one, a foreign one or one with a failed check.
-    """
+    """Return a report's statement, with the suite's digest; UsageError if it proves nothing."""
     bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
     if report.suite != "full" or report.lock is None or bad:
         what = f"the last report of {report.target} proves nothing"
         evidence = ", ".join(bad) or f"it is of the {report.suite} suite"
         remedy = f"`provision smoke {report.target} --full` on the device makes one"
         raise UsageError(what, evidence=evidence, remedy=remedy)
+    device = {key: report.device[key] for key in _SHOWN if key in report.device}
+    stack = _without_addresses(report.stack)
+    seen = {"checks_digest": checks_digest, "device": device, "stack": stack}
     document = {
         "_type": _STATEMENT,
         "subject": [{"name": report.target, "digest": {"sha256": report.lock}}],
         "predicateType": _PREDICATE,
-        "predicate": report.model_dump(mode="json", include=_TAKEN)
-        | {
-            "checks_digest": checks_digest,
-            "device": {key: report.device[key] for key in _SHOWN if key in report.device},
-            "stack": _without_addresses(report.stack),
-        },
+        "predicate": report.model_dump(mode="json", include=_TAKEN) | seen,
     }
     return Statement.model_validate_json(json.dumps(document))
 
@@ -116,10 +109,8 @@ def _without_addresses(stack: Mapping[str, str]) -> dict[str, str]:
 
 
 def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
-    """Return the text of an envelope that holds a statement, signed with an OpenSSH or PEM key.
-
-    The passphrase is asked for only where the key has one; if it is wrong, UsageError.
-    """
+    """Return an envelope with a statement, signed with an OpenSSH or PEM key; else UsageError."""
+    # The passphrase is asked for only where the key has one.
     try:
         data = key.read_bytes()
         load = load_ssh_private_key if b"OPENSSH" in data[:64] else load_pem_private_key
@@ -164,11 +155,11 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
         return name, Statement.model_validate_json(envelope.payload)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
             FormatError, VerificationError) as error:  # fmt: skip
-        faults = faults_of(error, Statement) if isinstance(error, ValidationError) else [str(error)]
         what = f"{file} is no evidence"
         cause = "it was changed, was not written by Provision, or its key is not known here"
         remedy = "ask its author for the file again, or put their public key among the known"
-        raise ToolError(what, evidence="\n".join(faults), cause=cause, remedy=remedy) from error
+        evidence = "\n".join(faults_of(error, Statement))
+        raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy) from error
 
 
 def _opened(file: Path, keys: Container[str]) -> Envelope:

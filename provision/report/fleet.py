@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from provision.core.limits import read_bytes
 from provision.report.measures import CPU_SHARE, kind_of, scored
 from provision.report.regressions import changed_layers, ratio
@@ -70,10 +68,8 @@ class Fleet(NamedTuple):
 
 
 def report_fleet(folder: Path, hosts: Iterable[str], oldest: dt.datetime) -> Fleet:
-    """Return the state of all nodes with a verdict in a folder, and of all that are expected.
-
-    Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
-    """
+    """Return the state of all expected nodes, and of all with a verdict in a folder."""
+    # Verdicts from before ``oldest`` are stale; so are those of a clock that is ahead.
     latest, files = dt.datetime.now(dt.UTC) + _AHEAD, list[tuple[str, str]]()
 
     def rank(verdict: Verdict) -> tuple[bool, dt.datetime]:
@@ -113,10 +109,8 @@ def _read(folder: Path, files: list[tuple[str, str]]) -> Iterator[tuple[str, Ver
         name = path.relative_to(folder).as_posix()
         try:
             yield name, Verdict.model_validate_json(read_bytes(path))
-        except ValidationError as error:
-            files.append((name, faults_of(error, Verdict)[0]))
         except (OSError, ValueError) as error:
-            files.append((name, str(error)))
+            files.append((name, faults_of(error, Verdict)[0]))
 
 
 def _when(verdict: Verdict) -> dt.datetime:

@@ -86,11 +86,8 @@ def _number(check: Check, name: str) -> Measurement | None:
 def series(
     past: Sequence[tuple[Run, Check]], name: str, kind: Kind, unit: str, limit: float | None
 ) -> list[Sample]:
-    """Return the series of one number over the results that passed of a check, oldest first.
-
-    Unit and limit are those of the last one, which is to be judged: another unit is another number.
-    Timed numbers of another suite are left out.
-    """
+    """Return the series of one number over the results that passed of a check, oldest first."""
+    # Numbers of another unit are left out, and timed ones of another suite than the last.
     suite = past[-1][0].report.suite
     found = []
     for index, (run, check) in enumerate(past):

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    FiniteFloat,
-    ValidationError,
-    computed_field,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, FiniteFloat, computed_field
 
 from provision.core.errors import ToolError
 from provision.core.limits import read_parsed
@@ -42,9 +35,8 @@ class Measurement(Part):
     def comparable(self) -> bool:
         """Whether it can be drawn and compared: an operation that fails may give NaN."""
         numbers = (self.value, self.spread or 0.0, *self.rounds)
-        return all(abs(n) < 1e100 for n in numbers) and (
-            not self.limit or 1e-100 < self.limit < 1e100
-        )
+        limited = not self.limit or 1e-100 < self.limit < 1e100
+        return limited and all(abs(n) < 1e100 for n in numbers)
 
 
 class ReportedFinding(Part):
@@ -98,10 +90,9 @@ def moment(text: str) -> str:
 
 
 class Report(Part):
-    """One run of the suite in one environment.
+    """One run of the suite in one environment; ``device.matmul@1`` is of its second device.
 
-    Results of a further device have its number in their ids: ``device.matmul@1``. Only a build
-    writes ``carried``, ``basis`` and ``closures``; :mod:`provision.commands.carry` reads them.
+    Only a build writes ``carried``, ``basis`` and ``closures``; see provision.commands.carry.
     """
 
     schema_version: Literal[1]  # ``schema`` in the file
@@ -157,11 +148,7 @@ class Report(Part):
 
 
 def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
-    """Return the text of a report that the suite wrote, with the host's layers and the lock added.
-
-    Raises:
-        ToolError: The suite's file is not a report.
-    """
+    """Return a report that the suite wrote, with host layers and lock; ToolError if it is none."""
     # Validated by the model but not written from it, which would drop keys that it does not know.
     read_report(path)
     document = read_parsed(path, json.loads)
@@ -169,32 +156,21 @@ def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
 
 
 def read_report(path: Path) -> Report:
-    """Read a report.
-
-    Raises:
-        ToolError: It is absent, cut short or of another schema.
-    """
+    """Read a report; ToolError if it is absent, cut short or of another schema."""
     try:
         data = read_parsed(path, json.loads)
         return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        faults = faults_of(error, Report) if isinstance(error, ValidationError) else [str(error)]
         what = f"no usable smoke report at {path}"
         cause = "the suite ended before it could write one"
-        raise ToolError(what, evidence="\n".join(faults), cause=cause) from error
+        evidence = "\n".join(faults_of(error, Report))
+        raise ToolError(what, evidence=evidence, cause=cause) from error
 
 
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
-    """Return the reports whose results can be held against another report.
-
-    Same target and same device. A report that could not name its device is comparable with any: a
-    driver that broke is what comparison is for. Host layers and locks may differ: they are what is
-    judged. Results and errors count across both suites; times and rates within the same suite only
-    (:func:`provision.report.measures.series`), because load and heat of the longer one move them.
-    """
+    """Return the reports of the same target and device, of which results can be compared."""
+    # A report that could not name its device is comparable with any: a driver that broke is what
+    # comparison is for. Timed numbers count within one suite only, see measures.series().
     name = after.device.get("name")
-    return [
-        report
-        for report in reports
-        if report.target == after.target and (not name or report.device.get("name") in (None, name))
-    ]
+    same = [report for report in reports if report.target == after.target]
+    return [r for r in same if not name or r.device.get("name") in (None, name)]

@@ -42,8 +42,7 @@ class LayerChange:
 class Comparison:
     """The comparison of a report with the earlier ones of its target and device.
 
-    ``since`` is of the last report of its suite in which nothing failed that passes now, else of
-    the last one; ISO 8601.
+    ``since``: of the last report of its suite that fails no more, else of the last one; ISO 8601.
     """
 
     target: str
@@ -89,11 +88,8 @@ def changed_layers(
     old = before.stack | ({"lock": before.lock[:16]} if before.lock else {})
     new = stack | ({"lock": lock[:16]} if lock else {})
     layers = [*old, *(layer for layer in new if layer not in old)]
-    return tuple(
-        LayerChange(layer, old.get(layer), new.get(layer))
-        for layer in layers
-        if old.get(layer) != new.get(layer)
-    )
+    moves = (LayerChange(layer, old.get(layer), new.get(layer)) for layer in layers)
+    return tuple(move for move in moves if move.before != move.after)
 
 
 def compare_reports(earlier: Sequence[Report], after: Report) -> Comparison:
@@ -171,9 +167,8 @@ class _Comparer:
         if last.check.outcome == "failed":
             evidence = last.check.finding.symptom if last.check.finding else check.title
             symptom = f"{check.id} works again"
-            yield _finding(
-                "check-healed", symptom, self._cause(last.run.report), evidence, Level.NOTE
-            )
+            cause = self._cause(last.run.report)
+            yield _finding("check-healed", symptom, cause, evidence, Level.NOTE)
 
     def _failed(self, check: Check, past: list[_Result]) -> Finding:
         evidence = check.finding.symptom if check.finding else check.title

@@ -51,10 +51,9 @@ def point(
     rounds: Sequence[float], layers: object, *, better: int = 1, share: float | None = None,
     spread: float | None = None,
 ) -> Point:  # fmt: skip
-    """Return the point of a run: of all rounds, or of the median alone.
+    """Return the point of a run: of all rounds, or of the median and the ``spread`` of five.
 
-    ``better`` is 1 where more is better, -1 where less is; ``spread`` the range of five rounds,
-    relative to their median, where they are not known.
+    ``better`` is 1 where more is better, -1 where less is; the spread is relative to the median.
     """
     scores = sorted(better * math.log(value) for value in rounds)
     middle = median(scores)
@@ -75,10 +74,7 @@ def upper_quartile(ordered: Sequence[float]) -> float:
 
 
 def judge(points: Sequence[Point], tolerance: float) -> Fall | None:
-    """Return the fall of the last point; None where it is as good as the points before it.
-
-    The points are oldest first; a fall of the tolerance, a logarithm, is always accepted.
-    """
+    """Return the fall of the last point, more than the tolerance, a logarithm; else None."""
     shares = sorted(each.share for each in points if each.share is not None)
     usual = upper_quartile(shares) if shares else 0.0
     history, fall, busy = _History(tolerance), None, False
@@ -92,10 +88,8 @@ def judge(points: Sequence[Point], tolerance: float) -> Fall | None:
 
 
 def outliers(points: Sequence[Point], tolerance: float) -> Iterator[tuple[int, Fall]]:
-    """Yield the points of like devices that lie below the level of all, each with its place.
-
-    ``noise`` is the spread from device to device here; a busy host is not judged.
-    """
+    """Yield the points of like devices that lie below the level of all, each with its place."""
+    # The noise is the spread from device to device here; a busy host is not judged.
     scores, uppers = sorted(each.score for each in points), sorted(each.upper for each in points)
     shares = sorted(each.share for each in points if each.share is not None)
     middle, usual = median(scores), upper_quartile(shares) if shares else 0.0

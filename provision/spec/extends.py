@@ -77,11 +77,8 @@ def resolved_text(path: Path) -> str:
 
 
 def resolved(chain: Sequence[SpecFile]) -> Data:
-    """Return what a chain of files says together, in the keys of one spec without ``extends``.
-
-    Tables merge. Requirements and the other lists of ``pip`` and ``conda`` add; an entry replaces
-    the inherited one of its distribution. Any other value replaces the inherited one.
-    """
+    """Return what a chain of files says together, in the keys of one spec without ``extends``."""
+    # Tables merge and lists add, an entry in place of its distribution's; other values replace.
     whole = chain[-1].data
     for file in reversed(chain[:-1]):
         whole = _merge(file.data, _inherited(file, whole), ())
@@ -128,12 +125,8 @@ def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
 
 def _merge(own: Any, inherited: Any, place: tuple[str, ...]) -> Any:  # noqa: ANN401 - TOML's values
     if isinstance(own, dict) and isinstance(inherited, dict):
-        return {
-            key: _merge(own[key], inherited[key], (*place, key))
-            if key in own and key in inherited
-            else own.get(key, inherited.get(key))
-            for key in [*own, *(key for key in inherited if key not in own)]
-        }
+        pairs = inherited.items()
+        return own | {k: _merge(own[k], v, (*place, k)) if k in own else v for k, v in pairs}
     adds = place[:1] == ("pip",) or place == ("conda", "dependencies")
     if adds and isinstance(own, list) and isinstance(inherited, list):
         key = _name if place[-1] in _BY_NAME else str

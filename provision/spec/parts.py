@@ -1,8 +1,7 @@
 """Parts of a spec that some verbs read alone: the hardware and the forbidden distributions.
 
-Plain dataclasses, because importing pydantic takes longer than the whole of ``detect``. On an
-invalid part they raise ValueError, KeyError, TypeError or AttributeError, and
-:mod:`provision.spec.reader` validates the whole file for a message that names each fault.
+Plain dataclasses, as pydantic takes longer to import than the whole of ``detect``. An invalid part
+raises ValueError, KeyError, TypeError or AttributeError; the reader then names each fault.
 """
 
 from collections.abc import Mapping

@@ -96,10 +96,7 @@ def read_requirement_files(root: Path, names: Sequence[str]) -> RequirementFiles
 
 
 def with_files(target: Target, root: Path) -> Target:
-    """Return a target whose requirements include those of its requirement files.
-
-    A line of a file gives way where the spec pins the same distribution exactly, or drops it.
-    """
+    """Return a target with the requirements of its files, but those that it pins or drops."""
     found = read_requirement_files(root, target.pip.files)
     # The files are for every target; what a target pins itself fits its accelerator.
     said = {*map(requirement_name, filter(_pinned, target.pip.requirements)), *target.pip.drop}

@@ -19,19 +19,18 @@ class Table(BaseModel):
 
 
 def faults_of(
-    error: ValidationError,
+    error: Exception,
     model: type[BaseModel],
     origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
 ) -> list[str]:
     """Return one line per fault: place, what is wrong, what is allowed, and the file of origin."""
+    if not isinstance(error, ValidationError):  # what kept the file from being validated
+        return [str(error)]
     entries = error.errors(include_url=False)
     # pydantic also reports a container with invalid items as too short, which is a consequence.
     containers = {entry["loc"][:end] for entry in entries for end in range(len(entry["loc"]))}
-    return [
-        _fault(entry, model) + origin(entry["loc"])
-        for entry in entries
-        if entry["type"] != "too_short" or entry["loc"] not in containers
-    ]
+    causes = (e for e in entries if e["type"] != "too_short" or e["loc"] not in containers)
+    return [_fault(entry, model) + origin(entry["loc"]) for entry in causes]
 
 
 def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydantic's error dictionary

@@ -84,9 +84,8 @@ def _of_choices(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
     for choice in lock.choices:
         several = {(t.version, t.url): t for t in choice.packages["torch"]}.values()
         # Without markers, as in older poetry.lock, two may be for different platforms.
-        if len(several) > 1 and (
-            lock.name == "uv.lock" or len({"conda" in t.row for t in several}) > 1
-        ):
+        both = len({"conda" in t.row for t in several}) > 1
+        if len(several) > 1 and (lock.name == "uv.lock" or both):
             yield "two-torches", [str(choice._replace(packages={"torch": [t]})) for t in several]
             break
 
