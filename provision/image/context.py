@@ -204,10 +204,7 @@ def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
 
 
 def _link(source: str | Path, target: str | Path) -> None:
-    """Hard-link a file, or copy it where the file system does not allow that.
-
-    A context has gigabytes of wheels, and the engine only reads them.
-    """
+    """Hard-link one of gigabytes of files that are only read; copy it where that cannot be."""
     try:
         os.link(source, target)
     except OSError:

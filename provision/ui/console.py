@@ -185,10 +185,8 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def open_streams() -> None:
-    """Open the null device for each standard stream that the caller closed.
-
-    In the order of their numbers, or the next file that is opened would get one of these.
-    """
+    """Open the null device for each standard stream that the caller closed."""
+    # In the order of their numbers, or the next file that is opened would get one of these.
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115

@@ -46,10 +46,7 @@ class Course:
 
 
 class Axes:
-    """Time, and values linear from 0 or logarithmic up to the limit of an error, in a drawing.
-
-    The page scales the drawing, which is 320 wide and 130 high.
-    """
+    """Time, and values linear from 0 or logarithmic up to an error's limit, in 320 by 130 units."""
 
     left, right, top, base = 46, 310, 12, 108  # margins, for the labels
 
