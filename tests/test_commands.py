@@ -178,9 +178,10 @@ EXAMPLES = tomllib.loads((ROOT / "provision/cli/examples.toml").read_text(encodi
 NOT_RUN = {
     "provision bundle arc-windows -o bundle": "the index has no tools of its own",
     "provision docker cuda-linux": "needs an engine",
-    "provision docker cuda-linux --print": "needs an engine",
+    "provision docker cuda-linux --print": "the index has no tools of its own",
     "provision evidence emit cpu-linux": "needs a key; tests/commands/test_evidence.py makes one",
     "provision evidence verify": "the project has no evidence",
+    "provision outdated --audit": "asks a service; tests/commands/test_outdated.py plays it",
     "provision update": "asks the vendors' indexes",
     "provision smoke cuda-linux --health --soak 10m": "holds a load for ten minutes",
 }

@@ -88,6 +88,8 @@ class Terminal:
             [sys.executable, "-I", "-m", "provision", *words],
             stdin=theirs, stdout=theirs, stderr=theirs, cwd=lab.project.root,
             env=environment(lab, str(columns)) | variables,
+            # A shell lets its jobs in the background ignore it, and they would inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )  # fmt: skip
         os.close(theirs)
 
