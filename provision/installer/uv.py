@@ -65,10 +65,8 @@ def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:
     # require another Python.
     argv = [uv_program(), "venv", "--no-config", "--no-project", "--allow-existing",
             "--python", interpreter(python), "--prompt", prompt, str(prefix)]  # fmt: skip
-    run(argv).require(
-        f"could not make an environment with Python {python}",
-        remedy=f"install Python {python}, or check the network from which uv takes one",
-    )
+    remedy = f"install Python {python}, or check the network from which uv takes one"
+    run(argv).require(f"could not make an environment with Python {python}", remedy=remedy)
 
 
 def write_pip_shim(prefix: Path, lock: Lock) -> None:
@@ -133,13 +131,16 @@ def install_wheels(
     require_own([_cache()], "set UV_CACHE_DIR to a folder of your own")
     env = index_environment(index_url)
     stdin = "".join(f"{a.name}=={a.version} --hash=sha256:{a.sha256}\n" for a in artifacts)
-    if sys.platform == "win32" or offline or not os.access("/dev/ptmx", os.W_OK):
+    if sys.platform == "win32" or offline:
         return run(argv, env=env, stdin=stdin)
-    # uv tells what it has fetched in a terminal only, so it gets one.
+    # uv tells what it has fetched in a terminal only, so it gets one where there are any.
     import termios  # noqa: PLC0415 - not on Windows
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only for what is fetched
 
-    reader, writer = os.openpty()
+    try:
+        reader, writer = os.openpty()
+    except OSError:
+        return run(argv, env=env, stdin=stdin)
     termios.tcsetwinsize(writer, (1000, 120))  # what has no room is left out
     sizes = {artifact.name: artifact.size or 0 for artifact in artifacts}
     with ThreadPoolExecutor(1) as pool:  # uv would wait for a reader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import shutil
@@ -39,6 +40,15 @@ def test_a_build_is_recorded_current_and_says_what_it_takes(lab: Lab) -> None:
     size = sum(wheel.stat().st_size for wheel in lab.wheels)
     assert (built.plan.packages, built.plan.local, built.plan.fetch) == (2, 0, size)
     assert any("to download" in step for step in lab.listener.steps)
+
+
+def test_a_build_needs_no_terminal(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:  # as in a chroot with /dev/ptmx and without /dev/pts
+        raise OSError(errno.ENODEV, "No such device")
+
+    monkeypatch.setattr(os, "openpty", refuse)
+    lab.build()
+    assert lab.says("import alpha, beta; print(alpha.version, beta.version)") == "1.0 1.0"
 
 
 def test_packages_that_do_not_work_together_never_become_current(lab: Lab) -> None:
