@@ -45,11 +45,9 @@ def interpreter(version: str) -> str:
 
 
 def index_environment(index_url: str | None) -> dict[str, str]:
-    """Return the environment in which uv asks one index; None for uv's default.
-
-    Not an option: every user of a machine can read the commands of all processes, and the address
-    of a mirror may contain a password.
-    """
+    """Return the environment in which uv asks one index; None for uv's default."""
+    # Not an option: every user of a machine can read the commands of all processes, and the address
+    # of a mirror may contain a password.
     return clean_environment(extra={"UV_DEFAULT_INDEX": index_url} if index_url else {})
 
 
@@ -70,10 +68,8 @@ def make_venv(prefix: Path, python: str, prompt: str, run: Run) -> None:
 
 
 def write_pip_shim(prefix: Path, lock: Lock) -> None:
-    """Write a ``pip`` that says how a package is added, unless there is or will be a real one.
-
-    Without it, ``pip`` in an activated environment is the system's, which installs somewhere else.
-    """
+    """Write a ``pip`` that says how a package is added, unless there is or will be a real one."""
+    # Without it, `pip` in an activated environment is the system's: it installs somewhere else.
     folder = scripts_folder(prefix)
     if "pip" in lock.versions or any(folder.glob("pip*")):
         return

@@ -17,6 +17,7 @@ from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.platforms import PLATFORMS
 from provision.core.process import Completed, Run, clean_environment
+from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.lockfile.conda import SIZE
 from provision.resolver.conda_shim import CHANNELS, VIRTUAL
@@ -139,7 +140,8 @@ def find_shim() -> str:
     if importlib.util.find_spec("conda_lock") and (path := shutil.which(SHIM, path=str(here))):
         return path
     cause = f"conda-lock or {SHIM} is not installed beside {sys.executable}"
-    remedy = "`uv pip install --group conda` in the clone, or lock through nox"
+    words = [uv_program(), "pip", "install", "--python", sys.executable, *_ENGINES]
+    remedy = f"`{' '.join(words)}`, or lock through nox"
     raise ToolError("cannot lock the conda layer", cause=cause, remedy=remedy)
 
 

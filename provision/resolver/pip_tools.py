@@ -11,6 +11,7 @@ from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError, UsageError
 from provision.core.platforms import this_platform
 from provision.core.process import Run, clean_environment
+from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.resolver import local_index, uv
 from provision.spec.model import Target
@@ -71,7 +72,8 @@ def _environment(index_url: str) -> dict[str, str]:
 
 def _require_support(target: Target) -> None:
     if not importlib.util.find_spec("piptools"):
-        remedy = "`uv pip install --group pip-tools` in the clone, or lock through nox"
+        words = [uv_program(), "pip", "install", "--python", sys.executable, "pip-tools"]
+        remedy = f"`{' '.join(words)}`, or lock through nox"
         raise ToolError("pip-tools is not installed", remedy=remedy)
     here = (this_platform(), f"{sys.version_info.major}.{sys.version_info.minor}")
     if here != (target.platform, target.python):

@@ -108,7 +108,7 @@ def test_without_its_tools_it_says_so_at_once(
     monkeypatch.setattr(conda_lock.sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ToolError, match="conda layer") as caught:
         conda_lock.find_shim()
-    assert "--group conda" in caught.value.remedy
+    assert f"--python {tmp_path / 'python'} conda-lock py-rattler`" in caught.value.remedy
 
 
 @pytest.mark.machine
