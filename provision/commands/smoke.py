@@ -18,7 +18,7 @@ from provision.core.progress import Look, Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.core.text import json_text
-from provision.report.history import new_report
+from provision.report.history import new_report, suite_digest
 from provision.report.model import Report, complete_report, read_report
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def smoke(
             raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
         document = json.loads(complete_report(written, layers, subject.lock))
         document |= {"suite": suite, "checks": with_causes(document["checks"])}
-        document |= known._asdict() if known else {}
+        document |= {"files": suite_digest(project)} | (known._asdict() if known else {})
         document = before.complete(document) if before else document
         if request.junit:
             _write_junit(xml, request.junit, document["checks"])

@@ -87,12 +87,13 @@ def series(
     past: Sequence[tuple[Run, Check]], name: str, kind: Kind, unit: str, limit: float | None
 ) -> list[Sample]:
     """Return the series of one number over the results that passed of a check, oldest first."""
-    # Numbers of another unit are left out, and timed ones of another suite than the last.
-    suite = past[-1][0].report.suite
-    found = []
+    # Left out: another unit, a timed number of another suite, an error that other code computed.
+    last, found = past[-1][0].report, []
     for index, (run, check) in enumerate(past):
         number = _number(check, name)
-        if number is None or number.unit != unit or (kind.timed and run.report.suite != suite):
+        other = kind.timed and run.report.suite != last.suite
+        other |= kind is ERROR and run.report.files != last.files
+        if number is None or number.unit != unit or other:
             continue
         # A device that comes and goes is a defect: no dip of an exact number passes.
         layers = index if kind.exact else run.layers

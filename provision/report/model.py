@@ -111,6 +111,7 @@ class Report(Part):
     closures: dict[str, str] = {}
     stack: dict[str, str] = {}  # see provision.host.model.host_layers()
     lock: str | None = None  # digest of the environment's lock; None for a foreign one
+    files: str = ""  # SHA-256 over the suite's own files; reports of earlier suites have none
 
     @property
     def failed(self) -> tuple[Check, ...]:

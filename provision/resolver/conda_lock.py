@@ -31,10 +31,8 @@ _LOCK = "conda-lock.yml"
 
 
 def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
-    """Return one platform of a channel as conda's ``repodata.json``.
-
-    ``base_url`` makes the solver report the channel's real URLs instead of those of the local file.
-    """
+    """Return one platform of a channel as conda's ``repodata.json``."""
+    # base_url makes the solver report the channel's real URLs instead of those of the local file.
     packages: dict[str, dict[str, Any]] = {}
     conda: dict[str, dict[str, Any]] = {}
     for package in channel.packages:

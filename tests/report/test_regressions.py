@@ -91,6 +91,20 @@ def test_a_break_in_the_second_run_after_a_change_names_that_change() -> None:
     assert "the last change, 2026-01-02T00:00:00Z: kernel: 6.1 -> 6.2" in finding.cause
 
 
+def test_errors_of_another_version_of_the_suite_are_no_standard() -> None:
+    def of(files: str, error: float, day: int) -> Report:
+        numbers = {"error": {"value": error, "unit": "1", "limit": 1e-5}}
+        return report(numbers=numbers, day=day).model_copy(update={"files": files})
+
+    assert codes(of("a", 1e-7, 1), of("a", 5e-7, 2)) == ["accuracy-lost"] * 2
+    assert codes(of("a", 1e-7, 1), of("b", 5e-7, 2)) == []
+    assert codes(of("a", 1e-7, 1), of("b", 1e-7, 2), of("b", 5e-7, 3)) == ["accuracy-lost"] * 2
+    assert (
+        codes(report(), report(speed=800, day=2).model_copy(update={"files": "b"}))
+        == ["slowed"] * 2
+    )
+
+
 def test_layers_come_go_and_the_lock_changes() -> None:
     now = {"kernel": "6.1", "driver xe": "6.2", "CUDA driver library": "580.65"}
     found = {str(move) for move in changed_layers(report(), now, "b" * 64)}

@@ -37,7 +37,7 @@ def test_a_fresh_clone_sets_itself_up_and_builds(windows: Windows) -> None:
     assert (made.record.proof, made.record.python) == ("proven", "3.11.9")
     assert (windows.current() / "Scripts" / "python.exe").is_file()
     assert windows.says() == "1.0"
-    assert "as locked" in windows.provision("verify", TARGET, "--deep")[1]
+    assert "as locked" in windows.provision("verify", TARGET, "--deep")[0]
 
 
 def test_it_swaps_while_a_python_of_the_old_environment_runs(windows: Windows) -> None:
@@ -70,7 +70,7 @@ def test_a_changed_file_is_found_and_named(windows: Windows) -> None:
     whole = module.read_bytes()
     module.write_bytes(whole + b"#")
     try:
-        _, words = windows.provision("verify", TARGET, code=1)
+        words, _ = windows.provision("verify", TARGET, code=1)
     finally:
         module.write_bytes(whole)
     assert "alpha.py" in words
@@ -105,7 +105,7 @@ def test_a_long_path_is_built_and_removed_where_the_limit_is_lifted(windows: Win
     windows.provision("build", TARGET)
     assert windows.says() == "2.1"
     assert (windows.current() / "Lib/site-packages" / LONG).is_file()
-    assert "as locked" in windows.provision("verify", TARGET, "--deep")[1]
+    assert "as locked" in windows.provision("verify", TARGET, "--deep")[0]
     windows.relock("1.0")
     windows.provision("build", TARGET)
     windows.provision("clean", TARGET, "--keep", "0")
@@ -115,8 +115,8 @@ def test_a_long_path_is_built_and_removed_where_the_limit_is_lifted(windows: Win
 
 @pytest.mark.parametrize("page", ["cp437", "cp1251", "cp932"])
 def test_no_code_page_stops_it(windows: Windows, page: str) -> None:
-    out, shown = windows.provision("targets", PYTHONIOENCODING=page)
-    assert (TARGET in shown, out) == (True, "")
+    shown, err = windows.provision("targets", PYTHONIOENCODING=page)
+    assert (TARGET in shown, err) == (True, "")
     out, _ = windows.provision("targets", "--json", PYTHONIOENCODING=page)
     names = {row["name"] for row in json.loads(out)["result"]["rows"]}
     assert {TARGET, "arc-windows"} <= names
