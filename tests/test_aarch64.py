@@ -51,10 +51,10 @@ class Machine:
         list_files = ["/usr/bin/git", "ls-files", "-co", "--exclude-standard"]
         listed = subprocess.run(list_files, cwd=CLONE, check=True, capture_output=True, text=True)
         for name in filter(lambda name: (CLONE / name).is_file(), listed.stdout.splitlines()):
-            copy = root / "root" / "clone" / name
+            copy = root / "srv" / "clone" / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(CLONE / name, copy)
-        spec = root / "root" / "clone" / "envs" / f"{NAME}.toml"
+        spec = root / "srv" / "clone" / "envs" / f"{NAME}.toml"
         spec.write_text(spec.read_text(encoding="utf-8") + PROCESSOR, encoding="utf-8")
 
     def call(self, *words: str) -> str:
@@ -63,7 +63,7 @@ class Machine:
         variables = {"PATH": "/usr/sbin:/usr/bin:/bin", "HOME": "/root", **own,
                      "SSL_CERT_FILE": "/etc/ca.pem", "PIP_CERT": "/etc/ca.pem"}  # fmt: skip
         script = ('mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && '
-                  'exec chroot "$0" sh -c \'cd /root/clone && exec "$@"\' sh "$@"')  # fmt: skip
+                  'exec chroot "$0" sh -c \'cd /srv/clone && exec "$@"\' sh "$@"')  # fmt: skip
         argv = ["/usr/bin/unshare", "--mount", "sh", "-c", script, str(self.root), *words]
         done = subprocess.run(argv, env=variables, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -110,7 +110,7 @@ def test_its_image_passes_them_too(machine: Machine, engine: str, tmp_path: Path
     subprocess.run([engine, "build", "--quiet", "--platform", "linux/arm64", "--tag", base,
                     str(tmp_path)], env=env, check=True)  # fmt: skip
     # The toolkit itself is this machine's: an image of Arm is built on x86, as users do.
-    clone = machine.root / "root" / "clone"
+    clone = machine.root / "srv" / "clone"
     argv = [str(CLONE / ".tools/bin/provision"), "docker", NAME, "--base-image", base]
     subprocess.run(argv, cwd=clone, check=True)
     inspected = subprocess.run([engine, "image", "inspect", f"provision/{NAME}", "--format",
