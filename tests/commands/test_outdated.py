@@ -20,6 +20,7 @@ import yaml
 from provision.cli import main
 from provision.commands.outdated import moved
 from provision.core.errors import Exit
+from tests.commands.test_update_pages import Answering
 from tests.small import TARGET, make_wheel
 
 if TYPE_CHECKING:
@@ -75,36 +76,22 @@ class Shop:
         return {"meta": {"api-version": "1.1"}, "name": name, "files": files} if files else None
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(Answering):
     shop: Shop
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name is the library's
         *_, place, leaf = self.path.strip("/").split("/")
         if place == "files" and leaf in self.shop.files:
             return self.answer(200, self.shop.files[leaf][0].read_bytes())
         page = self.shop.page(leaf) if place == "simple" else None
-        return self.answer(200 if page else 404, json.dumps(page).encode() if page else b"")
+        body = json.dumps(page).encode() if page else b""
+        return self.answer(200 if page else 404, body, "application/vnd.pypi.simple.v1+json")
 
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.answer(
             200, json.dumps({"vulns": self.shop.known.get(asked["package"]["name"], [])}).encode()
         )
-
-    def answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/vnd.pypi.simple.v1+json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
 
 
 @pytest.fixture

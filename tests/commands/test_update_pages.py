@@ -87,8 +87,31 @@ class Vendor:
         return sorted({path.rpartition("/")[2] for path in gets})
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Answering(http.server.BaseHTTPRequestHandler):
+    """Answers in full, HEAD as GET, and prints nothing."""
+
     protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self.do_GET()  # type: ignore[attr-defined]  # each kind of index has its own
+
+    def answer(
+        self, status: int, body: bytes, kind: str = "binary/octet-stream", location: str = ""
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        if location:
+            self.send_header("Location", location)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+class Handler(Answering):
     shop: Vendor
 
     def do_GET(self) -> None:
@@ -109,24 +132,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             first, last = map(int, ranged.removeprefix("bytes=").split("-"))
             return self.answer(206, content[first : last + 1])
         return self.answer(200, content)
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def answer(
-        self, status: int, body: bytes, kind: str = "binary/octet-stream", location: str = ""
-    ) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        if location:
-            self.send_header("Location", location)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
 
 
 @pytest.fixture
