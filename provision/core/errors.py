@@ -51,8 +51,6 @@ class SpecError(ProvisionError):
 class ToolError(ProvisionError):
     """A tool that Provision calls, the disk or the network failed."""
 
-    exit_code = Exit.TOOL
-
 
 @contextlib.contextmanager
 def os_errors(what: str, *, cause: str = "", remedy: str) -> Iterator[None]:
