@@ -18,6 +18,7 @@ from provision.commands.own_sources import with_built_wheels
 from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
+from provision.core.findings import toml_table
 from provision.core.hashing import sha256_file
 from provision.core.platforms import ACCELERATORS, PLATFORMS
 from provision.core.process import Run
@@ -139,19 +140,11 @@ def labels(request: ImageRequest) -> dict[str, str]:
     """Return the image's labels; https://specs.opencontainers.org/image-spec/annotations/."""
     versions = request.lock.versions
     named = sorted({Requirement(text).name for text in request.target.pip.requirements})
-    made = {
-        "org.opencontainers.image.title": request.name,
-        "org.opencontainers.image.description": request.target.summary,
-        "org.opencontainers.image.version": request.lock.digest[:12],
-        "org.opencontainers.image.licenses": "Apache-2.0",
-        "provision.target": request.target.name,
-        "provision.status": request.target.status,
-        "provision.lock": request.lock.digest,
-        "provision.spec": request.target.digest(),
-        "provision.python": request.target.python,
-        "provision.packages": " ".join(f"{n}=={versions[n]}" for n in named if n in versions),
-        "provision.toolkit": __version__,
-    }
+    packages = " ".join(f"{name}=={versions[name]}" for name in named if name in versions)
+    facts = {"request": request, "spec": request.target.digest(), "packages": packages,
+             "toolkit": __version__}  # fmt: skip
+    table = toml_table(Path(__file__).with_name("labels.toml"))
+    made = {key: text.format(**facts) for key, text in table.items()}
     if request.target.docker and (drivers := request.target.docker.drivers):
         version = load_snapshot(request.project.catalog, drivers, DriverSet).version
         made["provision.drivers"] = f"{drivers} {version}"
