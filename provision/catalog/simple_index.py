@@ -49,11 +49,9 @@ def list_files(session: Session, url: str | None, name: str) -> list[Distributio
             reply.raise_for_status()
             return _parse_page(reply, name)
     except Exception as error:  # parsers raise errors of any type on garbage
-        what = f"{where} does not answer for {name}"
-        remedy = "try again later; nothing was changed"
-        raise ToolError(what, evidence=str(error), remedy=remedy) from error
-    evidence, cause = f"{reply.status_code} for {reply.url}", "it was removed, or was never listed"
-    raise ToolError(f"{where} lists no {name}", evidence=evidence, cause=cause)
+        raise ToolError.of("silent-index", str(error), where=where, name=name) from error
+    evidence = f"{reply.status_code} for {reply.url}"
+    raise ToolError.of("not-listed", evidence, where=where, name=name)
 
 
 def _parse_page(reply: Response, name: str) -> list[DistributionPackage]:
@@ -104,9 +102,7 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
     except (OSError, UnicodeDecodeError, pypi_simple.NoMetadataError):
         return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:
-        what = f"the metadata of {package.filename} does not have the hash that its index lists"
-        remedy = "report it to the vendor; the catalog is unchanged"
-        raise ToolError(what, evidence=str(error), remedy=remedy) from error
+        raise ToolError.of("wrong-metadata", str(error), file=package.filename) from error
 
 
 def embedded_metadata(path: Path) -> CoreMetadata:
@@ -119,9 +115,7 @@ def embedded_metadata(path: Path) -> CoreMetadata:
                 text = b"".join(bounded(iter(lambda: stream.read(1 << 20), b""), METADATA, member))
             return _parse(text.decode("utf-8"))
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        what = f"{path.name} is not a wheel"
-        remedy = f"remove {path} and run it again"
-        raise ToolError(what, evidence=str(error), remedy=remedy) from error
+        raise ToolError.of("no-wheel-file", str(error), name=path.name, path=path) from error
 
 
 def _parse(text: str) -> CoreMetadata:

@@ -90,9 +90,7 @@ def _refuse_foreign(folder: Path, *, locked: bool) -> None:
     if _LOCK in names and not locked:
         return  # another run may be about to tag it
     if names - {_LOCK} and not is_tagged(folder):
-        what = f"{folder} exists and is not a bundle"
-        cause = "files that are not part of the bundle would be removed from it"
-        raise UsageError(what, cause=cause, remedy="name a folder that is empty or does not exist")
+        raise UsageError.of("no-bundle", folder=folder)
 
 
 def _artifacts(
@@ -163,9 +161,7 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
         for own in project.catalog.glob("*"):
             shutil.copyfile(own, catalog / own.name)
     except OSError as error:
-        what = f"cannot copy the toolkit to {folder}"
-        remedy = "check the toolkit's own folder, and the free space"
-        raise ToolError(what, evidence=str(error), remedy=remedy) from error
+        raise ToolError.of("toolkit-not-copied", str(error), folder=folder) from error
     spec = f"{target.name}.toml"
     write_atomic(folder / "envs" / spec, resolved_text(project.specs / spec))
 

@@ -35,9 +35,8 @@ def hold_current(project: Project, target: str) -> tuple[Generation, int | None]
         now = require_current(project, target)
     if not (python := environment_python(now.folder)).exists():
         # PATH would lead to another Python.
-        what = f"{target} cannot run"
         evidence = f"{python} is gone, or links to an interpreter that is"
-        raise UsageError(what, evidence=evidence, remedy=f"`{program_name()} build {target}`")
+        raise UsageError.of("gone-python", evidence, target=target, program=program_name())
     return now, held
 
 

@@ -45,10 +45,8 @@ def detect_machine(project: Project) -> Detection:
 def choose_target(found: Detection) -> str:
     """Return the target that ``auto`` stands for."""
     if found.chosen is None:
-        remedy = "add one to envs/, or build on a machine that is listed by `provision targets`"
         why = found.host.elsewhere or "; ".join(r for fit in found.fits[:1] for r in fit.reasons)
-        what = f"no target fits this machine ({found.host.platform})"
-        raise UsageError(what, evidence=why, remedy=remedy)
+        raise UsageError.of("no-fitting-target", why, platform=found.host.platform)
     return found.chosen
 
 

@@ -54,10 +54,8 @@ def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
     """Write an empty snapshot of an index, for :func:`update` to fill."""
     known = snapshot.snapshot_names(catalog)
     if len(names) != 1 or names[0] in known or not snapshot.SNAPSHOT.fullmatch(names[0]):
-        what = f"--url goes with one new name, not with {', '.join(names) or 'none'}"
-        cause = f"there are {', '.join(known)}"
-        remedy = "`provision update NAME --url URL`; NAME is lower-case words joined by '-'"
-        raise UsageError(what, cause=cause, remedy=remedy)
+        given = ", ".join(names) or "none"
+        raise UsageError.of("url-for-one-name", given=given, known=", ".join(known))
     try:
         index = Index(url=f"{url.rstrip('/')}/", files=())
     except ValidationError as error:
@@ -181,9 +179,8 @@ class CatalogUpdater:
         try:
             found = sha256_file(path)
             if offered and found != offered:
-                what = f"{package.filename} does not have the hash that its index lists"
-                remedy = "try again; if it persists, report it to the vendor"
-                raise ToolError(what, evidence=f"sha256 {found}, listed {offered}", remedy=remedy)
+                evidence = f"sha256 {found}, listed {offered}"
+                raise ToolError.of("wrong-wheel", evidence, file=package.filename)
             fields = simple_index.embedded_metadata(path) | {"basis": "the wheel's own METADATA"}
             fields |= {"sha256": found, "size": path.stat().st_size, "confirmed": True}
             return fields | ({"record": record} if (record := wheel_record(path)) else {})

@@ -3,8 +3,11 @@
 import contextlib
 from collections.abc import Iterator
 from enum import IntEnum
+from pathlib import Path
+from typing import Self
 
 from provision.core.credentials import redact
+from provision.core.findings import toml_table
 
 
 class Exit(IntEnum):
@@ -34,6 +37,15 @@ class ProvisionError(Exception):
         self.cause = redact(cause)
         self.remedy = redact(remedy)
         super().__init__(self.what)
+
+    @classmethod
+    def of(cls, name: str, /, *evidence: str, **facts: object) -> Self:
+        """Return the error of a name in ``errors.toml``, with the facts that its texts name."""
+        texts = toml_table(Path(__file__).with_suffix(".toml"))[name]
+        what, cause, remedy = (
+            texts.get(key, "").format(**facts) for key in ("what", "cause", "remedy")
+        )
+        return cls(what, evidence="\n".join(evidence), cause=cause, remedy=remedy)
 
 
 class UsageError(ProvisionError):

@@ -76,9 +76,7 @@ def _search_path(base: Mapping[str, str], prefix: Path | None) -> str:
 def refuse_separator(prefix: Path) -> None:
     """Refuse a folder whose programs PATH cannot name; others of those names would run."""
     if os.pathsep in str(prefix):
-        cause = f"PATH separates folders by {os.pathsep!r}, which is in this path"
-        remedy = "move the project to a folder without it in its path"
-        raise UsageError(f"no program can be run from {prefix}", cause=cause, remedy=remedy)
+        raise UsageError.of("separator-in-path", prefix=prefix, separator=os.pathsep)
 
 
 def _outside_active(base: Mapping[str, str], paths: str) -> list[str]:

@@ -56,10 +56,7 @@ def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
     changed += [name for name in (RECORD, "up-to-date") if os.path.lexists(prefix / name)]
     if changed:
         tag(prefix)  # it may be what was replaced, and the folder has to be removed
-        what = f"a wheel replaced files of the environment itself: {', '.join(sorted(changed))}"
-        cause = "its .data folder holds files of these names, which belong to no package"
-        remedy = "find the wheel with `unzip -l`, and forbid it in the spec"
-        raise ToolError(what, cause=cause, remedy=remedy)
+        raise ToolError.of("replaced-by-wheel", files=", ".join(sorted(changed)))
 
 
 def read_seal(folder: Path) -> Seal | None:

@@ -95,9 +95,7 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
     """
     target = request.target
     if target.docker is None:
-        what = f"{target.name} has no images"
-        remedy = f"add `[docker]` to envs/{target.name}.toml; images are for Linux"
-        raise UsageError(what, cause="its spec has no table [docker]", remedy=remedy)
+        raise UsageError.of("no-images", target=target.name)
     drivers = require_drivers(request)
     progress.step(f"preparing {request.context}")
     tools = _tools(request, run)  # first: it needs the network and can fail
@@ -185,10 +183,8 @@ def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     found = find_artifacts(items, (*request.supply.wheelhouses, request.project.archives))
     missing = [item.filename for item in items if item not in found]
     if request.supply.offline and missing:
-        what = f"{plural(len(missing), 'file')} of the lock in no wheelhouse"
-        evidence = "\n".join(missing[:8])
-        remedy = "put them into a folder and name it with --wheelhouse, or drop --offline"
-        raise UsageError(what, evidence=evidence, cause="--offline was given", remedy=remedy)
+        count = plural(len(missing), "file")
+        raise UsageError.of("offline-image", *missing[:8], count=count)
     wheelhouse = request.context / "wheelhouse"
     wheelhouse.mkdir()
     for path in found.values():

@@ -83,9 +83,7 @@ def find_engine(run: Run) -> str:
         else:
             client = version.stdout.split()[0]
             errors.append(f"{program}: client {client} without its plugin buildx")
-    what = "there is no Docker engine that can build"
-    remedy = "install Docker with buildx, start its engine, and check your permission to use it"
-    raise ToolError(what, evidence="\n".join(errors) or "no `docker` on PATH", remedy=remedy)
+    raise ToolError.of("no-docker", *(errors or ["no `docker` on PATH"]))
 
 
 def _builds(program: str, versions: str, run: Run) -> bool:

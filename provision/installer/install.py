@@ -72,9 +72,7 @@ def check_space(folder: Path, needed: int) -> None:
     """Stop before anything is written if fewer bytes than needed are free below a folder."""
     free = shutil.disk_usage(folder).free
     if free < needed:
-        what = f"{folder} has {size(free)} free, the environment takes about {size(needed)}"
-        remedy = "free some space, or put .envs on another disk with a symbolic link"
-        raise ToolError(what, remedy=remedy)
+        raise ToolError.of("disk-full", folder=folder, free=size(free), needed=size(needed))
 
 
 def install_pip_layer(

@@ -152,10 +152,7 @@ def read_report(path: Path) -> Report:
         data = read_parsed(path, json.loads)
         return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        what = f"no usable smoke report at {path}"
-        cause = "the suite ended before it could write one"
-        evidence = "\n".join(faults_of(error, Report))
-        raise ToolError(what, evidence=evidence, cause=cause) from error
+        raise ToolError.of("no-report", *faults_of(error, Report), path=path) from error
 
 
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:

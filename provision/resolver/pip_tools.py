@@ -77,9 +77,8 @@ def _require_support(target: Target) -> None:
         raise ToolError("pip-tools is not installed", remedy=remedy)
     here = (this_platform(), f"{sys.version_info.major}.{sys.version_info.minor}")
     if here != (target.platform, target.python):
-        cause = f"it resolves for its own Python and platform, {here[1]} on {here[0]}"
-        remedy = "use uv, or run this on that platform"
-        raise UsageError(f"pip-tools cannot resolve {target.name} here", cause=cause, remedy=remedy)
+        facts = {"platform": here[0], "python": here[1], "target": target.name}
+        raise UsageError.of("pip-tools-elsewhere", **facts)
     if target.pip.overrides or target.pip.cutoffs or target.pip.local or target.pip.constraints:
         cause = "overrides, constraints, local packages and cut-offs of single packages need uv"
         raise UsageError(f"pip-tools cannot resolve {target.name}", cause=cause, remedy="use uv")
