@@ -1,16 +1,11 @@
 """A verdict in the form that a scheduler reads."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from provision.core.text import json_text
-
-if TYPE_CHECKING:
-    from provision.report.verdict import Verdict
+from provision.report.verdict import Verdict
 
 _REASON, _MESSAGE = 200, 4096  # characters of a drain reason, bytes of a termination message
 
