@@ -109,7 +109,6 @@ class SourceBuilder:
         return next((p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None)
 
     def _uv_build(self, fetched: Path, scratch: Path, requires: Sequence[str]) -> Completed:
-
         constraints, home = scratch / "build.txt", scratch / "home"
         constraints.write_text("\n".join(requires), encoding="utf-8")
         home.mkdir(exist_ok=True)

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 CoreMetadata = dict[str, Any]
 
 
-def list_wheels(session: Session, url: str, name: str) -> list[DistributionPackage]:
-    """Return the wheels that an index lists for a distribution; an sdist is never locked."""
-    return [p for p in list_files(session, url, name) if p.package_type == "wheel"]
-
-
 def list_files(session: Session, url: str | None, name: str) -> list[DistributionPackage]:
     """Return the files of a distribution on a simple index; None is the default index.
 

@@ -20,7 +20,7 @@ def require_current(project: Project, target: str) -> Generation:
 
     now = current_generation(project.environments(target))
     if now is None:
-        raise _not_built(target)
+        raise UsageError.of("not-built", target=target, program=program_name())
     return now
 
 
@@ -44,10 +44,5 @@ def current_folder(project: Project, target: str) -> Path:
     """Return the folder of the current generation; its record is not read."""
     folder = read_link(project.environments(target) / CURRENT)
     if folder is None or not (folder / RECORD).is_file():
-        raise _not_built(target)
+        raise UsageError.of("not-built", target=target, program=program_name())
     return folder
-
-
-def _not_built(target: str) -> UsageError:
-    remedy = f"build it with `{program_name()} build {target}`"
-    return UsageError(f"{target} is not built", remedy=remedy)

@@ -139,9 +139,7 @@ def smoke(
     ``verified`` is the lock that every file has just been found equal to: results of the last
     build stand then where nothing changed; see :mod:`provision.commands.carry`.
 
-    Raises:
-        ToolError: The suite itself did not come to an end, or left out what the target owes; a
-            failed check is no error.
+    ToolError: the suite did not come to an end; a failed check is no error.
     """
     project, target, layers = request.project, request.target, request.layers
     suite = request.suite

@@ -85,7 +85,9 @@ class CatalogUpdater:
         old, result = snapshot.load_snapshot(self.folder, name, Channel), RefreshResult(name)
         files = {package.filename: package for package in old.packages}
         with self._kept(old, files, result):
-            for target in _distinct(self.targets, name):
+            # One target for each distinct request.
+            users = [t for t in self.targets if t.conda and name in t.conda.channels]
+            for target in {(t.platform, t.conda): t for t in users}.values():
                 self.progress.step(f"{name}: {target.name}")
                 with _errors_in(result):
                     for package in conda_lock.latest_packages(target, old.url, self.run):
@@ -120,7 +122,8 @@ class CatalogUpdater:
             for name in sorted(names):
                 self.progress.step(f"{index}: {name}")
                 with _errors_in(result):
-                    packages = simple_index.list_wheels(session, old.url, name)
+                    listed = simple_index.list_files(session, old.url, name)
+                    packages = [file for file in listed if file.package_type == "wheel"]
                     self._refresh_name(session, old.of(name), packages, files, result)
         return result
 
@@ -207,12 +210,6 @@ def _errors_in(result: RefreshResult) -> Iterator[None]:
         yield
     except ProvisionError as error:
         result.errors.append(error)
-
-
-def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
-    """Return one target for each distinct request to a channel."""
-    users = [t for t in targets if t.conda and channel in t.conda.channels]
-    return list({(t.platform, t.conda): t for t in users}.values())
 
 
 def _sort_key(file: Wheel | ChannelPackage | DriverFile) -> tuple[object, ...]:

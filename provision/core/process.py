@@ -121,10 +121,8 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
 
 
 def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
-    cause = "it is no program, or the interpreter that its first line names is not there"
-    cause = "there is no such program" if code == Exit.NOT_FOUND else cause
-    remedy = "check its name, and that `provision verify` finds the environment as it was built"
-    error = UsageError(f"cannot start `{program}`", evidence=evidence, cause=cause, remedy=remedy)
+    name = "no-such-program" if code == Exit.NOT_FOUND else "not-executable"
+    error = UsageError.of(name, evidence, program=program)
     error.exit_code = code
     return error
 

@@ -88,11 +88,7 @@ class ImageRequest:
 
 
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
-    """Make the folder of the build context.
-
-    UsageError: the target has no images, its image could never prove itself, or files that an
-    offline build needs are missing.
-    """
+    """Make the folder of the build context; UsageError if the image could not prove itself."""
     target = request.target
     if target.docker is None:
         raise UsageError.of("no-images", target=target.name)

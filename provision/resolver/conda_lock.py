@@ -136,10 +136,8 @@ def find_shim() -> str:
     here = Path(sys.executable).parent
     if importlib.util.find_spec("conda_lock") and (path := shutil.which(SHIM, path=str(here))):
         return path
-    cause = f"conda-lock or {SHIM} is not installed beside {sys.executable}"
-    words = [uv_program(), "pip", "install", "--python", sys.executable, *_ENGINES]
-    remedy = f"`{' '.join(words)}`, or lock through nox"
-    raise ToolError("cannot lock the conda layer", cause=cause, remedy=remedy)
+    facts = {"shim": SHIM, "python": sys.executable, "engines": " ".join(_ENGINES)}
+    raise ToolError.of("no-conda-lock", uv=uv_program(), **facts)
 
 
 def _failure(target: Target, done: Completed) -> Exception:

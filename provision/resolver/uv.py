@@ -189,7 +189,6 @@ class UvResolver:
     def _compile(
         self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]
     ) -> Completed:
-
         # Not on the command line, which is echoed: the URL of a mirror may contain a password.
         extra = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
         extra |= PLATFORMS[target.platform].resolver | loopback_environment(os.environ)

@@ -36,8 +36,7 @@ def spec_chain(path: Path) -> list[SpecFile]:
         found = _find(name, last)
         if found.path in [file.path for file in chain]:
             names = " → ".join(str(file.path) for file in [*chain, found])
-            remedy = "remove one `extends` of these"
-            raise SpecError(f"{path} extends itself", evidence=names, remedy=remedy)
+            raise SpecError.of("extends-itself", names, path=path)
         chain.append(found)
     return chain
 
