@@ -121,8 +121,8 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
 
 
 def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
-    name = "no-such-program" if code == Exit.NOT_FOUND else "not-executable"
-    error = UsageError.of(name, evidence, program=program)
+    kind = "no-such-program" if code == Exit.NOT_FOUND else "not-executable"
+    error = UsageError.of(kind, evidence, program=program)
     error.exit_code = code
     return error
 

@@ -27,23 +27,27 @@ def raised() -> list[tuple[str, set[str], str]]:
 
 
 def calls(function: ast.FunctionDef) -> list[tuple[str, set[str]]]:
-    """Return the calls of a function; what stands behind ``**`` is a dictionary with a name."""
+    """Return the calls of a function; a name or ``**facts`` may be assigned before."""
     nodes = list(ast.walk(function))
-    named = {
-        node.targets[0].id: {ast.literal_eval(key) for key in node.value.keys if key}
+    assigned = {
+        node.targets[0].id: node.value
         for node in nodes
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
-        and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "facts"
-    }  # fmt: skip
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
     found = []
     for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         if node.func.attr == "of" and getattr(node.func.value, "id", "") in CLASSES:
+            name = assigned.get(getattr(node.args[0], "id", ""), node.args[0])
+            names = [name.body, name.orelse] if isinstance(name, ast.IfExp) else [name]
             facts = {word.arg for word in node.keywords if word.arg}
             for word in node.keywords:
-                facts |= set() if word.arg else named[word.value.id]  # type: ignore[attr-defined]
-            found.append((ast.literal_eval(node.args[0]), facts))
+                if word.arg is None:
+                    table = assigned[getattr(word.value, "id", "")]
+                    assert isinstance(table, ast.Dict)
+                    facts |= {ast.literal_eval(key) for key in table.keys if key}
+            found += [(ast.literal_eval(each), facts) for each in names]
     return found
 
 
