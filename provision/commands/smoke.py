@@ -24,7 +24,6 @@ from provision.lockfile.pip import Lock
 from provision.report.history import new_report, suite_digest
 from provision.report.model import Report, complete_report, read_report
 from provision.spec.model import Target
-from provision.spec.requirement_files import requirement_name
 
 # Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
 # first use, a healthy device takes most of this.
@@ -107,7 +106,7 @@ def expectation(
 
 def _requirements(target: Target, versions: dict[str, str]) -> list[str]:
     """Return the normalised names of what a spec requires on its platform."""
-    named = {requirement_name(text): Requirement(text) for text in target.pip.requirements}
+    named = {canonicalize_name(r.name): r for r in map(Requirement, target.pip.requirements)}
     # A marker can exclude the platform of the target: what the lock holds decides then.
     return sorted(name for name, each in named.items() if each.marker is None or name in versions)
 

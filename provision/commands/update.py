@@ -45,9 +45,8 @@ def update(
 def _names(project: Project, targets: Sequence[Target]) -> list[str]:
     named = {index for target in targets for index in target.pip.index}
     named |= {channel for target in targets if target.conda for channel in target.conda.channels}
-    own = (name for name in snapshot.snapshot_names(project.catalog)
-           if (project.catalog / f"{name}.json").is_file())  # fmt: skip
-    return sorted(named | set(own))
+    own = {path.stem for path in project.catalog.glob("*.json") if "." not in path.stem}
+    return sorted(named | own)
 
 
 def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
