@@ -89,11 +89,8 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
     # Checked against the listed hash where there is one: requirements decide a lock as files do.
     client = pypi_simple.PyPISimple(package.url, session=session)
     try:
-        return _parse(
-            client.get_package_metadata(
-                package, verify=bool(package.metadata_digests), timeout=TIMEOUT
-            )
-        )
+        verify = bool(package.metadata_digests)
+        return _parse(client.get_package_metadata(package, verify=verify, timeout=TIMEOUT))
     except (OSError, UnicodeDecodeError, pypi_simple.NoMetadataError):
         return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:

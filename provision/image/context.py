@@ -37,6 +37,7 @@ from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 from provision.spec.model import Target
 
+_BYTECODE = shutil.ignore_patterns("__pycache__")
 # Packages of the distribution in every image: model downloads verify TLS with its certificates.
 _PACKAGES = ("ca-certificates",)
 # Paths in the image.
@@ -211,8 +212,7 @@ def _copy_system(request: ImageRequest) -> None:
 def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     """Copy what runs in the build: the toolkit, and the files of the project for the target."""
     top, name = request.context / "toolkit", request.target.name
-    bare = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(tools, top / "lib", copy_function=_link, ignore=bare)
+    shutil.copytree(tools, top / "lib", copy_function=_link, ignore=_BYTECODE)
     bare = shutil.ignore_patterns("__pycache__", "shipped")
     shutil.copytree(PACKAGE, top / "lib" / "provision", ignore=bare)
     (top / "envs" / "catalog").mkdir(parents=True)
@@ -234,8 +234,7 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
 def _copy_suite(request: ImageRequest) -> None:
     """Copy what is in the image beside the environment: the checks and the entry point."""
     home = request.context / "root" / _HOME
-    bare = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(request.project.smoke, home / "smoke", ignore=bare)
+    shutil.copytree(request.project.smoke, home / "smoke", ignore=_BYTECODE)
     shutil.copytree(shipped().root / "docker" / "bin", home / "bin")
     shutil.copy2(shipped().root / "docker" / "entrypoint.py", home)
     expected = expectation(request.target, request.lock.versions, request.project.catalog)
@@ -247,10 +246,9 @@ def _copy_suite(request: ImageRequest) -> None:
 def copy_runner(packages: Path, home: Path) -> None:
     """Copy the pytest of the checks, with what it needs and their licences, into a new folder."""
     home.mkdir()
-    bare = shutil.ignore_patterns("__pycache__")
     for name in _RUNNER:
         for source in (*packages.glob(name), *packages.glob(f"{name}-*.dist-info")):
             if source.is_dir():
-                shutil.copytree(source, home / source.name, ignore=bare)
+                shutil.copytree(source, home / source.name, ignore=_BYTECODE)
             else:
                 shutil.copy2(source, home)
