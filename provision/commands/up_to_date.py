@@ -56,8 +56,9 @@ def fingerprint(project: Project, target: str) -> str:
     """Return a digest of all that decides whether a build has nothing to do, but the generation."""
     # Take it before a build reads its files: an edit during the build then leads to the full path.
     pip_variables = sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))
-    # On Windows sys.version names the machine; the module platform is slow to import.
-    machine = "" if sys.platform == "win32" else os.uname().machine
+    machine = ""  # which sys.version names on Windows; the module platform is slow to import
+    if sys.platform != "win32":
+        machine = os.uname().machine
     facts = [__version__, sys.version, sys.platform, machine, target, pip_variables]
     total = hashlib.sha256(json.dumps(facts).encode())
     read = cache(read_if_any)  # each file once
