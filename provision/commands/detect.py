@@ -110,7 +110,8 @@ def _no_gpu(vendor: str, host: Host) -> str:
             "update it in Windows, then `wsl --update` and `wsl --shutdown`"
         )
     others = ", ".join(_name(gpu) for gpu in host.gpus) or "no GPU at all"
-    return f"there is no {maker} GPU on the PCI bus ({others})"
+    where = "" if vendor == "apple" else " on the PCI bus"
+    return f"there is no {maker} GPU{where} ({others})"
 
 
 def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | None) -> TargetFit:

@@ -33,6 +33,7 @@ _BUILD = re.compile(r"(?:\d{1,2}\.){1,2}0*(\d{5,6})(?:[.+](\d{1,5}))?(?:[-+~].*)
 # field from 30 on is that of a Windows number: WDDM 3.0 and newer.
 _RELEASE = re.compile(r"0(?=\.)|(2\d)(?:\.(\d{1,2}))?(?=\.|$)", re.ASCII)
 _NVIDIA = re.compile(r"\d{3,4}(?:\.\d{1,3}){0,2}", re.ASCII)
+_MACOS = re.compile(r"\d{2}(?:\.\d{1,3}){0,2}", re.ASCII)
 _NVIDIA_REGISTRY = re.compile(r"\d{1,2}(?:\.\d{1,5}){3}", re.ASCII)
 
 
@@ -40,13 +41,17 @@ class DriverVersion(NamedTuple):
     """A parsed driver version."""
 
     text: str  # as the machine or the spec writes it
-    scheme: str  # ``windows``, ``build``, ``release`` (a package's without its build) or ``nvidia``
+    # ``windows``, ``build``, ``release`` (a package's without its build), ``nvidia`` or ``macos``
+    scheme: str
     parts: Parts  # what orders the versions of a scheme, such as ``(101, 6129)`` or ``(33578, 51)``
     release: Parts = ()  # year and week of a Linux package; empty elsewhere
 
 
 def parse(text: str, vendor: str) -> DriverVersion | None:
-    """Return a version of ``intel`` or ``nvidia``, None if its format is not known."""
+    """Return a version of ``intel``, ``nvidia`` or ``apple``, None if its format is not known."""
+    if vendor == "apple":  # the driver is a part of macOS
+        known = _MACOS.fullmatch(text)
+        return DriverVersion(text, "macos", _numbers(*text.split("."))) if known else None
     if vendor == "nvidia":
         own = nvidia_version(text) if _NVIDIA_REGISTRY.fullmatch(text) else text
         known = _NVIDIA.fullmatch(own)

@@ -120,6 +120,8 @@ def smoke_expectation(
 
 def driver_remedy(gpu: Gpu, host: Host, required: str) -> str:
     """Return how to bring a driver that is too old to the required version."""
+    if gpu.vendor == "apple":
+        return f"Update macOS to a version {required}"
     maker = MAKERS.get(gpu.vendor, "the maker")
     in_linux = gpu.vendor == "intel" and host.runtimes.compute_runtime
     if "wsl" in host.surroundings and not in_linux:
