@@ -11,6 +11,7 @@ import pytest
 
 from smoke.check_files import is_on_device, on
 from smoke.checks import DEVICE, Check, Numbers
+from smoke.expect import KNOWN
 from smoke.finding import CheckFailed, Finding, explain
 from smoke.owed import Plan, not_run
 
@@ -127,7 +128,8 @@ class Suite:
     def _reason(self, check: Check) -> str:
         """Return why this run does not owe a check, "" where it does."""
         left_out = self._plan.leaves_out(check.identifier, full=check.full)
-        return left_out or check.when(self._expect)
+        known = KNOWN.get(self._expect.accelerator, {}).get("checks", {})
+        return left_out or known.get(check.identifier, "") or check.when(self._expect)
 
     def pytest_runtest_setup(self, item: pytest.Function) -> None:
         """Journal the start of a check; skip it where the device lacks what it needs."""

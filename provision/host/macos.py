@@ -11,7 +11,7 @@ from provision.core.platforms import MAKERS, this_platform
 from provision.core.process import run
 from provision.host.model import Driver, Gpu, Host, System
 
-_ASKED = "-json SPDisplaysDataType SPHardwareDataType SPSoftwareDataType".split()
+_ASKED = ["-json", "SPDisplaysDataType", "SPHardwareDataType", "SPSoftwareDataType"]
 
 
 def probe() -> dict[str, Any]:
@@ -21,7 +21,7 @@ def probe() -> dict[str, Any]:
         asked = run(["/usr/sbin/sysctl", "-n", "sysctl.proc_translated"])  # unknown to Intel Macs
     except (ToolError, ValueError):
         return {}
-    return told | {"translated": asked.stdout.strip() == "1"}
+    return {**told, "translated": asked.stdout.strip() == "1"}
 
 
 def read_macos(told: Mapping[str, Any], devices: Devices, variables: Mapping[str, str]) -> Host:
@@ -50,7 +50,10 @@ def _gpu(number: int, row: Mapping[str, str], version: str | None) -> Gpu:
     vendor = next((v for v in MAKERS if v in row.get("spdisplays_vendor", "").lower()), "other")
     name = row.get("sppci_model") or row.get("_name") or f"{vendor} GPU"
     device_id = row.get("spdisplays_device-id", "").removeprefix("0x")
-    address, own = f"{row.get('sppci_bus', '').removeprefix('spdisplays_')}:{number}", vendor == "apple"
+    address, own = (
+        f"{row.get('sppci_bus', '').removeprefix('spdisplays_')}:{number}",
+        vendor == "apple",
+    )
     metal = row.get("spdisplays_mtlgpufamilysupport") or row.get("spdisplays_metal")
     driver = Driver("Metal", version) if metal and own else None
     return Gpu(vendor, device_id, name, address, supported=own, integrated=own, driver=driver)
