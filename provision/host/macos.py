@@ -11,6 +11,8 @@ from provision.core.platforms import MAKERS, this_platform
 from provision.core.process import run
 from provision.host.model import Driver, Gpu, Host, System
 
+_FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
+_REMARK = f"{_FALLBACK} is set: the CPU computes what torch has not for the GPU, in silence"
 _ASKED = ["-json", "SPDisplaysDataType", "SPHardwareDataType", "SPSoftwareDataType"]
 
 
@@ -31,18 +33,18 @@ def read_macos(told: Mapping[str, Any], devices: Devices, variables: Mapping[str
     version = re.search(r"\d+(?:\.\d+)*", software.get("os_version", ""))
     rows = enumerate(told.get("SPDisplaysDataType", ()))
     gpus = tuple(_gpu(n, row, version[0] if version else None) for n, row in rows)
-    # What has no driver is one that a virtual machine does not pass on.
-    bare = any(gpu.vendor == "apple" and gpu.driver is None for gpu in gpus)
-    platform = this_platform()
+    own, platform = [gpu for gpu in gpus if gpu.vendor == "apple"], this_platform()
+    kind = "rosetta" if told.get("translated") else "" if own else platform
     return Host(
         platform,
         software.get("kernel_version", "").removeprefix("Darwin "),
         firmware=hardware.get("boot_rom_version", ""),
         surroundings=("vm",) if "Virtual" in hardware.get("machine_model", "") else (),
         gpus=gpus,
-        system=System(refused={"apple": ("no-metal", "")} if bare else {}),
+        system=System(refused={"apple": ("no-metal", "")}),  # of one without a driver
         variables=dict(variables),
-        elsewhere=devices.elsewhere.get("rosetta" if told.get("translated") else platform, ""),
+        remarks=(_REMARK,) if _FALLBACK in variables else (),
+        elsewhere=devices.elsewhere.get(kind, ""),
     )
 
 
@@ -50,10 +52,7 @@ def _gpu(number: int, row: Mapping[str, str], version: str | None) -> Gpu:
     vendor = next((v for v in MAKERS if v in row.get("spdisplays_vendor", "").lower()), "other")
     name = row.get("sppci_model") or row.get("_name") or f"{vendor} GPU"
     device_id = row.get("spdisplays_device-id", "").removeprefix("0x")
-    address, own = (
-        f"{row.get('sppci_bus', '').removeprefix('spdisplays_')}:{number}",
-        vendor == "apple",
-    )
-    metal = row.get("spdisplays_mtlgpufamilysupport") or row.get("spdisplays_metal")
-    driver = Driver("Metal", version) if metal and own else None
+    own, address = vendor == "apple", f"{row.get('sppci_bus', '').partition('_')[2]}:{number}"
+    metal = "spdisplays_mtlgpufamilysupport" in row or "spdisplays_metal" in row
+    driver = Driver("Metal", version) if own and metal else None
     return Gpu(vendor, device_id, name, address, supported=own, integrated=own, driver=driver)

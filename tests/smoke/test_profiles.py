@@ -27,16 +27,17 @@ World = dict[str, Any]
 Results = dict[str, dict[str, Any]]
 
 # What `tests` plays; `nox -s profiles` plays all. They differ most: no float64; IPEX, an unknown
-# driver, no compiler, kernels compiled at first use; two tiles.
+# driver, no compiler, kernels compiled at first use; two tiles; a Mac.
 FAST = [
     ("arc-linux", "arc-a770-linux"),
     ("ipex-llm-windows", "arc-a380-windows"),
     ("max-linux", "max-1550-linux-flat"),
+    ("mps-macos", "apple-mps"),
 ]
 FAST_INVENTED = ["an Arc in no list"]
 # A healthy device may be unknown to the lists, its driver too; the pretend one is a CPU's speed.
 WARNINGS = {"device-unknown", "driver-unknown", "unknown-warning", "slow"}
-FOR_NO_TARGET = {"apple-mps", "uhd770-beside-arc-linux"}
+FOR_NO_TARGET = {"uhd770-beside-arc-linux"}
 
 
 @pytest.fixture(scope="session")
@@ -151,11 +152,12 @@ def test_the_pretend_device_plays(traits: dict[str, str | None], trait: str) -> 
 # Healthy devices ----------------------------------------------------------------------------------
 
 
-# A card without float64 and one with two tiles, on two systems, and CUDA.
+# A card without float64 and one with two tiles, on two systems, CUDA, and a Mac.
 FAULTY = [
     ("arc-linux", "arc-a770-linux"),
     ("cuda-linux", "h100-linux"),
     ("max-linux", "max-1550-linux-flat"),
+    ("mps-macos", "apple-mps"),
 ]
 
 
@@ -315,6 +317,7 @@ NO_FAULT = {
         "a_large_sum_loses_its_tail",
     },
     "max-linux": set(),
+    "mps-macos": set(),
 }
 # About the CPU, about packages (which the test environment has, and no device), or about another
 # accelerator than the profile's.
