@@ -95,7 +95,10 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
     target = request.target
     if target.docker is None:
         what = f"{target.name} has no images"
-        remedy = f"add `[docker]` to envs/{target.name}.toml; images are for Linux"
+        if not PLATFORMS[target.platform].docker:
+            cause = f"images are for Linux, and it is for {PLATFORMS[target.platform].words}"
+            raise UsageError(what, cause=cause, remedy="name a target of Linux")
+        remedy = f"add `[docker]` to envs/{target.name}.toml"
         raise UsageError(what, cause="its spec has no table [docker]", remedy=remedy)
     drivers = require_drivers(request)
     progress.step(f"preparing {request.context}")

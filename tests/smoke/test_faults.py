@@ -56,7 +56,7 @@ def test_exactly_one_check_finds_the_fault(results: dict[str, Results], fault: F
 
 
 # Speed and noise are told, and what is unknown is no fault: none of them stops a build or a proof.
-WARNINGS = {"slow", "unknown-warning", "driver-unknown", "device-unknown", "row-remap-pending",
+WARNINGS = {"cpu-fallback-enabled", "slow", "unknown-warning", "driver-unknown", "device-unknown", "row-remap-pending",
             "xid-of-a-program"}  # fmt: skip
 
 
