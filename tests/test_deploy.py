@@ -48,8 +48,8 @@ def test_the_task_s_command_is_one_of_ours() -> None:
 def test_the_daemon_s_command_is_one_of_ours() -> None:
     daemon = plistlib.loads(DAEMON.read_bytes())
     # launchd.plist(5): keys that it does not know, it ignores.
-    types = {"Label": str, "UserName": str, "WorkingDirectory": str, "ProgramArguments": list,
-             "RunAtLoad": bool, "Nice": int, "StandardOutPath": str, "StandardErrorPath": str}  # fmt: skip
+    texts = ("Label", "UserName", "WorkingDirectory", "StandardOutPath", "StandardErrorPath")
+    types = {"ProgramArguments": list, "RunAtLoad": bool, "Nice": int, **dict.fromkeys(texts, str)}
     assert {key: type(value) for key, value in daemon.items()} == types
     assert daemon["RunAtLoad"] is True
     program, *words = daemon["ProgramArguments"]
@@ -66,9 +66,9 @@ def test_the_installing_line_fits_the_daemon() -> None:
     page = (ROOT / "docs" / "how-to" / "driver-upgrade.md").read_text(encoding="utf-8")
     first, second = re.search(r'sed "s\|(.+?)\|\$PWD\|g; s\|(.+?)\|>\$USER<\|"', text).groups()  # type: ignore[union-attr]
     assert f's|{first}|$PWD|g; s|{second}|>$USER<|"' in page
-    installed = text.replace(first, "/Users/someone/clone").replace(second, ">someone<", 1)
-    daemon = plistlib.loads(installed.encode())
-    assert "provision" not in daemon["UserName"]
+    lines = (line.replace(first, "/Users/me").replace(second, ">me<") for line in text.splitlines())
+    daemon = plistlib.loads("\n".join(lines).encode())
+    assert (daemon["UserName"], daemon["WorkingDirectory"]) == ("me", "/Users/me")
     assert all("/opt/" not in str(value) for value in daemon.values())
 
 
