@@ -49,7 +49,7 @@ _RUNNER = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "py
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """The image to build."""
+    """The image to build; UsageError for a target that has none."""
 
     project: Project  # the project
     target: Target  # the target
@@ -57,6 +57,16 @@ class ImageRequest:
     supply: ArtifactSources  # sources of its artifacts
     base_image: str | None = None  # base image; None for the default of ``docker/Dockerfile``
     dev: bool = False  # whether to add a C++ compiler and the headers, for ``torch.compile``
+
+    def __post_init__(self) -> None:
+        target = self.target
+        if target.docker is None:
+            what = f"{target.name} has no images"
+            if not PLATFORMS[target.platform].docker:
+                cause = f"images are for Linux, and it is for {PLATFORMS[target.platform].words}"
+                raise UsageError(what, cause=cause, remedy="name a target of Linux")
+            remedy = f"add `[docker]` to envs/{target.name}.toml"
+            raise UsageError(what, cause="its spec has no table [docker]", remedy=remedy)
 
     @property
     def name(self) -> str:
@@ -89,17 +99,8 @@ class ImageRequest:
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
     """Make the folder of the build context.
 
-    UsageError: the target has no images, its image could never prove itself, or files that an
-    offline build needs are missing.
+    UsageError: the image could never prove itself, or lacks files that an offline build needs.
     """
-    target = request.target
-    if target.docker is None:
-        what = f"{target.name} has no images"
-        if not PLATFORMS[target.platform].docker:
-            cause = f"images are for Linux, and it is for {PLATFORMS[target.platform].words}"
-            raise UsageError(what, cause=cause, remedy="name a target of Linux")
-        remedy = f"add `[docker]` to envs/{target.name}.toml"
-        raise UsageError(what, cause="its spec has no table [docker]", remedy=remedy)
     drivers = require_drivers(request)
     progress.step(f"preparing {request.context}")
     tools = _tools(request, run)  # first: it needs the network and can fail

@@ -6,7 +6,7 @@ import json
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -30,11 +30,12 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let this process run on a Mac whose programs print this."""
 
     def be(profiler: str, *, machine: str = "arm64", translated: str = "0") -> None:
-        def run(argv: Sequence[str], **_more: Any) -> Completed:
+        def run(argv: Sequence[str], timeout: float = 0.0) -> Completed:
             printed = {
                 "/usr/sbin/system_profiler": profiler,
                 "/usr/sbin/sysctl": translated if argv[-1] == "sysctl.proc_translated" else "",
             }
+            assert timeout >= 0
             if not (text := printed[argv[0]]):
                 raise ToolError(f"could not start `{argv[0]}`")
             return Completed(tuple(argv), 0, text, "", 0.1)
@@ -81,7 +82,7 @@ def test_without_an_answer_nothing_is_claimed(mac: Callable[..., None], printed:
 
 
 def test_every_recorded_mac_names_an_architecture_by_its_chip() -> None:
-    """The records are of the two shapes: `chip_type` of Apple's processors, `cpu_type` of Intel's."""
+    """The records are of the two shapes: `chip_type` of Apple's, `cpu_type` of Intel's."""
     for name, told in MACS.items():
         for hardware in told.get("SPHardwareDataType", ()):
             apple = "chip_type" in hardware
