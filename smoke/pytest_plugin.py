@@ -55,7 +55,7 @@ class Suite:
         self._plan = plan
         self._index = plan.devices[0]
         self._other = other
-        self._numbers = Numbers(journal)
+        self._numbers, self._known = Numbers(journal), KNOWN.get(expect.accelerator, {})
         self._error: BaseException | None = None
         self._started = 0.0
         self._lacking: dict[Capability, str] = {}
@@ -128,12 +128,12 @@ class Suite:
     def _reason(self, check: Check) -> str:
         """Return why this run does not owe a check, "" where it does."""
         left_out = self._plan.leaves_out(check.identifier, full=check.full)
-        known = KNOWN.get(self._expect.accelerator, {}).get("checks", {})
-        return left_out or known.get(check.identifier, "") or check.when(self._expect)
+        known = self._known.get("checks", {}).get(check.identifier, "")
+        return left_out or known or check.when(self._expect)
 
     def pytest_runtest_setup(self, item: pytest.Function) -> None:
         """Journal the start of a check; skip it where the device lacks what it needs."""
-        self._numbers = Numbers(self._journal)
+        self._numbers = Numbers(self._journal, self._known.get("float32", 0.0))
         self._error = None
         self._started = time.monotonic()
         self._journal.write(start=self._headline(item))
