@@ -13,6 +13,7 @@ from provision.host.model import Driver, Gpu, Host, System
 
 _FALLBACK = "PYTORCH_ENABLE_MPS_FALLBACK"
 _REMARK = f"{_FALLBACK} is set: the CPU computes what torch has not for the GPU, in silence"
+_METAL = ("spdisplays_mtlgpufamilysupport", "spdisplays_metalfamily", "spdisplays_metal")
 _ASKED = ["-json", "SPDisplaysDataType", "SPHardwareDataType", "SPSoftwareDataType"]
 
 
@@ -53,6 +54,6 @@ def _gpu(number: int, row: Mapping[str, str], version: str | None) -> Gpu:
     name = row.get("sppci_model") or row.get("_name") or f"{vendor} GPU"
     device_id = row.get("spdisplays_device-id", "").removeprefix("0x")
     own, address = vendor == "apple", f"{row.get('sppci_bus', '').partition('_')[2]}:{number}"
-    metal = "spdisplays_mtlgpufamilysupport" in row or "spdisplays_metal" in row
+    metal = any("not" not in row.get(key, "not") for key in _METAL)  # spdisplays_notsupported
     driver = Driver("Metal", version) if own and metal else None
     return Gpu(vendor, device_id, name, address, supported=own, integrated=own, driver=driver)
