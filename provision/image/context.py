@@ -51,7 +51,7 @@ _RUNNER = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "py
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """The image to build."""
+    """The image to build; UsageError for a target that has none."""
 
     project: Project  # the project
     target: Target  # the target
@@ -59,6 +59,14 @@ class ImageRequest:
     supply: ArtifactSources  # sources of its artifacts
     base_image: str | None = None  # base image; None for the default of ``docker/Dockerfile``
     dev: bool = False  # whether to add a C++ compiler and the headers, for ``torch.compile``
+
+    def __post_init__(self) -> None:
+        target = self.target
+        if target.docker is None and not PLATFORMS[target.platform].docker:
+            words = PLATFORMS[target.platform].words
+            raise UsageError.of("no-images-of-platform", target=target.name, words=words)
+        if target.docker is None:
+            raise UsageError.of("no-images", target=target.name)
 
     @property
     def name(self) -> str:
@@ -90,9 +98,6 @@ class ImageRequest:
 
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
     """Make the folder of the build context; UsageError if the image could not prove itself."""
-    target = request.target
-    if target.docker is None:
-        raise UsageError.of("no-images", target=target.name)
     drivers = require_drivers(request)
     progress.step(f"preparing {request.context}")
     tools = _tools(request, run)  # first: it needs the network and can fail
