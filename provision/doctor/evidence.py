@@ -85,10 +85,11 @@ class Evidence:
         return _numbers(max(hits, key=lambda hit: hit[0])[1]["version"]) if hits else []
 
     def in_context(self, finding: Finding, *, general: bool) -> Finding:
-        """Return a finding as the machine of the log changes it; a rule's own texts mostly stay."""
+        """Return a finding as the machine of the log changes it."""
         for row in data("evidence")["context"]:
-            fits = finding.code in row["codes"] and (general or row.get("contradicts"))
-            if fits and self.agrees(row.get("when", ()), row.get("lacks", ())):
+            fits = finding.code in row.get("codes", ()) and (general or row.get("contradicts"))
+            says = "says" in row and re.search(row["says"], finding.remedy)
+            if (fits or says) and self.agrees(row.get("when", ()), row.get("lacks", ())):
                 texts = {
                     k: v for k, v in row.items() if k in ("code", "symptom", "cause", "remedy")
                 }
