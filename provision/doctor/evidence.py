@@ -90,9 +90,7 @@ class Evidence:
             fits = finding.code in row.get("codes", ()) and (general or row.get("contradicts"))
             says = "says" in row and re.search(row["says"], finding.remedy)
             if (fits or says) and self.agrees(row.get("when", ()), row.get("lacks", ())):
-                texts = {
-                    k: v for k, v in row.items() if k in ("code", "symptom", "cause", "remedy")
-                }
+                texts = {k: row[k] for k in row.keys() & {"code", "symptom", "cause", "remedy"}}
                 return replace(finding, level=Level(row.get("level", finding.level)), **texts)
         return finding
 
@@ -100,9 +98,7 @@ class Evidence:
 def provided(groups: Mapping[str, str]) -> str:
     """Return what provides the library, header or module that a match names; "" if unknown."""
     tables = data("evidence")["provides"]
-    found = (
-        tables[name].get(value.lower(), "") for name, value in groups.items() if name in tables
-    )
+    found = (tables[name].get(groups[name].lower(), "") for name in groups if name in tables)
     return next(filter(None, found), "")
 
 

@@ -14,8 +14,7 @@ _TRACE = re.compile(r'Traceback \(most recent call +last\)|  File "[^"]+", line 
 _LEVELS = "(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
 _MOST_PREFIXES = 5  # nested, such as docker compose and a logger in a quotation
 _BOX_END = re.compile(r"\s*[│┃║]$")
-# A text whose line ends are escaped, as by repr. A \n alone is no sign of one: it may be part of a
-# Windows path such as C:\new.
+# A text whose line ends are escaped, as by repr. A \n alone may be part of a path such as C:\new.
 _ESCAPED_TEXT = re.compile(r"^\s*(?:\{|b?['\"])|\(most recent call last\):\\n")
 _QUOTE = re.compile(r"^\s*b?['\"]")
 _ESCAPED_END = re.compile(r"(?<!\\)(?:\\r)?\\n")
@@ -47,25 +46,19 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
 
 def _aligned(lines: Sequence[Line]) -> Iterator[Line]:
     """Yield lines without what a program puts before each; a traceback begins a line."""
-    traces = [_TRACE.search(line.text) for line in lines]
-    before = [trace.string[: trace.start()] if trace else "" for trace in traces]
-    shapes = {
-        shape
-        for text, after in zip(before, lines[1:], strict=False)
-        if text.strip() and ((shape := _shape(text)) and "%|" in text or re.match(shape, after.text))
-    }
+    parts = [_TRACE.split(line.text, maxsplit=1) for line in lines]
+    before = [part[0] if part[1:] and part[0].strip() else "" for part in parts]
+    shapes = set[str]()  # patterns of prefixes like these, of any level and number
+    for text, after in zip(before, [*lines[1:], Line(0, "")], strict=True):
+        shape = re.sub(r"\d+", r"\\d+", re.sub(_LEVELS, _LEVELS, re.escape(text)))
+        if text and ("%|" in text or re.match(shape, after.text)):
+            shapes.add(shape)
     known = re.compile("|".join(sorted(shapes)[:_MOST_PREFIXES]) or "(?!)")
     for line, text in zip(lines, before, strict=True):
         own = known.match(line.text)
-        if text.strip() and not own:
+        if text and not own:
             yield Line(line.number, text)
-        cut = own.end() if own else len(text) if text.strip() else 0
-        yield Line(line.number, line.text[cut:])
-
-
-def _shape(prefix: str) -> str:
-    """Return a pattern of prefixes like this one, of any level and number."""
-    return re.sub(r"\d+", r"\\d+", re.sub(_LEVELS, _LEVELS, re.escape(prefix)))
+        yield Line(line.number, line.text[own.end() if own else len(text) :])
 
 
 def _english(line: Line) -> Line | None:
@@ -115,14 +108,13 @@ def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
     width = max(map(len, own), default=0)
     wrapped = powershell or width in _CONSOLES
     parts: list[Line] = []
-    for line in lines:
-        yield line
-        full = wrapped and len(line.text) == width
-        if full or parts:
+    for line in [*lines, None]:
+        if line:
+            yield line
+        full = wrapped and line is not None and len(line.text) == width
+        if line and (full or parts):
             parts.append(line)
-        if parts and not full:
-            if len(parts) <= _MOST_PARTS:
+        if not full:
+            if 1 < len(parts) <= _MOST_PARTS:
                 yield Line(parts[0].number, "".join(part.text for part in parts))
             parts = []
-    if 1 < len(parts) <= _MOST_PARTS:
-        yield Line(parts[0].number, "".join(part.text for part in parts))
