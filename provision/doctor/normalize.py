@@ -49,7 +49,7 @@ def _aligned(lines: Sequence[Line]) -> Iterator[Line]:
     parts = [_TRACE.split(line.text, maxsplit=1) for line in lines]
     before = [part[0] if part[1:] and part[0].strip() else "" for part in parts]
     shapes = set[str]()  # patterns of prefixes like these, of any level and number
-    for text, after in zip(before, [*lines[1:], Line(0, "")], strict=True):
+    for text, after in zip(before, [*lines[1:], Line(0, "")], strict=False):
         shape = re.sub(r"\d+", r"\\d+", re.sub(_LEVELS, _LEVELS, re.escape(text)))
         if text and ("%|" in text or re.match(shape, after.text)):
             shapes.add(shape)
@@ -63,9 +63,9 @@ def _aligned(lines: Sequence[Line]) -> Iterator[Line]:
 
 def _english(line: Line) -> Line | None:
     """Return the line with its known words of another language in English; None if it has none."""
-    text = line.text
+    text = line.text.replace("\uff1a", ": ")
     for english, words in data("failures")["english"].items():
-        text = re.sub(words, english, text.replace("\uff1a", ": "))
+        text = re.sub(words, english, text)
     return Line(line.number, text) if text != line.text else None
 
 
