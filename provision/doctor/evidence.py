@@ -85,13 +85,12 @@ class Evidence:
         return _numbers(max(hits, key=lambda hit: hit[0])[1]["version"]) if hits else []
 
     def in_context(self, finding: Finding, *, general: bool) -> Finding:
-        """Return a finding as the machine of the log changes it; a rule's own texts mostly stay."""
+        """Return a finding as the machine of the log changes it."""
         for row in data("evidence")["context"]:
-            fits = finding.code in row["codes"] and (general or row.get("contradicts"))
-            if fits and self.agrees(row.get("when", ()), row.get("lacks", ())):
-                texts = {
-                    k: v for k, v in row.items() if k in ("code", "symptom", "cause", "remedy")
-                }
+            fits = finding.code in row.get("codes", ()) and (general or row.get("contradicts"))
+            says = "says" in row and re.search(row["says"], finding.remedy)
+            if (fits or says) and self.agrees(row.get("when", ()), row.get("lacks", ())):
+                texts = {k: row[k] for k in row.keys() & {"code", "symptom", "cause", "remedy"}}
                 return replace(finding, level=Level(row.get("level", finding.level)), **texts)
         return finding
 
@@ -99,9 +98,7 @@ class Evidence:
 def provided(groups: Mapping[str, str]) -> str:
     """Return what provides the library, header or module that a match names; "" if unknown."""
     tables = data("evidence")["provides"]
-    found = (
-        tables[name].get(value.lower(), "") for name, value in groups.items() if name in tables
-    )
+    found = (tables[name].get(groups[name].lower(), "") for name in groups if name in tables)
     return next(filter(None, found), "")
 
 

@@ -48,23 +48,30 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     # What a destructor raises after the failure is a symptom of it.
     ignored = {i + 1 for i, line in enumerate(lines) if "Exception ignored in" in line.text}
     starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text and i not in ignored]
-    ends = _matching("ending", lines)
-    start = starts.pop() if starts else 0
+    # C++ says what went wrong before where it was raised.
+    ends = sorted({*_matching("ending", lines), *(i - 1 for i in _matching("raised", lines) if i)})
+    start, torn = starts.pop() if starts else 0, False
     if lines and _TRACEBACK in lines[start].text:
         # An exception of any name ends a traceback: the first line indented no further than it.
         text = lines[start].text
         margin = len(text) - len(text.lstrip())
         rest = range(start + 1, len(lines))
-        ends += [i for i in rest if _LAST_LINE.match(lines[i].text, margin)][:1]
-        ends.sort()
+        last = [i for i in rest if _LAST_LINE.match(lines[i].text, margin)][:1]
+        if not last and not any(i >= start - _NEAR for i in ends):  # it was not copied whole
+            inner = [i for i in rest if lines[i].text[margin:][:1] in ("", " ")]
+            after = next((i for i in rest if i not in inner), len(lines))
+            torn = not any(line.number in warned for line in lines[after : after + 1])
+            last = [i for i in range(start, after) if lines[i].text][-1:] if torn else []
+        ends = sorted([*ends, *last])
     elif not ends:
-        told = [i for i, line in enumerate(lines) if line.text.strip()][-_NEAR:]
-        weak, calm = any_of("weak_ending"), any_of("handled")
-        told = [i for i in told if not (lines[i].number in warned or calm.search(lines[i].text))]
-        ends = [i for i in told if weak.search(lines[i].text)]
+        weak, calm = any_of("weak_ending").search, any_of("handled").search
+        late = [i for i, line in enumerate(lines) if line.text.strip()][-_NEAR:]
+        late = [i for i in late if not (lines[i].number in warned or calm(lines[i].text))]
+        ends = [i for i in late if weak(lines[i].text)]
     ends = [i for i in ends if not ignored.intersection(range(i - _NEAR, i + 1))] or ends
     ends = [i for i in ends if not any_of("reporter").search(lines[i].text)] or ends
-    wrapped = bool(start) and any(any_of("wrapper").search(line.text) for line in lines[start:])
+    told = any(any_of("wrapper").search(line.text) for line in lines[start:])
+    wrapped = torn or (start > 0 and told)
     joined = any_of("chain").search
     while starts and (
         [start, *ends][-1] < start or any(joined(line.text) for line in lines[starts[-1] : start])
@@ -77,6 +84,9 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     near = frozenset(ends).intersection(range(max(went_on, default=first), start))
     worked = max(_matching("at_work", lines), default=-1)
     ended = ends[-1] if ends and ends[-1] > worked else None
+    above = max((i for i in range(start) if lines[i].text), default=-1)
+    if ended is not None and any_of("follow_up").search(lines[ended].text):
+        wrapped |= above in {earlier, *near}
     well = _matching("ended_well", lines[0 if ended is None else ended + 1 :])
     still = ended is None and worked < 0 and not well
     return Failure(start, near, None if well else ended, wrapped, worked, still)

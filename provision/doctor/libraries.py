@@ -126,8 +126,7 @@ class _Finder:
 
 def _elf_imports(path: Path) -> tuple[list[str], list[str]]:
     """Return the imports of an ELF file, and its search folders; none if it is not one."""
-    elf = _elf(path)
-    return (elf.needed, elf.folders) if elf else ([], [])
+    return (elf.needed, elf.folders) if (elf := _elf(path)) else ([], [])
 
 
 def _pe_imports(path: Path) -> tuple[list[str], list[str]]:

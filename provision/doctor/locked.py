@@ -80,8 +80,7 @@ def _distribution(artifact: Artifact, requires: tuple[str, ...]) -> LockedDistri
 
 def _torch(lock: Lock) -> Torch | None:
     """Return the build of the locked torch, from its local version and its CUDA libraries."""
-    version = lock.versions.get("torch")
-    if version is None:
+    if (version := lock.versions.get("torch")) is None:
         return None
     local = version.partition("+")[2]
     # The default index has CUDA builds without a local version; they require these libraries.

@@ -60,9 +60,9 @@ def log_rules(table: str = "log_rules") -> tuple[LogRule, ...]:
 def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     """Return what a log shows of its environment, worst first: one finding per code.
 
-    The source is a text, or a stream of bytes, read once from its position. A failure that is
-    proven to be the program's own is ``not-environment``, one that nothing explains
-    ``not-recognised``. OSError: the stream cannot be read, or does not end.
+    The source is a text, or a stream of bytes, read once from its position. A failure that is the
+    program's own is ``not-environment``, one that nothing explains ``not-recognised``. OSError: the
+    stream cannot be read, or does not end.
     """
     return _diagnose(source, smoke=False)
 
@@ -94,9 +94,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     # A failure that no rule explains, at it or just above, is another one than those that matched
     # earlier: the program survived these, and they become notes. A note explains nothing.
     causes = [found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE]
-    explained = failure.wrapped or any(
-        not before(rule, hit) or hit[0] in failure.near for rule, hit in causes
-    )
+    explained = failure.wrapped or any(not before(*c) or c[1][0] in failure.near for c in causes)
     unknown = failure.ended is not None and not explained
     after = {hit[0] - (failure.ended or 0) for _, hit in matched}
     # A weak match, such as a warning or an integrated GPU in a list, does not explain a failure
@@ -177,8 +175,8 @@ def _filled(pattern: str, hit: Hit) -> str:
 
 
 def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **more: str) -> Finding:
-    named = {k: v for k, v in hit[1].groupdict().items() if v}
-    groups = defaultdict(lambda: "what is quoted", {**named, **more})
+    more |= {k: v for k, v in hit[1].groupdict().items() if v}
+    groups = defaultdict(lambda: "what is quoted", more)
     groups["provider"] = provided(groups)
     remedy = rule.remedy + (f" (see {rule.reference})" if rule.reference else "")
     cause, remedy = (text.format_map(groups) for text in (rule.cause, remedy))
@@ -198,6 +196,7 @@ def _with_verdict(findings: Ranked, evidence: Evidence, after: set[int], *, smok
         lambda r: r.code == _UNKNOWN or facts or (own and r.last) or (smoke and r.smoke),
     )
     verdict = [(False, found)] if found else []
+    named |= any(each.code in data("failures")["stays"] for _, each in findings)
     return findings + verdict if found and named and found.code == _UNKNOWN else verdict + findings
 
 

@@ -18,11 +18,8 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 
-Hit = tuple[int, re.Match[str]]
-"""The index of a line in the sample, and the match in it."""
-
-Literals = frozenset[str]
-"""Texts of which at least one is part of every match of a pattern."""
+Hit = tuple[int, re.Match[str]]  # the index of a line in the sample, and the match in it
+Literals = frozenset[str]  # texts of which at least one is part of every match of a pattern
 
 
 @cache

@@ -6,30 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from provision.doctor.data import data
+from provision.doctor.failures import any_of
 from provision.doctor.sampling import Line
 
-_LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SUCCESS)"
-_TIME = r"\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
-_DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d[-/]\d{4})"
-# Prefixes that other programs put before a line. Each pattern consumes at most one blank after the
-# prefix: the indentation that remains separates the parts of a traceback.
-_PREFIX = re.compile(
-    r">\ ?|\s*[│┃║]\ ?|\|\ (?!\|)"  # quoted in a chat; in a box
-    rf"|\[?{_DATE}[T ]{_TIME}\]?"  # loggers, with the level and the logger's name
-    rf"(?:\s*[-|:]?\s*[\[(]?{_LEVEL}[\])]?(?=[\s:|-]))?(?:\s*[-|]\s*[\w.:<>]+(?=\s*[-|]\ ))*"
-    r"(?:\s*(?:[-|]|:(?=\ )))?\ ?"
-    rf"|{_LEVEL}\ \d\d-\d\d\ {_TIME}\ \[?[\w./]+:\d+\]\ ?"  # vLLM
-    rf"|[A-Z][a-z]{{2}}\ [ \d]\d\ {_TIME}\ \S+\ \S+?(?:\[\d+\])?:\ ?"  # journald
-    r"|std(?:out|err)\ [FP]\ |\[std(?:out|err)\]|\#\#\[\w+\]"  # containerd; jobs; GitHub Actions
-    r"|[\w.-]+\ {2,}\|\ ?|\#\d+\ \d+\.\d+\ |\d+\.\d+\ (?=\D)"  # docker compose and build
-    r"|(?:[\w.:\\/-]+\ :\ |[^\0-\x7f]+\uff1a\ ?)(?=Traceback|[\w.]*(?:Error|Exception)\b)"  # shells
-    r"|\[(?:rank|default)?\d+\]:\ ?|\([\w.:+ -]*\bpid=\d+[^)]*\)\ ?",  # torchrun; Ray and vLLM
-    re.VERBOSE,
-)
+# Where a traceback begins, or one of its frames, which is indented by two blanks.
+_TRACE = re.compile(r'Traceback \(most recent call +last\)|  File "[^"]+", line \d')
+_LEVELS = "(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
 _MOST_PREFIXES = 5  # nested, such as docker compose and a logger in a quotation
 _BOX_END = re.compile(r"\s*[│┃║]$")
-# A text whose line ends are escaped, as by repr. A \n alone is no sign of one: it may be part of a
-# Windows path such as C:\new.
+# A text whose line ends are escaped, as by repr. A \n alone may be part of a path such as C:\new.
 _ESCAPED_TEXT = re.compile(r"^\s*(?:\{|b?['\"])|\(most recent call last\):\\n")
 _QUOTE = re.compile(r"^\s*b?['\"]")
 _ESCAPED_END = re.compile(r"(?<!\\)(?:\\r)?\\n")
@@ -53,17 +38,34 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
         for line in _unwrapped(lines)
         for text in _unescaped(line.text)
     ]
-    bare = [each for line in bare for each in (line, _english(line)) if each]
+    bare = [each for line in _aligned(bare) for each in (line, _english(line)) if each]
     texts = [line.text for line in bare if line.text]
     margin = min((len(text) - len(text.lstrip()) for text in texts), default=0)
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
 
 
+def _aligned(lines: Sequence[Line]) -> Iterator[Line]:
+    """Yield lines without what a program puts before each; a traceback begins a line."""
+    parts = [_TRACE.split(line.text, maxsplit=1) for line in lines]
+    before = [part[0] if part[1:] and part[0].strip() else "" for part in parts]
+    shapes = set[str]()  # patterns of prefixes like these, of any level and number
+    for text, after in zip(before, [*lines[1:], Line(0, "")], strict=False):
+        shape = re.sub(r"\d+", r"\\d+", re.sub(_LEVELS, _LEVELS, re.escape(text)))
+        if text and ("%|" in text or re.match(shape, after.text)):
+            shapes.add(shape)
+    known = re.compile("|".join(sorted(shapes)[:_MOST_PREFIXES]) or "(?!)")
+    for line, text in zip(lines, before, strict=True):
+        own = known.match(line.text)
+        if text and not own:
+            yield Line(line.number, text)
+        yield Line(line.number, line.text[own.end() if own else len(text) :])
+
+
 def _english(line: Line) -> Line | None:
     """Return the line with its known words of another language in English; None if it has none."""
-    text = line.text
+    text = line.text.replace("\uff1a", ": ")
     for english, words in data("failures")["english"].items():
-        text = re.sub(words, english, text.replace("\uff1a", ": "))
+        text = re.sub(words, english, text)
     return Line(line.number, text) if text != line.text else None
 
 
@@ -71,7 +73,7 @@ def _bare(text: str) -> str:
     if "&" in text and _ENTITY.search(text):
         text = html.unescape(text)
     for _ in range(_MOST_PREFIXES):
-        found = _PREFIX.match(text)
+        found = any_of("before").match(text)
         if not found or not found.end():
             break
         text = _BOX_END.sub("", text[found.end() :])
@@ -106,14 +108,13 @@ def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
     width = max(map(len, own), default=0)
     wrapped = powershell or width in _CONSOLES
     parts: list[Line] = []
-    for line in lines:
-        yield line
-        full = wrapped and len(line.text) == width
-        if full or parts:
+    for line in [*lines, None]:
+        if line:
+            yield line
+        full = wrapped and line is not None and len(line.text) == width
+        if line and (full or parts):
             parts.append(line)
-        if parts and not full:
-            if len(parts) <= _MOST_PARTS:
+        if not full:
+            if 1 < len(parts) <= _MOST_PARTS:
                 yield Line(parts[0].number, "".join(part.text for part in parts))
             parts = []
-    if 1 < len(parts) <= _MOST_PARTS:
-        yield Line(parts[0].number, "".join(part.text for part in parts))

@@ -96,12 +96,10 @@ def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
 def _utf8(stream: BinaryIO) -> Iterator[bytes]:
     blocks = _blocks(stream)
     first = next(blocks, b"")
-    if not (encoding := _wide(first)):
-        yield from itertools.chain([first], blocks)
-        return
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    encoding = _wide(first)
+    decoder = codecs.getincrementaldecoder(encoding)("replace") if encoding else None
     for block in itertools.chain([first], blocks):
-        yield decoder.decode(block).encode("utf-8", "replace")
+        yield decoder.decode(block).encode("utf-8", "replace") if decoder else block
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
