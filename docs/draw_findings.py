@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tomllib
 from pathlib import Path
@@ -35,18 +34,15 @@ Each has its numbers as evidence. Some say why and what to do by what they measu
 COMPARED = """## From a comparison with earlier reports
 
 The check that a finding is about, what changed on the host since the last good report, and the
-numbers are its evidence. The codes: """
+numbers are its evidence.
+
+"""
 
 
 def draw() -> str:
     """Return the page."""
-    table = tomllib.loads((ROOT / "provision" / "environment" / "findings.toml").read_text("utf-8"))
-    rows = {each.get("code", name): each for name, each in sorted(table.items())}
-    page = FINDINGS + "| code | level | what you see | why | remedy |\n|---|---|---|---|---|\n"
-    for code, each in rows.items():
-        words = (each.get("level", "error"), each["symptom"], each["cause"], each["remedy"])
-        page += f"| `{code}` | {' | '.join(map(_cell, words))} |\n"
-    page += f"\n{CHECKS}| code | level | why | remedy | checks with a fault that shows it |\n"
+    page = f"{FINDINGS}{_table('environment')}\n{CHECKS}"
+    page += "| code | level | why | remedy | checks with a fault that shows it |\n"
     page += "|---|---|---|---|---|\n"
     shown: dict[str, set[str]] = {}
     for fault in FAULTS:
@@ -56,9 +52,16 @@ def draw() -> str:
         why, remedy = (texts.get(key) or "see the finding" for key in ("cause", "remedy"))
         words = (texts.get("level", "error"), why, remedy, ", ".join(sorted(shown.get(code, ()))))
         page += f"| `{code}` | {' | '.join(map(_cell, words))} |\n"
-    source = (ROOT / "provision" / "report" / "regressions.py").read_text("utf-8")
-    compared = sorted(set(re.findall(r'inding\(\s*"([a-z]+(?:-[a-z]+)+)"', source)))
-    return f"{page}\n{COMPARED}{', '.join(f'`{code}`' for code in compared)}.\n"
+    return f"{page}\n{COMPARED}{_table('report')}"
+
+
+def _table(room: str) -> str:
+    table = tomllib.loads((ROOT / "provision" / room / "findings.toml").read_text("utf-8"))
+    page = "| code | level | what you see | why | remedy |\n|---|---|---|---|---|\n"
+    for name, each in sorted(table.items()):
+        words = (each.get("level", "error"), each["symptom"], each["cause"], each["remedy"])
+        page += f"| `{each.get('code', name)}` | {' | '.join(map(_cell, words))} |\n"
+    return page
 
 
 def _cell(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,7 @@ PROJECT = Project(ROOT)
 TARGETS = read_hardware(PROJECT.specs)
 LEGACY = {target.name for target in TARGETS if target.status != "supported"}
 DEVICES = read_devices(PROJECT.catalog)
+CHIPS = PROJECT.catalog / "devices.toml"
 
 HEAD = """# Which GPU gets which target
 
@@ -40,7 +42,8 @@ platform.
 Evidence is the best there is of the device: **signed** means that somebody who has it proved a
 target there ([how](../how-to/prove.md)); *simulated* that the checks ran on a pretend device, which
 behaves as that profile of `tests/smoke/profiles.toml`, of an NVIDIA GPU with the same compute
-capability; *facts* that only the ids, families and compiled architectures speak for it.
+capability; *facts* that only the ids, families and compiled architectures speak for it. A Mac
+that nobody has proved is called unproven.
 """
 TABLE = """
 ## {title}
@@ -57,8 +60,8 @@ def draw() -> str:
     files = sorted((ROOT / "docs" / "evidence").glob("*.json"))
     signed = judge(PROJECT, files, PROJECT.evidence / "keys") if files else []
     return HEAD + "".join(
-        _table(vendor, rows, signed)
-        for vendor, rows in (("nvidia", list(_nvidia())), ("intel", list(_intel())))
+        _table(vendor, list(rows), signed)
+        for vendor, rows in (("nvidia", _nvidia()), ("intel", _intel()), ("apple", _apple()))
     )
 
 
@@ -91,10 +94,15 @@ def _nvidia() -> Iterator[tuple[str, str, Device]]:
         yield f"{first:04x}-{last:04x}", name, device
 
 
+def _apple() -> Iterator[tuple[str, str, Device]]:
+    for name in tomllib.loads(CHIPS.read_text(encoding="utf-8"))["apple"]["chips"]:
+        yield "-", name, Device(name, None, supported=True, integrated=True)
+
+
 def _served(vendor: str, ids: str, device: Device, platform: str) -> list[str]:
     """Return the targets that a GPU gets on a platform, the best one first."""
     gpu = Gpu(
-        vendor, ids[:4], device.name, "0000:01:00.0", device.family, device.supported,
+        vendor, ids[:4].strip("-"), device.name, "0000:01:00.0", device.family, device.supported,
         device.integrated, device.compute_capability, Driver("any"),
     )  # fmt: skip
     found = detect(TARGETS, Host(platform, "", gpus=(gpu,), runtimes=HEALTHY))
@@ -111,7 +119,8 @@ def _evidence(vendor: str, name: str, device: Device, signed: list[Evidence]) ->
     if proven:
         return "**signed**: " + "; ".join(proven)
     played = [key for key, profile in profiles().items() if _plays(profile, vendor, name, device)]
-    return "*simulated*: " + ", ".join(played) if played else "*facts*"
+    unproven = "unproven: " if vendor == "apple" else ""
+    return f"{unproven}*simulated*: {', '.join(played)}" if played else f"{unproven}*facts*"
 
 
 def _plays(profile: Profile, vendor: str, name: str, device: Device) -> bool:
@@ -120,6 +129,8 @@ def _plays(profile: Profile, vendor: str, name: str, device: Device) -> bool:
     if vendor == "nvidia":
         return bool(profile.seen["capability"] == device.compute_capability)
     names = profile.played("names", ())
+    if vendor == "apple":
+        return name in names
     return device.family in profile.played("families", ()) and any(_is_of(n, name) for n in names)
 
 

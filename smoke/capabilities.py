@@ -26,19 +26,17 @@ NO_FLOAT64 = re.compile(
 
 
 def float64(device: torch.device) -> str:
-    """Probe arithmetic in float64; Arc A, Flex and integrated GPUs before Arc have none.
+    """Probe arithmetic in float64; Arc A, Flex, integrated GPUs before Arc, and Macs have none.
 
-    A cast proves nothing: kernels for these are built with emulated conversions
-    (intel/torch-xpu-ops cmake/BuildFlags.cmake), so ``.double()`` passes where ``reciprocal`` fails
-    (pytorch/pytorch#147731). The driver's tables: shared/source/*/hw_info_*.cpp of
-    intel/compute-runtime.
+    A cast proves nothing: Intel's are emulated (intel/torch-xpu-ops cmake/BuildFlags.cmake), so
+    ``.double()`` passes where ``reciprocal`` fails (pytorch/pytorch#147731).
     """
     if devices.has_float64(device) is True:
         return ""  # what fails nevertheless is a fault
     try:
         value = torch.full((3,), 4.0, device=device).double()
         float((value * value + value).reciprocal().sum().cpu())
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:  # TypeError: on a Mac
         if devices.has_float64(device) is None and not NO_FLOAT64.search(str(error)):
             raise
         return f"the device has no float64: {str(error).splitlines()[0][:120]}"
@@ -58,13 +56,10 @@ def large_tensors(device: torch.device) -> str:
 def backend(device: torch.device) -> str | None:
     """Return the collective back end for tensors of a device, None where torch has none for it.
 
-    Windows has neither NCCL nor XCCL: gloo is the only one there (torch's documentation of
-    torch.distributed; cmake/Modules/FindXCCL.cmake of intel/torch-xpu-ops). torch 2.1 does not know
-    xccl; its stacks bring none of their own.
+    Windows has neither NCCL nor XCCL (torch's documentation of torch.distributed;
+    cmake/Modules/FindXCCL.cmake of intel/torch-xpu-ops), torch 2.1 no XCCL, and a Mac no GPU's.
     """
-    if devices.kind(device) not in ("cuda", "xpu"):
-        return "gloo" if _built("gloo") else None
-    own = {"cuda": "nccl", "xpu": "xccl"}[devices.kind(device)]
+    own = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl"}.get(devices.kind(device), "")
     return own if _built(own) else None
 
 

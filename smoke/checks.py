@@ -110,8 +110,8 @@ class Unmeasured(Exception):  # noqa: N818
 class Numbers:
     """The measurements of one check, each with its unit, and why others are not measured."""
 
-    def __init__(self, journal: Journal) -> None:
-        self.journal = journal
+    def __init__(self, journal: Journal, least: float = 0.0) -> None:
+        self.journal, self._least = journal, least  # what torch allows on the device, as an error
         self.values: dict[str, dict[str, Any]] = {}
         self.missing: dict[str, str] = {}
 
@@ -150,6 +150,7 @@ class Numbers:
         Raises:
             CheckFailed: ``wrong-numbers``.
         """
+        limit = max(limit, self._least) if limit else limit
         self.values[name] = {"value": error, "unit": "1", "limit": limit}
         if not error <= limit:  # also true for nan
             fail(

@@ -1,9 +1,12 @@
 """The device under test: its torch.device, its backend module, and the facts that it reports."""
 
+import contextlib
 import os
 import platform
 import re
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -27,13 +30,35 @@ def count(accelerator: str) -> int:
 
 
 def kind(device: torch.device) -> str:
-    """Return the accelerator of a device: ``cpu``, ``cuda`` or ``xpu``."""
+    """Return the accelerator of a device: ``cpu``, ``cuda``, ``xpu`` or ``mps``."""
     return str(device.type)
 
 
 def backend(device: torch.device) -> Any:  # noqa: ANN401 - torch.cuda, torch.xpu: modules
     """Return the module that drives the device, as ``torch.cuda``; None for the CPU."""
+    if device.type == "mps":
+        return _Metal()
     return None if device.type == "cpu" else getattr(torch, device.type, None)
+
+
+class _Metal:
+    """torch.mps, with what the modules of other devices have as well; its memory is the Mac's."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - see `backend`
+        return getattr(torch.mps, name)
+
+    def init(self) -> None:
+        torch.empty(0, device="mps")
+
+    def get_device_name(self, _: object = None) -> str:
+        return str(torch.backends.mps.get_name())
+
+    def get_device_properties(self, _: object = None) -> SimpleNamespace:
+        total, version = torch.mps.recommended_max_memory(), platform.mac_ver()[0] or None
+        return SimpleNamespace(total_memory=total, has_fp64=False, driver_version=version)
+
+    def memory_allocated(self, _: object = None) -> int:
+        return int(torch.mps.current_allocated_memory())
 
 
 def synchronize(device: torch.device) -> None:
@@ -50,22 +75,29 @@ def compiled(accelerator: str) -> bool:
         probe = getattr(getattr(torch, "xpu", None), "_is_compiled", None)
         # In the legacy stacks IPEX provides torch.xpu, without _is_compiled.
         return bool(probe()) if probe else hasattr(torch, "xpu")
-    return True
+    return accelerator != "mps" or bool(torch.backends.mps.is_built())
 
 
 def facts(device: torch.device) -> dict[str, Any]:
     """Return the facts that the device reports: name, count, memory in bytes, driver version."""
     if device.type == "cpu":
         return {"name": _cpu_name(), "count": 1, "threads": torch.get_num_threads()}
-    module = backend(device)
+    module, own = backend(device), kind(device)
     properties = module.get_device_properties(device)
     return {
         "name": module.get_device_name(device),
         "count": module.device_count(),
         "memory": properties.total_memory,
-        "driver": driver(kind(device), properties),
-        "capability": _capability(device, module),
+        "driver": driver(own, properties),
+        "capability": f"sm_{properties.major}{properties.minor}" if own == "cuda" else None,
+        "fallback": fallback(),
     }
+
+
+def fallback() -> list[str]:
+    """Return the variables by which torch computes on the CPU what the device has no kernel for."""
+    names = (name for name in os.environ if re.fullmatch(r"PYTORCH_ENABLE_\w+_FALLBACK", name))
+    return sorted(f"{name}={os.environ[name]}" for name in names if os.environ[name] != "0")
 
 
 def device_id(device: torch.device) -> str | None:
@@ -100,36 +132,19 @@ def alike(device: torch.device) -> list[int]:
     return [first, *(number for number in others if module.get_device_name(number) == name)]
 
 
-def _capability(device: torch.device, module: Any) -> str | None:  # noqa: ANN401
-    """Return the compute capability as ``sm_xy``, None for other devices than CUDA's."""
-    if kind(device) != "cuda":
-        return None
-    return "sm_{}{}".format(*module.get_device_capability(device))
-
-
 def _cpu_name() -> str:
-    if sys.platform == "win32":
-        return _cpu_name_in_registry() or platform.processor() or "CPU"
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as stream:  # noqa: PTH123
-            found = re.search(r"^model name\s*: (.+)$", stream.read(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1] if found else platform.processor() or platform.machine() or "CPU"
+    """Return the marketing name; platform.processor() of Windows has family and stepping only."""
+    place, found = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0", None
+    with contextlib.suppress(OSError):
+        if sys.platform == "win32":
+            import winreg
 
-
-def _cpu_name_in_registry() -> str | None:
-    """Return the marketing name; platform.processor() has family and stepping only."""
-    if sys.platform != "win32":
-        return None
-    import winreg
-
-    place = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
-    try:
-        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, place) as key:
-            return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip() or None
-    except OSError:
-        return None
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, place) as key:
+                found = str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
+        else:
+            text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+            found = (re.findall(r"^model name\s*: (.+)$", text, re.MULTILINE) or [None])[0]
+    return found or platform.processor() or platform.machine() or "CPU"
 
 
 def driver(accelerator: str, properties: object = None) -> str | None:

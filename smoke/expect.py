@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 3
-ACCELERATORS = ("cpu", "cuda", "xpu")
+ACCELERATORS = ("cpu", "cuda", "xpu", "mps")
+# What torch says that it lacks on a kind of device, or does in another way, each with its source.
+KNOWN = json.loads(Path(__file__).with_name("known.json").read_text(encoding="utf-8"))
 ROTARY = ("half", "interleaved", "ipex-llm")
 VERDICTS = ("new-enough", "too-old", "unknown")
 
@@ -37,7 +39,7 @@ class Expect:
 
     Attributes:
         target: Name of the target, for the report.
-        accelerator: ``cpu``, ``cuda`` or ``xpu``.
+        accelerator: One of `ACCELERATORS`.
         python: ``major.minor`` of the interpreter.
         packages: Every locked distribution, normalised name to version.
         requirements: Distributions that the spec names, normalised: its users import them.

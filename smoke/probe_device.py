@@ -9,7 +9,9 @@ died or hung (the supervisor).
 from __future__ import annotations
 
 import glob
+import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,14 +24,8 @@ if TYPE_CHECKING:
 
 NODES = {"cuda": "/dev/nvidia[0-9]*", "xpu": "/dev/dri/renderD*"}
 WSL = "/dev/dxg"  # the one door to every GPU there; WSL has no driver for a GPU of its own
-
-
-# By the maker: the driver is Windows', and only Intel has a part of it inside of WSL.
-IN_WSL = {
-    "cuda": "update NVIDIA's driver in Windows, then `wsl --update` and `wsl --shutdown`",
-    "xpu": "update Intel's driver in Windows, then `wsl --update` and `wsl --shutdown`; "
-    "install libze1 and libze-intel-gpu1 in WSL",
-}
+# Why a device is absent: code, cause and remedy.
+ABSENT = json.loads(Path(__file__).with_name("absent.json").read_text(encoding="utf-8"))
 
 
 def probe_device(accelerator: str, numbers: Numbers) -> torch.device:
@@ -60,9 +56,11 @@ def _available(accelerator: str) -> None:
     module = devices.backend(devices.of(accelerator))
     if module.is_available() and module.device_count() > 0:
         return
-    nodes = sorted(glob.glob(NODES[accelerator])) if os.name == "posix" else []  # noqa: PTH207
+    pattern = NODES.get(accelerator, "") if os.name == "posix" else ""
+    nodes = sorted(glob.glob(pattern))  # noqa: PTH207
     message, driver = _init_error(module), devices.driver(accelerator)
-    code, cause, remedy = _reason(accelerator, message, driver, nodes)
+    code, *texts = ABSENT[_reason(accelerator, message, driver, nodes)]
+    cause, remedy = (text.format(node=" ".join(nodes[:1]), wsl=WSL) for text in texts)
     evidence = [
         f"torch.{accelerator}.is_available() = {module.is_available()}",
         f"torch.{accelerator}.device_count() = {module.device_count()}",
@@ -73,40 +71,18 @@ def _available(accelerator: str) -> None:
     fail(code, f"no {accelerator} device is usable", cause=cause, remedy=remedy, evidence=evidence)
 
 
-def _reason(
-    accelerator: str, message: str, driver: str | None, nodes: list[str]
-) -> tuple[str, str, str]:
-    """Return code, cause and remedy for a device that torch does not find."""
+def _reason(accelerator: str, message: str, driver: str | None, nodes: list[str]) -> str:
+    """Return why torch finds no device, as `ABSENT` names it."""
     # CUDA's runtime reports an insufficient driver where there is none, too.
     if "too old" in message or ("driver version is insufficient" in message and (driver or nodes)):
-        return "driver-too-old", "the driver is older than this build needs", "upgrade the driver"
-    closed = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
-    if closed and len(closed) == len(nodes):
-        return (
-            "no-render-permission",
-            f"this user may not open {closed[0]}",
-            "add the user to the group that owns it (render or video), then log in again",
-        )
+        return "too-old"
+    if nodes and not any(os.access(node, os.R_OK | os.W_OK) for node in nodes):
+        return "no-permission"
     if not nodes and os.path.exists(WSL):  # noqa: PTH110
-        return (
-            "driver-missing",
-            f"WSL offers its GPU by {WSL}, and no library of this system found a device there",
-            IN_WSL[accelerator],
-        )
+        return f"wsl-{accelerator}"
     # Containers can hide NVML, and with it the version, from a driver that is loaded.
-    if accelerator == "cuda" and driver is None and not nodes:
-        return "driver-missing", "no NVIDIA driver is loaded", "install the NVIDIA driver"
-    if accelerator == "xpu" and not nodes and os.name == "posix":
-        return (
-            "driver-missing",
-            "there is no render node: no kernel driver is bound to a GPU",
-            "install Intel's GPU driver (i915 or xe), and pass /dev/dri into a container",
-        )
-    return (
-        "no-gpu-device-visible",
-        "the driver is installed, but no device is visible to this process",
-        "check CUDA_VISIBLE_DEVICES, ZE_AFFINITY_MASK, ONEAPI_DEVICE_SELECTOR and the container",
-    )
+    gone = driver is None if accelerator == "cuda" else os.name == "posix"
+    return accelerator if gone and not nodes else "invisible"
 
 
 def _init_error(module: object) -> str:

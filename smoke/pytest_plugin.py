@@ -11,6 +11,7 @@ import pytest
 
 from smoke.check_files import is_on_device, on
 from smoke.checks import DEVICE, Check, Numbers
+from smoke.expect import KNOWN
 from smoke.finding import CheckFailed, Finding, explain
 from smoke.owed import Plan, not_run
 
@@ -54,7 +55,7 @@ class Suite:
         self._plan = plan
         self._index = plan.devices[0]
         self._other = other
-        self._numbers = Numbers(journal)
+        self._numbers, self._known = Numbers(journal), KNOWN.get(expect.accelerator, {})
         self._error: BaseException | None = None
         self._started = 0.0
         self._lacking: dict[Capability, str] = {}
@@ -127,11 +128,12 @@ class Suite:
     def _reason(self, check: Check) -> str:
         """Return why this run does not owe a check, "" where it does."""
         left_out = self._plan.leaves_out(check.identifier, full=check.full)
-        return left_out or check.when(self._expect)
+        known = self._known.get("checks", {}).get(check.identifier, "")
+        return left_out or known or check.when(self._expect)
 
     def pytest_runtest_setup(self, item: pytest.Function) -> None:
         """Journal the start of a check; skip it where the device lacks what it needs."""
-        self._numbers = Numbers(self._journal)
+        self._numbers = Numbers(self._journal, self._known.get("float32", 0.0))
         self._error = None
         self._started = time.monotonic()
         self._journal.write(start=self._headline(item))

@@ -77,6 +77,13 @@ def _has_kernels(facts: dict[str, Any]) -> None:
              evidence=[facts["capability"], *built])  # fmt: skip
 
 
+@check("device.fallback", stands_for="the CPU computes, in silence", when=on_gpu, depends=())
+def test_fallback(device: torch.device) -> None:
+    """No variable lets torch compute on the CPU what it has no kernel for on the device."""
+    if found := devices.fallback():
+        fail("cpu-fallback-enabled", f"{found[0]}: what {device} computes is not known", found)
+
+
 @check(
     "device.driver",
     stands_for="a driver update breaks programs silently",

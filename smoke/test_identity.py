@@ -160,7 +160,9 @@ def _made_for(words: dict[str, str], expect: Expect) -> str:
 
 
 def _unused(expect: Expect) -> list[str]:
-    """Return what a CPU target's torch may be for: old torch has one build for Linux, for CUDA."""
+    """Return what else a target's torch may be for: a Mac's is for both, old torch for CUDA."""
+    if expect.accelerator == "mps":
+        return ["cpu"]
     return ["cuda"] if expect.locks_cuda and not expect.on_gpu else []
 
 

@@ -129,8 +129,9 @@ def _takes_numbers(device: torch.device, expect: Expect) -> bool:
 
     Before 1.0 it hands it to ``.to()``, where torch 2.1, as in ipex-llm's stack, reads ``cuda:0``.
     """
-    if device.type == "cpu" or expect.release("accelerate") >= (1, 0):
-        return bool(device.type != "cpu")
+    kind = devices.kind(device)  # of a Mac Accelerate knows the name only
+    if kind in ("cpu", "mps") or expect.release("accelerate") >= (1, 0):
+        return kind not in ("cpu", "mps")
     try:
         return bool(torch.empty(0).to(device.index or 0).device == device)
     except (RuntimeError, AssertionError):  # "Torch not compiled with CUDA enabled"

@@ -51,7 +51,7 @@ class Drawing(TensorDataset):  # type: ignore[misc]
 @check("training.loader", stands_for="workers repeat or damage batches", full=True, depends=())
 def test_loader(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     """Two workers and pinned memory bring each sample once an epoch, in the order of no worker."""
-    pinned: dict[str, Any] = {"pin_memory": device.type != "cpu"}
+    pinned: dict[str, Any] = {"pin_memory": devices.kind(device) not in ("cpu", "mps")}
     # Older torch takes CUDA for granted; later it warns.
     if expect.release("torch") < (2, 6) and devices.kind(device) == "xpu":
         pinned["pin_memory_device"] = device.type

@@ -97,8 +97,8 @@ def pinned(size: int, device: torch.device) -> torch.Tensor:
     and warns about the argument.
     """
     memory = torch.zeros(size, dtype=torch.uint8)
-    try:
-        return memory.pin_memory()
+    try:  # of a Mac no memory is pinned: torch/utils/data/dataloader.py
+        return memory if devices.kind(device) == "mps" else memory.pin_memory()
     except (RuntimeError, AssertionError):  # "Cannot initialize CUDA without ATen_cuda library"
         return memory.pin_memory(device.type)
 

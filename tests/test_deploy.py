@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import plistlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,9 +15,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from provision.cli.main import parser
+from provision.core.platforms import PLATFORMS
+from provision.spec.reader import load_target
 
 ROOT = Path(__file__).parents[1]
 UNIT = ROOT / "deploy" / "provision-smoke@.service"
+DAEMON = ROOT / "deploy" / "provision-smoke.plist"
 TASK = ROOT / "deploy" / "provision-smoke.xml"
 SPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 
@@ -38,6 +43,33 @@ def test_the_task_s_command_is_one_of_ours() -> None:
     arguments = parser().parse_args(words.split())
     assert (arguments.verb, arguments.target) == ("smoke", "arc-windows")
     assert (ROOT / "envs" / f"{arguments.target}.toml").is_file()
+
+
+def test_the_daemon_s_command_is_one_of_ours() -> None:
+    daemon = plistlib.loads(DAEMON.read_bytes())
+    # launchd.plist(5): keys that it does not know, it ignores.
+    texts = ("Label", "UserName", "WorkingDirectory", "StandardOutPath", "StandardErrorPath")
+    types = {"ProgramArguments": list, "RunAtLoad": bool, "Nice": int, **dict.fromkeys(texts, str)}
+    assert {key: type(value) for key, value in daemon.items()} == types
+    assert daemon["RunAtLoad"] is True
+    program, *words = daemon["ProgramArguments"]
+    assert program == f"{daemon['WorkingDirectory']}/.tools/bin/provision"
+    arguments = parser().parse_args(words)
+    assert (arguments.verb, arguments.full, arguments.if_driver_changed) == ("smoke", True, True)
+    target = load_target(ROOT / "envs", arguments.target)
+    assert PLATFORMS[target.platform].system == "macos"
+
+
+def test_the_installing_line_fits_the_daemon() -> None:
+    """What the file and the page say to type changes each place that it has to."""
+    text = DAEMON.read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "driver-upgrade.md").read_text(encoding="utf-8")
+    first, second = re.search(r'sed "s\|(.+?)\|\$PWD\|g; s\|(.+?)\|>\$USER<\|"', text).groups()  # type: ignore[union-attr]
+    assert f's|{first}|$PWD|g; s|{second}|>$USER<|"' in page
+    lines = (line.replace(first, "/Users/me").replace(second, ">me<") for line in text.splitlines())
+    daemon = plistlib.loads("\n".join(lines).encode())
+    assert (daemon["UserName"], daemon["WorkingDirectory"]) == ("me", "/Users/me")
+    assert all("/opt/" not in str(value) for value in daemon.values())
 
 
 @pytest.mark.machine

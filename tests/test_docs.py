@@ -190,7 +190,9 @@ def test_the_overview_lists_every_exit_code() -> None:
 
 
 def test_readme_lists_every_target() -> None:
-    rows = re.findall(r"^\| (`.+?) \| .+ \| (?:supported|legacy) \|$", README, re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`.+?) \| .+ \| (?:supported|legacy|unproven) \|$", README, re.MULTILINE
+    )
     listed = {name for cell in rows for name in re.findall(r"`([\w-]+)`", cell)}
     assert listed == {path.stem for path in (ROOT / "envs").glob("*.toml")}
 
@@ -272,7 +274,8 @@ def test_every_verb_option_finding_and_check_is_documented() -> None:
                 and f"{o}," not in text + head} == set(), verb  # fmt: skip
     findings = PAGES["docs/reference/findings.md"] + PAGES["docs/reference/own-findings.md"]
     codes = {fault.code for fault in FAULTS if fault.code}
-    tables = ("doctor/findings.toml", "doctor/cases.toml", "environment/findings.toml")
+    tables = ("doctor/findings.toml", "doctor/cases.toml", "environment/findings.toml",
+              "report/findings.toml")  # fmt: skip
     for table in tables:
         texts = tomllib.loads((ROOT / "provision" / table).read_text(encoding="utf-8"))
         codes |= {each.get("code", name) for name, each in texts.items()}

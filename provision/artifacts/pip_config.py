@@ -76,9 +76,7 @@ def _settings(path: Path) -> dict[str, str]:
     except OSError:
         return {}
     except (configparser.Error, UnicodeDecodeError) as error:
-        what = f"cannot read pip's configuration {path}"
-        remedy = "correct the file; `pip config debug` shows how pip reads it"
-        raise UsageError(what, evidence=str(error).splitlines()[0], remedy=remedy) from error
+        raise UsageError.of("pip-config", str(error).splitlines()[0], path=path) from error
     found: dict[str, str] = {}
     for section in _SECTIONS:
         if parser.has_section(section):

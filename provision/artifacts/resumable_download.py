@@ -97,7 +97,5 @@ def _save(
 
 def _failed(filename: str, error: Exception, part: Path) -> ToolError:
     kept = part.stat().st_size if part.is_file() else 0
-    what = f"could not download {filename}"
     cause = f"{kept} bytes arrived and are kept" if kept else ""
-    remedy = "run it again; the download resumes where it stopped"
-    return ToolError(what, evidence=str(error), cause=cause, remedy=remedy)
+    return ToolError.of("download-failed", str(error), file=filename, cause=cause)

@@ -93,7 +93,7 @@ class SourceBuilder:
                 # uv refuses requirements without a hash, and lists them: first the static ones.
                 lacking = set(re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr))))
                 if complete is None or lacking <= named:
-                    raise _build_error(name, source, done)
+                    raise ToolError.of("build-failed", done.tail, name=name, source=source)
                 named |= lacking
                 requires = complete(sorted(named))
                 if kept := self._kept(source, requires):
@@ -109,7 +109,6 @@ class SourceBuilder:
         return next((p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None)
 
     def _uv_build(self, fetched: Path, scratch: Path, requires: Sequence[str]) -> Completed:
-
         constraints, home = scratch / "build.txt", scratch / "home"
         constraints.write_text("\n".join(requires), encoding="utf-8")
         home.mkdir(exist_ok=True)
@@ -142,9 +141,7 @@ class SourceBuilder:
         wanted = WantedFile(filename, sha256, None, index, project)
         houses, offline = self.wheelhouses, self.offline
         if missing := fetch_all([wanted], folder, houses, self.progress, offline=offline):
-            what = f"the source of {name} is not available"
-            remedy = "put the file into a folder and name it with --wheelhouse DIR"
-            raise ToolError(what, evidence=str(missing[0]), remedy=remedy)
+            raise ToolError.of("no-source", str(missing[0]), name=name)
         return folder / filename
 
     def _cache(self, key: str) -> Path:
@@ -167,8 +164,7 @@ class SourceBuilder:
         tag, branch = f"refs/tags/{revision}", f"refs/heads/{revision}"
         exact = [found[ref] for ref in (f"{tag}^{{}}", tag, branch, revision) if ref in found]
         if not exact:
-            remedy = "name one that it has, or all 40 digits of a commit"
-            raise SpecError(f"{address} has no branch or tag {revision}", remedy=remedy)
+            raise SpecError.of("no-revision", address=address, revision=revision)
         return exact[0]
 
 
@@ -185,13 +181,6 @@ def pack_again(wheel: Path, target: Path) -> None:
             plain.external_attr = (0o100755 if runs else 0o100644) << 16
             if not entry.is_dir():
                 new.writestr(plain, data)
-
-
-def _build_error(name: str, source: str, done: Completed) -> ToolError:
-    what = f"could not build {name} from {source}"
-    cause = "its build failed in an environment of its own, without the settings of the caller"
-    remedy = "install the compiler or the libraries that it names, or require another version"
-    return ToolError(what, evidence=done.tail, cause=cause, remedy=remedy)
 
 
 def _store(wheel: Path, folder: Path) -> Path:

@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 CoreMetadata = dict[str, Any]
 
 
-def list_wheels(session: Session, url: str, name: str) -> list[DistributionPackage]:
-    """Return the wheels that an index lists for a distribution; an sdist is never locked."""
-    return [p for p in list_files(session, url, name) if p.package_type == "wheel"]
-
-
 def list_files(session: Session, url: str | None, name: str) -> list[DistributionPackage]:
     """Return the files of a distribution on a simple index; None is the default index.
 
@@ -49,11 +44,9 @@ def list_files(session: Session, url: str | None, name: str) -> list[Distributio
             reply.raise_for_status()
             return _parse_page(reply, name)
     except Exception as error:  # parsers raise errors of any type on garbage
-        what = f"{where} does not answer for {name}"
-        remedy = "try again later; nothing was changed"
-        raise ToolError(what, evidence=str(error), remedy=remedy) from error
-    evidence, cause = f"{reply.status_code} for {reply.url}", "it was removed, or was never listed"
-    raise ToolError(f"{where} lists no {name}", evidence=evidence, cause=cause)
+        raise ToolError.of("silent-index", str(error), where=where, name=name) from error
+    evidence = f"{reply.status_code} for {reply.url}"
+    raise ToolError.of("not-listed", evidence, where=where, name=name)
 
 
 def _parse_page(reply: Response, name: str) -> list[DistributionPackage]:
@@ -96,17 +89,12 @@ def published_metadata(session: Session, package: DistributionPackage) -> CoreMe
     # Checked against the listed hash where there is one: requirements decide a lock as files do.
     client = pypi_simple.PyPISimple(package.url, session=session)
     try:
-        return _parse(
-            client.get_package_metadata(
-                package, verify=bool(package.metadata_digests), timeout=TIMEOUT
-            )
-        )
+        verify = bool(package.metadata_digests)
+        return _parse(client.get_package_metadata(package, verify=verify, timeout=TIMEOUT))
     except (OSError, UnicodeDecodeError, pypi_simple.NoMetadataError):
         return None  # an index can announce metadata and refuse to serve it
     except pypi_simple.DigestMismatchError as error:
-        what = f"the metadata of {package.filename} does not have the hash that its index lists"
-        remedy = "report it to the vendor; the catalog is unchanged"
-        raise ToolError(what, evidence=str(error), remedy=remedy) from error
+        raise ToolError.of("wrong-metadata", str(error), file=package.filename) from error
 
 
 def embedded_metadata(path: Path) -> CoreMetadata:
@@ -119,9 +107,7 @@ def embedded_metadata(path: Path) -> CoreMetadata:
                 text = b"".join(bounded(iter(lambda: stream.read(1 << 20), b""), METADATA, member))
             return _parse(text.decode("utf-8"))
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        what = f"{path.name} is not a wheel"
-        remedy = f"remove {path} and run it again"
-        raise ToolError(what, evidence=str(error), remedy=remedy) from error
+        raise ToolError.of("no-wheel-file", str(error), name=path.name, path=path) from error
 
 
 def _parse(text: str) -> CoreMetadata:

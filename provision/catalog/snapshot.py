@@ -17,6 +17,7 @@ from provision.core.credentials import holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.core.project import fact, shipped
+from provision.core.text import plural
 from provision.spec.model import FileStem, Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
@@ -198,15 +199,12 @@ def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     try:
         return model.model_validate_json(read_bytes(path))
     except OSError as error:
-        what = f"there is no catalog of {name!r}"
-        cause = f"{folder} holds: {', '.join(snapshot_names(folder))}"
-        remedy = "name one of these in the spec"
-        raise SpecError(what, evidence=str(error), cause=cause, remedy=remedy) from error
+        facts = {"name": name, "folder": folder, "known": ", ".join(snapshot_names(folder))}
+        raise SpecError.of("no-catalog", str(error), **facts) from error
     except ValidationError as error:
         faults = faults_of(error, model)
-        what = f"{path} has {len(faults)} fault{'s'[: len(faults) > 1]}"
-        remedy = "correct each of them, or restore the file from the last commit"
-        raise SpecError(what, evidence="\n".join(faults), remedy=remedy) from error
+        count = plural(len(faults), "fault")
+        raise SpecError.of("invalid-catalog", *faults, path=path, count=count) from error
 
 
 def index_address(folder: Path, index: str) -> str:

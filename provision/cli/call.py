@@ -89,11 +89,14 @@ class Outcome:
 
 
 def each(show: Callable[[Result, Console], None]) -> Callable[[list[Result], Console], None]:
-    """Return the view of a list of results, from the view of one."""
+    """Return the view of a list of results, from the view of one; an error is shown as such."""
 
     def show_each(results: list[Result], console: Console) -> None:
         for result in results:
-            show(result, console)
+            if error := getattr(result, "error", None):
+                console.error(error)
+            else:
+                show(result, console)
 
     return show_each
 

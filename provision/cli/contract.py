@@ -1,7 +1,5 @@
 """The readiness contract: exit code 0 keep, 1 remove, 2 no verdict; docs/fleet.md describes it."""
 
-from __future__ import annotations
-
 import _thread
 import contextlib
 import datetime as dt
@@ -11,8 +9,9 @@ import re
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from provision.cli.call import Call
 from provision.commands.current import current_folder, require_current
 from provision.commands.machine import read_layers
 from provision.core.errors import Exit, ToolError, UsageError
@@ -25,9 +24,6 @@ from provision.report.history import last_report
 from provision.report.verdict import Verdict, facts_of, judge
 from provision.ui import verdict as forms
 from provision.ui.console import print_json, print_text
-
-if TYPE_CHECKING:
-    from provision.cli.call import Call
 
 _CODES = {"keep": Exit.OK, "remove": Exit.FINDINGS, "none": Exit.USAGE}
 _PATIENCE = 10.0  # seconds in which what an ended job left may go

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from provision.core.findings import toml_table
 from provision.ui.layout import GLUE, wrapped
 
 
@@ -17,10 +18,8 @@ class Formatter(argparse.HelpFormatter):
         text = super().format_help()
         if "\n\n" not in text:  # which every parser asks for
             return text
-        import tomllib  # noqa: PLC0415 - whoever gives a command needs no help
-
-        path, verb = Path(__file__).with_name("examples.toml"), self._prog.split()[-1]
-        own = tomllib.loads(path.read_text("utf-8")).get(verb, {}).items()
+        table = toml_table(Path(__file__).with_name("examples.toml"))
+        own = table.get(self._prog.split()[-1], {}).items()
         fill = functools.partial(self._fill_text, width=self._width, indent=" " * 6)
         return f"{text}\nexamples:\n" + "".join(f"  {typed}\n{fill(does)}\n" for typed, does in own)
 

@@ -5,7 +5,7 @@
 """
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from provision.artifacts.tools import choose_wheels, read_tools
 from provision.artifacts.wheelhouse import WantedFile
 from provision.commands.own_sources import with_built_wheels
 from provision.core import process
-from provision.core.errors import ToolError, UsageError
+from provision.core.errors import UsageError, os_errors
 from provision.core.filesystem import is_tagged, tag, write_atomic
 from provision.core.hashing import sha256_below
 from provision.core.locking import folder_lock, waiting
@@ -90,9 +90,7 @@ def _refuse_foreign(folder: Path, *, locked: bool) -> None:
     if _LOCK in names and not locked:
         return  # another run may be about to tag it
     if names - {_LOCK} and not is_tagged(folder):
-        what = f"{folder} exists and is not a bundle"
-        cause = "files that are not part of the bundle would be removed from it"
-        raise UsageError(what, cause=cause, remedy="name a folder that is empty or does not exist")
+        raise UsageError.of("no-bundle", folder=folder)
 
 
 def _artifacts(
@@ -101,8 +99,7 @@ def _artifacts(
     wanted = [wanted_wheel(a, supply.indexes.get(a.index)) for a in lock.artifacts]
     wanted += map(wanted_archive, conda_packages(lock))
     folder.mkdir(exist_ok=True)
-    planned = plan_install(lock, supply)
-    check_space(folder, planned.fetch)
+    check_space(folder, plan_install(lock, supply).fetch)
     progress.step(f"collecting {plural(len(wanted), 'artifact')} of {lock.folder.name}")
     return _collect(wanted, folder, supply, progress)
 
@@ -152,7 +149,8 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
     for name in input_files(target, project.root):
         places.setdefault(folder / name, project.root / name)
     bare = shutil.ignore_patterns("__pycache__", "shipped")
-    try:
+    remedy = "check the toolkit's own folder, and the free space"
+    with os_errors(f"cannot copy the toolkit to {folder}", remedy=remedy):
         for path, source in places.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
@@ -162,10 +160,6 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
                 shutil.copyfile(source, path)
         for own in project.catalog.glob("*"):
             shutil.copyfile(own, catalog / own.name)
-    except OSError as error:
-        what = f"cannot copy the toolkit to {folder}"
-        remedy = "check the toolkit's own folder, and the free space"
-        raise ToolError(what, evidence=str(error), remedy=remedy) from error
     spec = f"{target.name}.toml"
     write_atomic(folder / "envs" / spec, resolved_text(project.specs / spec))
 
@@ -198,9 +192,8 @@ def _write_manifest(
 
 
 def _bundled_files(folder: Path) -> Iterator[Path]:
-    inside: Iterable[Path] = (p for p in folder.rglob("*") if PARTIAL not in p.parts)
-    built = (".envs", ".tools", ".cache", ".python")  # made by running the command in this folder
-    for path in inside:
-        parts = path.relative_to(folder).parts
-        if path.is_file() and path.name not in {MANIFEST, _LOCK} and not set(parts) & set(built):
+    # Parts of downloads, and what running the command in this folder makes.
+    left_out = {PARTIAL, ".envs", ".tools", ".cache", ".python", MANIFEST, _LOCK}
+    for path in folder.rglob("*"):
+        if path.is_file() and left_out.isdisjoint(path.relative_to(folder).parts):
             yield path

@@ -20,7 +20,7 @@ def require_current(project: Project, target: str) -> Generation:
 
     now = current_generation(project.environments(target))
     if now is None:
-        raise _not_built(target)
+        raise UsageError.of("not-built", target=target, program=program_name())
     return now
 
 
@@ -35,9 +35,8 @@ def hold_current(project: Project, target: str) -> tuple[Generation, int | None]
         now = require_current(project, target)
     if not (python := environment_python(now.folder)).exists():
         # PATH would lead to another Python.
-        what = f"{target} cannot run"
         evidence = f"{python} is gone, or links to an interpreter that is"
-        raise UsageError(what, evidence=evidence, remedy=f"`{program_name()} build {target}`")
+        raise UsageError.of("gone-python", evidence, target=target, program=program_name())
     return now, held
 
 
@@ -45,10 +44,5 @@ def current_folder(project: Project, target: str) -> Path:
     """Return the folder of the current generation; its record is not read."""
     folder = read_link(project.environments(target) / CURRENT)
     if folder is None or not (folder / RECORD).is_file():
-        raise _not_built(target)
+        raise UsageError.of("not-built", target=target, program=program_name())
     return folder
-
-
-def _not_built(target: str) -> UsageError:
-    remedy = f"build it with `{program_name()} build {target}`"
-    return UsageError(f"{target} is not built", remedy=remedy)

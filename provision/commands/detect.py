@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS
 from provision.host.compatibility import incompatibility, obstacles, old_libraries
-from provision.host.drivers import DriverVerdict, driver_version, judge_driver
+from provision.host.drivers import NAMES, DriverVerdict, driver_version, judge_driver
 from provision.host.model import Gpu, Host
 from provision.host.visibility import hidden, in_level_zero_order
 from provision.spec.parts import TargetHardware
@@ -110,7 +110,8 @@ def _no_gpu(vendor: str, host: Host) -> str:
             "update it in Windows, then `wsl --update` and `wsl --shutdown`"
         )
     others = ", ".join(_name(gpu) for gpu in host.gpus) or "no GPU at all"
-    return f"there is no {maker} GPU on the PCI bus ({others})"
+    where = "" if vendor == "apple" else " on the PCI bus"
+    return f"there is no {maker} GPU{where} ({others})"
 
 
 def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | None) -> TargetFit:
@@ -131,7 +132,8 @@ def _judge_gpu(target: TargetHardware, gpu: Gpu, host: Host, hidden_by: str | No
 def _driver_note(target: TargetHardware, gpu: Gpu, host: Host) -> str:
     """Return the driver's version, and what is unknown about it and the GPU."""
     version = driver_version(gpu, host)
-    notes = [f"driver {version}" if version else "its driver's version is not visible"]
+    driver = NAMES.get(gpu.vendor, "driver")
+    notes = [f"{driver} {version}" if version else f"its {driver}'s version is not visible"]
     if version and target.driver:
         judged = judge_driver(gpu, host, target.driver)
         if judged.verdict is DriverVerdict.UNKNOWN:

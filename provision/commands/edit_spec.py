@@ -67,9 +67,8 @@ def remove_from(path: Path, names: Sequence[str]) -> Target:
     """Remove requirements from a spec file; UsageError if it has no such distribution."""
     wanted, required = [*map(_name, names)], _required(path)
     if absent := [name for name in wanted if name not in required]:
-        what = f"{path} does not require {', '.join(absent)}"
-        remedy = "name one of these; what only these require goes with them"
-        raise UsageError(what, cause=f"it requires {', '.join(sorted(required))}", remedy=remedy)
+        facts = {"absent": ", ".join(absent), "required": ", ".join(sorted(required))}
+        raise UsageError.of("not-required", path=path, **facts)
     with pip_table(path) as pip:
         for name in wanted:
             _take(pip, "requirements", name)
@@ -83,16 +82,12 @@ def move_cutoff(path: Path, project: Project, package: str | None, day: dt.date)
     """Move the cut-off in a spec file, of one distribution of the default index or of all."""
     target, name = load_spec(path), str(canonicalize_name(package)) if package else None
     if package in target_names(project.specs):
-        what = f"--upgrade took {package} for a package, and it is a target"
-        raise UsageError(what, remedy=f"name targets first: `provision lock {package} --upgrade`")
+        raise UsageError.of("upgrade-of-target", package=package)
     if name and name not in read_lock(project.lock(target.name)).versions:
-        what = f"{target.name} has no package {package} to upgrade"
-        raise UsageError(what, remedy=f"`provision add {target.name} {name}` adds it")
+        raise UsageError.of("upgrade-of-absent", target=target.name, package=package, name=name)
     if name and (index := target.pip.index_of(name)) != "default":
-        what = f"{package} does not come from the default index"
-        cause = f"{target.name} takes it from the catalog {index}, which has no cut-off"
-        remedy = "`provision update`, then name the new version in the spec"
-        raise UsageError(what, cause=cause, remedy=remedy)
+        facts = {"package": package, "target": target.name, "index": index}
+        raise UsageError.of("upgrade-of-catalog", **facts)
     import tomlkit  # noqa: PLC0415 - as in pip_table
 
     with pip_table(path) as pip:

@@ -37,10 +37,7 @@ def emit(
     found = read_report(full[-1]) if full else None
     lock = read_lock(project.lock(target.name))
     if found is None or found.lock != lock.digest:
-        what = f"no report of the full suite is about the lock of {target.name}"
-        name = target.name
-        remedy = f"`provision build {name}` and `provision smoke {name} --full` make one"
-        raise UsageError(what, remedy=remedy)
+        raise UsageError.of("no-full-report", target=target.name)
     made = statement(found, suite_digest(project))
     write_atomic(file, sign(made, key, passphrase))
     return _evidence(file, made, key.stem)
@@ -49,8 +46,7 @@ def emit(
 def judge(project: Project, files: Sequence[Path], keys: Path) -> list[Evidence]:
     """Return the state of each file of evidence."""
     if not files:
-        what = "there is no evidence to verify"
-        raise UsageError(what, remedy="name the files, or put them into docs/evidence")
+        raise UsageError.of("no-evidence-files")
     known = trusted_keys(keys)
     found = []
     for file in files:

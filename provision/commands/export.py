@@ -45,12 +45,9 @@ def export(
 ) -> Export:  # fmt: skip
     """Return a target in another format, and write the file; ToolError if a wheel is not listed."""
     if kind == "pylock" and file and not is_valid_pylock_path(file):
-        what = f"{file.name} is not a name for this format"
-        cause = "pip and uv know the format by the name: pylock.toml or pylock.<word>.toml"
-        raise UsageError(what, cause=cause, remedy="name it pylock.toml")
+        raise UsageError.of("no-pylock-name", name=file.name)
     if kind in _LINUX and not PLATFORMS[target.platform].docker:
-        what = f"{target.name} is for {target.platform}; this format is of Linux"
-        raise UsageError(what, remedy="name a Linux target; `provision targets` lists them")
+        raise UsageError.of("format-of-linux", target=target.name, platform=target.platform)
     # Sorted, and only those in use: the same lock gives the same text.
     used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
@@ -92,10 +89,8 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
     keys = {artifact: (artifact.index, artifact.filename) for artifact in lock.artifacts}
     found = {artifact: listed[key] for artifact, key in keys.items() if key in listed}
     if missing := [a.filename for a in lock.artifacts if a not in found]:
-        what = f"no address is known for {len(missing)} of {len(lock.artifacts)} wheels"
-        cause = "the index no longer lists them, or lists no sha256"
-        remedy = "lock again, or use `--format requirements`, which needs no address"
-        raise ToolError(what, evidence="\n".join(missing), cause=cause, remedy=remedy)
+        facts = {"missing": len(missing), "all": len(lock.artifacts)}
+        raise ToolError.of("no-address", *missing, **facts)
     return found
 
 

@@ -47,8 +47,7 @@ class Initialized:
 def initialize(project: Project, names: Sequence[str]) -> Initialized:
     """Make a project with a spec for each target; no file of the user's is overwritten."""
     if project == shipped():
-        what = "this is the toolkit's own folder, which has every target"
-        raise UsageError(what, remedy="change into your repository, or name it with --project")
+        raise UsageError.of("own-folder")
     for name in names:
         load_target(shipped().specs, name)  # before anything is written
     asked = read_repository(project.root)

@@ -26,8 +26,7 @@ def install_kernel(project: Project, target: str, prefix: Path | None) -> Kernel
     """Write a kernel for the Jupyter of an environment, or of this user."""
     require_current(project, target)
     if "ipykernel" not in read_lock(project.lock(target)).versions:
-        what = f"{target} has no ipykernel, which Jupyter starts"
-        raise UsageError(what, remedy=f"`provision add {target} ipykernel`")
+        raise UsageError.of("no-ipykernel", target=target)
     folder = prefix.absolute() / "share" / "jupyter" if prefix else _user_folder()
     # Jupyter allows these characters in a name. Two projects may have one target each.
     name = re.sub(r"[^a-z0-9._-]+", "-", f"{project.root.name}-{target}".lower())

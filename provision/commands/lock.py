@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +84,9 @@ def lock(
 
 
 def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> LockResult:
-    old = _previous(folder)
+    old: Lock | None = None
+    with suppress(SpecError):  # absent, or no longer readable: the new lock replaces it
+        old = read_lock(folder)
     before = old.artifacts if old else ()
     pip, conda = resolver.resolve(target, before)
     new = parse_lock(folder, pip, conda)
@@ -106,13 +109,6 @@ def _check(target: Target, new: Lock, catalog: Path) -> None:
     snapshots = [load_snapshot(catalog, index, Index) for index in target.pip.index]
     requires = {w.filename: w.requires_dist or () for one in snapshots for w in one.files}
     refuse_lock(target, new, requires)
-
-
-def _previous(folder: Path) -> Lock | None:
-    try:
-        return read_lock(folder)
-    except SpecError:
-        return None  # absent, or no longer readable: the new lock replaces it
 
 
 def _write(folder: Path, pip: str, conda: str | None) -> None:

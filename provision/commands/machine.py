@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
-from provision.core.project import Project
+from provision.core.project import Project, shipped
+from provision.spec.reader import read_hardware
 
 if TYPE_CHECKING:
     from provision.commands.detect import Detection
@@ -35,8 +36,6 @@ def detect_machine(project: Project) -> Detection:
     """Return which targets of a project fit this machine, and why the others do not."""
     # Outside of a project they are the shipped ones.
     from provision.commands.detect import detect
-    from provision.core.project import shipped
-    from provision.spec.reader import read_hardware
 
     targets = read_hardware(project.specs) or read_hardware(shipped().specs)
     return detect(targets, this_host(project))
@@ -45,10 +44,8 @@ def detect_machine(project: Project) -> Detection:
 def choose_target(found: Detection) -> str:
     """Return the target that ``auto`` stands for."""
     if found.chosen is None:
-        remedy = "add one to envs/, or build on a machine that is listed by `provision targets`"
         why = found.host.elsewhere or "; ".join(r for fit in found.fits[:1] for r in fit.reasons)
-        what = f"no target fits this machine ({found.host.platform})"
-        raise UsageError(what, evidence=why, remedy=remedy)
+        raise UsageError.of("no-fitting-target", why, platform=found.host.platform)
     return found.chosen
 
 
@@ -66,8 +63,6 @@ def why_device_is_absent(project: Project, target: Target) -> str:
 def fitting_shipped_targets(project: Project) -> list[str]:
     """Return the shipped target that fits this machine best, and that of its CPU."""
     from provision.commands.detect import detect
-    from provision.core.project import shipped
-    from provision.spec.reader import read_hardware
 
     targets = [t for t in read_hardware(shipped().specs) if t.status == "supported"]
     found = detect(targets, this_host(project))

@@ -39,11 +39,8 @@ def with_built_wheels(
         made, _ = builder.wheel(each.name, each.source, each.build)
         digest = sha256_file(made)
         if (made.name, digest) != (each.filename, each.sha256):
-            what = f"the build of {each.name} gives another wheel than the locked one"
             evidence = f"built: {made.name} {digest}, locked: {each.filename} {each.sha256}"
-            cause = "its build depends on this machine, or on what it downloads"
-            remedy = "name the wheelhouse/ of whoever made it with --wheelhouse, or lock again"
-            raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
+            raise ToolError.of("other-build", evidence, name=each.name)
         folders.append(made.parent)
     return replace(supply, wheelhouses=(*folders, *supply.wheelhouses))
 

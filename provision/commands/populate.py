@@ -45,11 +45,8 @@ def populate_prefix(
         make_tagged(folder)
         verification = _install(folder, request, run, progress)
     if found := verification.findings:
-        what = f"what was installed for {request.target.name} is not what is locked"
-        evidence = "\n".join(f"{f.symptom}: {', '.join(f.evidence)}" for f in found)
-        cause = "the installer's cache holds changed files, or the disk is failing"
-        remedy = "empty the cache with `uv cache clean`, then build again"
-        raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
+        lines = (f"{f.symptom}: {', '.join(f.evidence)}" for f in found)
+        raise ToolError.of("installed-otherwise", *lines, target=request.target.name)
     refuse_built(folder, request.target)
     if open_ := [a.name for a in request.lock.artifacts if a.sha256 in verification.unvouched]:
         progress.note(f"no RECORD is known of {', '.join(open_)}: its files are as uv had them")

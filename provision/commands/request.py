@@ -23,17 +23,16 @@ _VARIABLE = re.compile(r"[$%]\{?([A-Za-z_]\w*)")
 def require_platform(target: Target) -> None:
     """Raise :class:`UsageError` if a target is for another platform than this machine's."""
     if target.platform != (here := this_platform()):
-        what = f"{target.name} is for {target.platform}; this machine is {here}"
-        remedy = f"run `provision build {target.name}` on a {target.platform} machine"
-        raise UsageError(what, cause="an environment is built where it runs", remedy=remedy)
+        facts = {"target": target.name, "platform": target.platform, "here": here}
+        raise UsageError.of("other-platform", **facts)
 
 
 def require_fresh_lock(project: Project, target: Target) -> Lock:
     """Return the lock of a target; SpecError if the spec or catalog changed since it was made."""
     lock = read_lock(project.lock(target.name))
     if why := staleness(target, project.catalog, lock) or _foreign_variables(target, lock):
-        remedy = f"lock it again: `{program_name()} lock {target.name}`"
-        raise SpecError(f"the lock of {target.name} is stale", cause=why, remedy=remedy)
+        facts = {"target": target.name, "program": program_name()}
+        raise SpecError.of("stale-lock", why=why, **facts)
     _refuse_foreign_sources(project, target, lock)
     return lock
 
@@ -54,11 +53,9 @@ def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> Non
     known = tuple(index_address(project.catalog, channel) for channel in channels)
     urls = {p.name: p.url for p in conda_packages(lock) if not p.url.startswith(known)}
     if foreign := of_index | urls:
-        what = f"the lock of {target.name} takes packages from where the spec does not"
-        evidence = "\n".join(f"{name}: {source}" for name, source in foreign.items())
-        cause = "it was not made by `provision lock` from this spec"
-        remedy = f"lock it again: `{program_name()} lock {target.name}`"
-        raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
+        lines = (f"{name}: {source}" for name, source in foreign.items())
+        facts = {"target": target.name, "program": program_name()}
+        raise SpecError.of("foreign-sources", *lines, **facts)
 
 
 def artifact_sources(

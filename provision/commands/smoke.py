@@ -1,13 +1,14 @@
 """Run the checks in an environment, with its own Python, and keep the report."""
 
-from __future__ import annotations
-
-import importlib.util
+import importlib.metadata
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from provision.catalog.devices import Devices, read_devices, read_peaks
 from provision.commands.machine import this_host
@@ -18,13 +19,11 @@ from provision.core.progress import Look, Progress
 from provision.core.project import Project
 from provision.core.temporary import scratch
 from provision.core.text import json_text
+from provision.host.model import Host
+from provision.lockfile.pip import Lock
 from provision.report.history import new_report, suite_digest
 from provision.report.model import Report, complete_report, read_report
-
-if TYPE_CHECKING:
-    from provision.host.model import Host
-    from provision.lockfile.pip import Lock
-    from provision.spec.model import Target
+from provision.spec.model import Target
 
 # Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
 # first use, a healthy device takes most of this.
@@ -71,16 +70,12 @@ def from_generation(prefix: Path, lock: Lock) -> Subject:
 
 def from_interpreter(python: Path, run: Run) -> Subject:
     """Return somebody else's environment, taken as it is."""
-    from packaging.utils import canonicalize_name  # noqa: PLC0415
-
     try:
         listed = run([python, "-I", "-c", _LIST], timeout=60).require("it does not run")
         found = json.loads(listed.stdout)
     except (ToolError, ValueError) as error:
-        what = f"{python} is no Python that runs"
         evidence = str(getattr(error, "evidence", "") or error)
-        remedy = "name the interpreter itself, such as venv/bin/python"
-        raise UsageError(what, evidence=evidence, remedy=remedy) from error
+        raise UsageError.of("no-python", evidence, python=python) from error
     versions = {str(canonicalize_name(name)): version for name, version in found.items() if name}
     return Subject(python.absolute().parent.parent, python.absolute(), versions, None)
 
@@ -111,22 +106,14 @@ def expectation(
 
 def _requirements(target: Target, versions: dict[str, str]) -> list[str]:
     """Return the normalised names of what a spec requires on its platform."""
-    from packaging.requirements import Requirement  # noqa: PLC0415
-    from packaging.utils import canonicalize_name  # noqa: PLC0415
-
-    named = {
-        canonicalize_name(each.name): each for each in map(Requirement, target.pip.requirements)
-    }
+    named = {canonicalize_name(r.name): r for r in map(Requirement, target.pip.requirements)}
     # A marker can exclude the platform of the target: what the lock holds decides then.
     return sorted(name for name, each in named.items() if each.marker is None or name in versions)
 
 
 def runner_folder() -> Path:
     """Return the folder of the toolkit's own pytest, which the suite imports from there."""
-    found = importlib.util.find_spec("pytest")
-    assert found is not None  # noqa: S101 - pyproject.toml names it
-    assert found.origin is not None  # noqa: S101 - it is a package with a file
-    return Path(found.origin).parents[1]
+    return Path(str(importlib.metadata.distribution("pytest").locate_file("")))
 
 
 def _judge_driver(target: Target, devices: Devices, host: Host) -> dict[str, Any] | None:
@@ -151,9 +138,7 @@ def smoke(
     ``verified`` is the lock that every file has just been found equal to: results of the last
     build stand then where nothing changed; see :mod:`provision.commands.carry`.
 
-    Raises:
-        ToolError: The suite itself did not come to an end, or left out what the target owes; a
-            failed check is no error.
+    ToolError: the suite did not come to an end; a failed check is no error.
     """
     project, target, layers = request.project, request.target, request.layers
     suite = request.suite
@@ -187,11 +172,9 @@ def smoke(
         finished = run(argv, env=environment, cwd=folder, timeout=timeout)
         progress.step("")
         if finished.returncode not in _VERDICTS or not written.is_file():
-            what = f"the smoke suite of {target.name} did not come to an end"
-            evidence = "\n".join((finished.stderr or finished.stdout).strip().splitlines()[-12:])
-            cause = f"its process ended with {describe_exit(finished.returncode)}"
-            remedy = f"`provision doctor --python {subject.python}` looks for the cause"
-            raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy)
+            lines = (finished.stderr or finished.stdout).strip().splitlines()[-12:]
+            end, python = describe_exit(finished.returncode), subject.python
+            raise ToolError.of("suite-ended", *lines, end=end, target=target.name, python=python)
         document = json.loads(complete_report(written, layers, subject.lock))
         document |= {"suite": suite, "checks": with_causes(document["checks"])}
         document |= {"files": suite_digest(project)} | (known._asdict() if known else {})

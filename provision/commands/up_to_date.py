@@ -21,7 +21,7 @@ from provision import __version__
 from provision.artifacts.pip_config import config_files
 from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import read_link, write_atomic
-from provision.core.limits import read_bytes
+from provision.core.limits import read_if_any
 from provision.core.prefix import drifted
 from provision.core.project import CURRENT, RECORD, Project, shipped
 
@@ -56,9 +56,12 @@ def fingerprint(project: Project, target: str) -> str:
     """Return a digest of all that decides whether a build has nothing to do, but the generation."""
     # Take it before a build reads its files: an edit during the build then leads to the full path.
     pip_variables = sorted(item for item in os.environ.items() if item[0].startswith("PIP_"))
-    facts = [__version__, sys.version, sys.platform, _machine(), target, pip_variables]
+    machine = ""  # which sys.version names on Windows; the module platform is slow to import
+    if sys.platform != "win32":
+        machine = os.uname().machine
+    facts = [__version__, sys.version, sys.platform, machine, target, pip_variables]
     total = hashlib.sha256(json.dumps(facts).encode())
-    read = cache(_bytes_of)  # each file once
+    read = cache(read_if_any)  # each file once
     for path in _inputs(project, target, read):
         # The path and the length keep bytes from moving between two files unnoticed.
         content = read(path)
@@ -68,12 +71,6 @@ def fingerprint(project: Project, target: str) -> str:
     for entry in _toolkit(_TOOLKIT):
         total.update(entry.encode(errors="surrogateescape"))
     return total.hexdigest()
-
-
-def _machine() -> str:
-    if sys.platform == "win32":
-        return ""  # sys.version names it there
-    return os.uname().machine  # the module platform is slow to import
 
 
 def _inputs(project: Project, target: str, read: Read) -> Iterator[Path]:
@@ -102,13 +99,6 @@ def _specs(path: Path, read: Read) -> Iterator[Path]:
         yield path  # the full path says what is wrong
 
 
-def _bytes_of(path: Path) -> bytes | None:
-    try:
-        return read_bytes(path)
-    except OSError:
-        return None
-
-
 def _toolkit(folder: Path | str) -> Iterator[str]:
     """Yield each module of the toolkit with its size and time: a checkout keeps its version."""
     # Files are not read: git and installers change a file's time whenever they change its bytes.
@@ -127,7 +117,7 @@ def recall(project: Project, target: str, before: str) -> UpToDate | None:
     folder = read_link(project.environments(target) / CURRENT)
     if folder is None:
         return None
-    record, note = _bytes_of(folder / RECORD), _bytes_of(folder / _NOTE)
+    record, note = read_if_any(folder / RECORD), read_if_any(folder / _NOTE)
     if record is None or note is None or note != _note(before, record):
         return None
     known: dict[str, Any] = json.loads(record)
@@ -138,7 +128,7 @@ def recall(project: Project, target: str, before: str) -> UpToDate | None:
 
 def remember(generation: Generation, target: Target, before: str) -> None:
     """Note that a build of this state has nothing to do, where that is certain."""
-    content = _bytes_of(generation.folder / RECORD)
+    content = read_if_any(generation.folder / RECORD)
     if generation.record.proof != "proven" or target.status == "legacy" or content is None:
         return
     # Not equal where another process replaced the record, or an older version wrote fewer fields.

@@ -45,19 +45,16 @@ def update(
 def _names(project: Project, targets: Sequence[Target]) -> list[str]:
     named = {index for target in targets for index in target.pip.index}
     named |= {channel for target in targets if target.conda for channel in target.conda.channels}
-    own = (name for name in snapshot.snapshot_names(project.catalog)
-           if (project.catalog / f"{name}.json").is_file())  # fmt: skip
-    return sorted(named | set(own))
+    own = {path.stem for path in project.catalog.glob("*.json") if "." not in path.stem}
+    return sorted(named | own)
 
 
 def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
     """Write an empty snapshot of an index, for :func:`update` to fill."""
     known = snapshot.snapshot_names(catalog)
     if len(names) != 1 or names[0] in known or not snapshot.SNAPSHOT.fullmatch(names[0]):
-        what = f"--url goes with one new name, not with {', '.join(names) or 'none'}"
-        cause = f"there are {', '.join(known)}"
-        remedy = "`provision update NAME --url URL`; NAME is lower-case words joined by '-'"
-        raise UsageError(what, cause=cause, remedy=remedy)
+        given = ", ".join(names) or "none"
+        raise UsageError.of("url-for-one-name", given=given, known=", ".join(known))
     try:
         index = Index(url=f"{url.rstrip('/')}/", files=())
     except ValidationError as error:
@@ -87,7 +84,9 @@ class CatalogUpdater:
         old, result = snapshot.load_snapshot(self.folder, name, Channel), RefreshResult(name)
         files = {package.filename: package for package in old.packages}
         with self._kept(old, files, result):
-            for target in _distinct(self.targets, name):
+            # One target for each distinct request.
+            users = [t for t in self.targets if t.conda and name in t.conda.channels]
+            for target in {(t.platform, t.conda): t for t in users}.values():
                 self.progress.step(f"{name}: {target.name}")
                 with _errors_in(result):
                     for package in conda_lock.latest_packages(target, old.url, self.run):
@@ -122,7 +121,8 @@ class CatalogUpdater:
             for name in sorted(names):
                 self.progress.step(f"{index}: {name}")
                 with _errors_in(result):
-                    packages = simple_index.list_wheels(session, old.url, name)
+                    listed = simple_index.list_files(session, old.url, name)
+                    packages = [file for file in listed if file.package_type == "wheel"]
                     self._refresh_name(session, old.of(name), packages, files, result)
         return result
 
@@ -181,9 +181,8 @@ class CatalogUpdater:
         try:
             found = sha256_file(path)
             if offered and found != offered:
-                what = f"{package.filename} does not have the hash that its index lists"
-                remedy = "try again; if it persists, report it to the vendor"
-                raise ToolError(what, evidence=f"sha256 {found}, listed {offered}", remedy=remedy)
+                evidence = f"sha256 {found}, listed {offered}"
+                raise ToolError.of("wrong-wheel", evidence, file=package.filename)
             fields = simple_index.embedded_metadata(path) | {"basis": "the wheel's own METADATA"}
             fields |= {"sha256": found, "size": path.stat().st_size, "confirmed": True}
             return fields | ({"record": record} if (record := wheel_record(path)) else {})
@@ -210,12 +209,6 @@ def _errors_in(result: RefreshResult) -> Iterator[None]:
         yield
     except ProvisionError as error:
         result.errors.append(error)
-
-
-def _distinct(targets: Sequence[Target], channel: str) -> list[Target]:
-    """Return one target for each distinct request to a channel."""
-    users = [t for t in targets if t.conda and channel in t.conda.channels]
-    return list({(t.platform, t.conda): t for t in users}.values())
 
 
 def _sort_key(file: Wheel | ChannelPackage | DriverFile) -> tuple[object, ...]:

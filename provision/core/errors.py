@@ -3,8 +3,11 @@
 import contextlib
 from collections.abc import Iterator
 from enum import IntEnum
+from pathlib import Path
+from typing import Self
 
 from provision.core.credentials import redact
+from provision.core.findings import toml_table
 
 
 class Exit(IntEnum):
@@ -35,6 +38,15 @@ class ProvisionError(Exception):
         self.remedy = redact(remedy)
         super().__init__(self.what)
 
+    @classmethod
+    def of(cls, name: str, /, *evidence: str, **facts: object) -> Self:
+        """Return the error of a name in ``errors.toml``, with the facts that its texts name."""
+        texts = toml_table(Path(__file__).with_suffix(".toml"))[name]
+        what, cause, remedy = (
+            texts.get(key, "").format(**facts) for key in ("what", "cause", "remedy")
+        )
+        return cls(what, evidence="\n".join(evidence), cause=cause, remedy=remedy)
+
 
 class UsageError(ProvisionError):
     """The command line names something that does not exist, or options that exclude each other."""
@@ -50,8 +62,6 @@ class SpecError(ProvisionError):
 
 class ToolError(ProvisionError):
     """A tool that Provision calls, the disk or the network failed."""
-
-    exit_code = Exit.TOOL
 
 
 @contextlib.contextmanager

@@ -95,9 +95,7 @@ def remove_tagged(folder: Path) -> None:
     import shutil  # noqa: PLC0415 - slow to import, and most verbs remove nothing
 
     if not is_tagged(folder):
-        cause = "it does not carry Provision's tag, so Provision did not make it"
-        remedy = "remove it by hand if it is not needed"
-        raise ToolError(f"will not remove {folder}", cause=cause, remedy=remedy)
+        raise ToolError.of("untagged-folder", folder=folder)
     doomed = folder.with_name(f".removing-{os.getpid()}-{folder.name.removeprefix('.removing-')}")
     cause, remedy = "a program may be running from it", "end that program and try again"
     with os_errors(f"cannot remove {folder}", cause=cause, remedy=remedy):

@@ -55,15 +55,14 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
 
 def _end_with_parent() -> None:
     """Make a worker exit when its parent is killed: it inherited the lock of the folder."""
-    threading.Thread(target=_wait_for_parent, daemon=True).start()
-
-
-def _wait_for_parent() -> None:
     from multiprocessing import connection, parent_process  # noqa: PLC0415 - slow to import
 
-    if parent := parent_process():
-        connection.wait([parent.sentinel])
-        os._exit(1)  # sys.exit() would end this thread only
+    def wait() -> None:
+        if parent := parent_process():
+            connection.wait([parent.sentinel])
+            os._exit(1)  # sys.exit() would end this thread only
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:

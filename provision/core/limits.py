@@ -38,6 +38,14 @@ def read_bytes(path: Path) -> bytes:
         return b"".join(bounded([stream.read(FILE + 1)], FILE, str(path)))
 
 
+def read_if_any(path: Path) -> bytes | None:
+    """Return the content of a file of at most ``FILE`` bytes; None where it cannot be read."""
+    try:
+        return read_bytes(path)
+    except OSError:
+        return None
+
+
 def read_text(path: Path) -> str:
     """Return the content of a text file of at most ``FILE`` bytes."""
     return read_bytes(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")

@@ -89,7 +89,4 @@ def content_length(shared: Session, url: str, auth: tuple[str, str] | None = Non
             return length
         raise KeyError("Content-Length")  # noqa: TRY301 - as if it were absent
     except (requests.RequestException, KeyError) as error:
-        what = f"no size known for {url.rpartition('/')[2]}"
-        cause = "neither the index nor the file's server states it"
-        remedy = "try again, or set pip's index-url to a mirror that states sizes"
-        raise ToolError(what, evidence=str(error), cause=cause, remedy=remedy) from error
+        raise ToolError.of("no-size", str(error), file=url.rpartition("/")[2]) from error

@@ -39,7 +39,5 @@ def require_own(paths: Iterable[Path], remedy: str) -> None:
             continue
         if owner not in trusted:
             unknown = ", which this container does not know" if owner == _UNMAPPED else ""
-            what = f"{path} belongs to another user"
             evidence = f"its owner has the id {owner}{unknown}; yours is {me}"
-            cause = "what it holds would run with your rights"
-            raise UsageError(what, evidence=evidence, cause=cause, remedy=remedy)
+            raise UsageError.of("foreign-owner", evidence, path=path, remedy=remedy)

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from provision.core.credentials import redact
 from provision.core.errors import Exit, ToolError, UsageError, os_errors
@@ -49,20 +49,7 @@ class Completed:
         raise ToolError(what, evidence=self.tail, cause=cause, remedy=remedy)
 
 
-class Run(Protocol):
-    """The signature of :func:`run`, for functions that take it as an argument."""
-
-    def __call__(  # noqa: D102
-        self,
-        argv: Sequence[str | Path],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        timeout: float | None = None,
-        stdin: str | None = None,
-        errors: int | None = None,
-        pass_fds: Sequence[int] = (),
-    ) -> Completed: ...
+Run = Callable[..., Completed]  # :func:`run`, for functions that take it as an argument
 
 
 def run(
@@ -134,10 +121,8 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
 
 
 def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
-    cause = "it is no program, or the interpreter that its first line names is not there"
-    cause = "there is no such program" if code == Exit.NOT_FOUND else cause
-    remedy = "check its name, and that `provision verify` finds the environment as it was built"
-    error = UsageError(f"cannot start `{program}`", evidence=evidence, cause=cause, remedy=remedy)
+    kind = "no-such-program" if code == Exit.NOT_FOUND else "not-executable"
+    error = UsageError.of(kind, evidence, program=program)
     error.exit_code = code
     return error
 

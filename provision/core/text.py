@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from provision.core.credentials import redact
@@ -46,6 +47,12 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}"
         count /= 1000
     return f"{count:.1f} GB"
+
+
+def shortened(lines: Sequence[str], most: int) -> list[str]:
+    """Return the first of some lines, and how many there are more."""
+    rest = [f"… and {len(lines) - most} more"] if lines[most:] else []
+    return [*lines[:most], *rest]
 
 
 def plural(count: int, noun: str) -> str:

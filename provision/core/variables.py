@@ -6,22 +6,16 @@ user's own program gets the user's own variables, except those that replace what
 
 import os
 import sys
-import tomllib
 from collections.abc import Collection, Mapping
-from functools import cache
 from pathlib import Path
 
 from provision.core.errors import UsageError
+from provision.core.findings import toml_table
 from provision.core.prefix import scripts_folder
 
 # The root of what is active: a virtual environment, a conda prefix, oneAPI after setvars.
 _ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX", "ONEAPI_ROOT")
-
-
-@cache
-def _tables() -> dict[str, frozenset[str]]:
-    text = Path(__file__).with_name("variables.toml").read_text(encoding="utf-8")
-    return {table: frozenset(names) for table, names in tomllib.loads(text).items()}
+_TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 
 
 def clean_environment(
@@ -33,7 +27,7 @@ def clean_environment(
     """Return ``extra`` and what is allowed by name of ``base``, by default this process's own."""
     base = os.environ if base is None else base
     kept = {name: value for name, value in base.items() if _is_kept(name)}
-    for name in [name for name in kept if name.upper() in _tables()["compiler"]]:
+    for name in [name for name in kept if name.upper() in _TABLES["compiler"]]:
         kept[name] = os.pathsep.join(_outside_active(base, kept[name]))
     kept["PATH"] = _search_path(base, prefix)
     if "SSL_CERT_FILE" not in kept and (bundle := base.get("PIP_CERT")):
@@ -61,14 +55,14 @@ def _folded(name: str) -> str:
 
 
 def _pollutes(name: str) -> bool:
-    upper, tables = name.upper(), _tables()
-    dropped = upper in tables["dropped"] or upper.startswith(tuple(tables["dropped-prefixes"]))
-    return dropped and upper not in tables["harmless"]
+    upper = name.upper()
+    dropped = upper in _TABLES["dropped"] or upper.startswith(tuple(_TABLES["dropped-prefixes"]))
+    return dropped and upper not in _TABLES["harmless"]
 
 
 def _is_kept(name: str) -> bool:
     upper = name.upper()
-    return upper in _tables()["kept"] | _tables()["compiler"] or upper.startswith("LC_")
+    return upper in (*_TABLES["kept"], *_TABLES["compiler"]) or upper.startswith("LC_")
 
 
 def _search_path(base: Mapping[str, str], prefix: Path | None) -> str:
@@ -82,9 +76,7 @@ def _search_path(base: Mapping[str, str], prefix: Path | None) -> str:
 def refuse_separator(prefix: Path) -> None:
     """Refuse a folder whose programs PATH cannot name; others of those names would run."""
     if os.pathsep in str(prefix):
-        cause = f"PATH separates folders by {os.pathsep!r}, which is in this path"
-        remedy = "move the project to a folder without it in its path"
-        raise UsageError(f"no program can be run from {prefix}", cause=cause, remedy=remedy)
+        raise UsageError.of("separator-in-path", prefix=prefix, separator=os.pathsep)
 
 
 def _outside_active(base: Mapping[str, str], paths: str) -> list[str]:

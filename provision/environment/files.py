@@ -15,8 +15,8 @@ from pathlib import Path
 from provision.core.filesystem import extended
 from provision.core.findings import Finding
 from provision.core.hashing import sha256_below, sha256_bytes
-from provision.core.limits import read_bytes
-from provision.core.text import plural
+from provision.core.limits import read_if_any
+from provision.core.text import plural, shortened
 from provision.environment.conda_meta import InstalledCondaPackage
 from provision.environment.findings import finding
 from provision.environment.installed import InstalledDistribution
@@ -90,7 +90,7 @@ def unrecorded_findings(
     recorded = {line.path for record in records for line in record}
     if unrecorded := sorted(on_disk.keys() - recorded):
         files = plural(len(unrecorded), "file")
-        yield finding("unrecorded-file", *_shortened(unrecorded), files=files)
+        yield finding("unrecorded-file", *shortened(unrecorded, 5), files=files)
 
 
 def damage_findings(
@@ -112,7 +112,7 @@ def damage_findings(
     ]
     if changed:
         files = plural(len(changed), "file")
-        yield finding("changed-file", *_shortened(changed), files=files, name=dist.name)
+        yield finding("changed-file", *shortened(changed, 5), files=files, name=dist.name)
 
 
 def _has_changed(
@@ -126,11 +126,6 @@ def _has_changed(
     return size < 0 or line.size not in {None, size}
 
 
-def _shortened(paths: list[str]) -> tuple[str, ...]:
-    rest = [f"… and {len(paths) - 5} more"] if paths[5:] else []
-    return (*paths[:5], *rest)
-
-
 def tree_digest(
     prefix: Path, site: Path, hashes: dict[str, str], conda: list[InstalledCondaPackage]
 ) -> str:
@@ -142,7 +137,7 @@ def tree_digest(
         if path.endswith(".pyc") or path.rpartition("/")[2] in INSTALLER_FILES:
             continue
         outside = path.startswith("../") and path not in shipped
-        if outside and (content := _read_script(site / path)):
+        if outside and (content := read_if_any(site / path)):
             # The installer writes the interpreter's path into the first line of a script, in a
             # form that depends on the path's length; on Windows it is inside of the program.
             content = own.sub(b"", content, count=1)
@@ -163,7 +158,7 @@ def record_digests(
     # Without those that the installer made for entry points, and as they were before it wrote the
     # interpreter into their first line.
     others = ((place, line) for place, line in scripts if place not in made)
-    shipped = [(place, line.hash, _read_script(site / line.path)) for place, line in others]
+    shipped = [(place, line.hash, read_if_any(site / line.path) or b"") for place, line in others]
     found: dict[str, None] = {}
     for start in _PLACEHOLDERS:
         before = [(p, _hash(own.match(text), start) or hash_) for p, hash_, text in shipped]
@@ -199,11 +194,3 @@ def _first_line(prefix: Path) -> re.Pattern[bytes]:
     paths = (re.escape(str(path).encode()) for path in (prefix, prefix.resolve()))
     interpreter = b"(?:" + b"|".join(paths) + b")" + _PROGRAM
     return re.compile(_FIRST_LINE.replace(b"{0}", interpreter))
-
-
-def _read_script(path: Path) -> bytes:
-    """Return the content of a script; nothing where it is too long for one or cannot be read."""
-    try:
-        return read_bytes(path)
-    except OSError:
-        return b""

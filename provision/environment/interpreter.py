@@ -38,10 +38,7 @@ def read_interpreter(prefix: Path, version: str) -> Interpreter:
             stdlib=_digest(base, library),
         )
     except (OSError, ValueError) as error:
-        what = f"cannot read the interpreter of {prefix}"
-        cause = "it was removed or replaced"
-        remedy = "install that Python again, then build again"
-        raise ToolError(what, evidence=str(error), cause=cause, remedy=remedy) from error
+        raise ToolError.of("unreadable-interpreter", str(error), prefix=prefix) from error
 
 
 def _base(prefix: Path, *, conda: bool) -> tuple[Path, Path]:

@@ -95,11 +95,7 @@ def read_generation(folder: Path) -> Generation | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValidationError) as error:
-        what = f"cannot read {path}"
-        cause = "it was edited, or written by another version of Provision"
-        remedy = "remove its folder and build again"
-        evidence = "\n".join(faults_of(error, Record))
-        raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy) from error
+        raise SpecError.of("damaged-record", *faults_of(error, Record), path=path) from error
 
 
 def current_generation(environments: Path) -> Generation | None:

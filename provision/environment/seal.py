@@ -14,7 +14,7 @@ from provision.core.errors import ToolError
 from provision.core.filesystem import tag, write_atomic
 from provision.core.findings import Finding
 from provision.core.hashing import sha256_bytes, sha256_file
-from provision.core.limits import read_bytes, read_parsed
+from provision.core.limits import read_if_any, read_parsed
 from provision.core.project import RECORD
 from provision.core.text import plural
 from provision.environment.findings import finding
@@ -56,10 +56,7 @@ def refuse_overwritten(prefix: Path, before: Mapping[str, str]) -> None:
     changed += [name for name in (RECORD, "up-to-date") if os.path.lexists(prefix / name)]
     if changed:
         tag(prefix)  # it may be what was replaced, and the folder has to be removed
-        what = f"a wheel replaced files of the environment itself: {', '.join(sorted(changed))}"
-        cause = "its .data folder holds files of these names, which belong to no package"
-        remedy = "find the wheel with `unzip -l`, and forbid it in the spec"
-        raise ToolError(what, cause=cause, remedy=remedy)
+        raise ToolError.of("replaced-by-wheel", files=", ".join(sorted(changed)))
 
 
 def read_seal(folder: Path) -> Seal | None:
@@ -82,10 +79,8 @@ def write_seal(folder: Path, seal: Seal, manifest: str) -> None:
 
 
 def _manifest(folder: Path) -> str:
-    try:
-        return sha256_bytes(read_bytes(folder / RECORD))
-    except OSError:
-        return ""
+    content = read_if_any(folder / RECORD)
+    return "" if content is None else sha256_bytes(content)
 
 
 def drop_seals(home: Path) -> None:

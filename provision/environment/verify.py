@@ -45,8 +45,7 @@ def verify(
     # What is forbidden must not be in it, even as a requirement of a locked distribution.
     site = site_packages(prefix)
     if site is None:
-        remedy = f"build {lock.folder.name} again"
-        raise ToolError(f"{prefix} is not a Python environment", remedy=remedy)
+        raise ToolError.of("no-environment", prefix=prefix, target=lock.folder.name)
     conda = conda_meta.installed_conda_packages(prefix, site)
     # A conda package of a Python library has a .dist-info as well; conda-meta answers for it.
     of_conda = conda_meta.conda_dist_infos(conda)

@@ -11,7 +11,7 @@ of compute-runtime:
   build. The catalog lists pairs that were seen; a version between two has a build between theirs.
 
 NVIDIA has one number: ``580.65.06`` on Linux, ``580.88`` on Windows, where the registry says
-``32.0.15.8088`` (see :func:`provision.host.windows.nvidia_version`).
+``32.0.15.8088`` (see :func:`provision.host.windows.nvidia_version`). Apple's is macOS's.
 """
 
 import math
@@ -32,7 +32,10 @@ _BUILD = re.compile(r"(?:\d{1,2}\.){1,2}0*(\d{5,6})(?:[.+](\d{1,5}))?(?:[-+~].*)
 # Year and week, or the 0 of Devices.release_of for a build older than every listed release. A first
 # field from 30 on is that of a Windows number: WDDM 3.0 and newer.
 _RELEASE = re.compile(r"0(?=\.)|(2\d)(?:\.(\d{1,2}))?(?=\.|$)", re.ASCII)
-_NVIDIA = re.compile(r"\d{3,4}(?:\.\d{1,3}){0,2}", re.ASCII)
+_PLAIN = {
+    "nvidia": re.compile(r"\d{3,4}(?:\.\d{1,3}){0,2}", re.ASCII),
+    "apple": re.compile(r"\d{2}(?:\.\d{1,3}){0,2}", re.ASCII),  # macOS
+}
 _NVIDIA_REGISTRY = re.compile(r"\d{1,2}(?:\.\d{1,5}){3}", re.ASCII)
 
 
@@ -40,17 +43,17 @@ class DriverVersion(NamedTuple):
     """A parsed driver version."""
 
     text: str  # as the machine or the spec writes it
-    scheme: str  # ``windows``, ``build``, ``release`` (a package's without its build) or ``nvidia``
+    scheme: str  # ``windows``, ``build``, ``release`` (a package's without its build) or the vendor
     parts: Parts  # what orders the versions of a scheme, such as ``(101, 6129)`` or ``(33578, 51)``
     release: Parts = ()  # year and week of a Linux package; empty elsewhere
 
 
 def parse(text: str, vendor: str) -> DriverVersion | None:
-    """Return a version of ``intel`` or ``nvidia``, None if its format is not known."""
-    if vendor == "nvidia":
+    """Return a version of a vendor's driver, None if its format is not known."""
+    if pattern := _PLAIN.get(vendor):
         own = nvidia_version(text) if _NVIDIA_REGISTRY.fullmatch(text) else text
-        known = _NVIDIA.fullmatch(own)
-        return DriverVersion(text, "nvidia", _numbers(*own.split("."))) if known else None
+        known = pattern.fullmatch(own)
+        return DriverVersion(text, vendor, _numbers(*own.split("."))) if known else None
     if match := _WINDOWS.fullmatch(text):
         return DriverVersion(text, "windows", _numbers(*match.groups()))
     first_two = _RELEASE.match(text)

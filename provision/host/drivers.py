@@ -14,6 +14,8 @@ from provision.core.platforms import ACCELERATORS, MAKERS
 from provision.host.driver_versions import explain, meets, parse
 from provision.host.model import Gpu, Host
 
+NAMES = {"apple": "macOS"}  # of what a GPU's driver is a part of
+
 
 class DriverVerdict(StrEnum):
     """Whether a driver meets a requirement."""
@@ -63,7 +65,8 @@ def judge_version(
 
     Without the catalog, Intel's are compared within one numbering, or with a named build.
     """
-    evidence = [f"driver {version or 'of unknown version'}", f"required {required}"]
+    driver = NAMES.get(vendor, "driver")
+    evidence = [f"{driver} {version or 'of unknown version'}", f"required {required}"]
     found = parse(version.strip(), vendor) if version else None
     if found is None:
         reason = f"{version} is not a driver version of a known format"
@@ -76,11 +79,11 @@ def judge_version(
     evidence += [line for each in specifiers for line in explain(found, each, vendor, devices)]
     # One specifier that is not met decides, even if others cannot be judged.
     if False in met:
-        reason = f"driver {version} is not {required}"
+        reason = f"{driver} {version} is not {required}"
         return DriverJudgement(DriverVerdict.TOO_OLD, reason, tuple(evidence))
     if None in met:
         return _unknown(f"it cannot be decided whether driver {version} is {required}", evidence)
-    reason = f"driver {version} is {required}"
+    reason = f"{driver} {version} is {required}"
     return DriverJudgement(DriverVerdict.NEW_ENOUGH, reason, tuple(evidence))
 
 
@@ -120,6 +123,8 @@ def smoke_expectation(
 
 def driver_remedy(gpu: Gpu, host: Host, required: str) -> str:
     """Return how to bring a driver that is too old to the required version."""
+    if gpu.vendor == "apple":
+        return f"Update macOS to a version {required}"
     maker = MAKERS.get(gpu.vendor, "the maker")
     in_linux = gpu.vendor == "intel" and host.runtimes.compute_runtime
     if "wsl" in host.surroundings and not in_linux:

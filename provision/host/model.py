@@ -35,7 +35,7 @@ class Link:
 class Gpu:
     """One GPU."""
 
-    vendor: str  # ``intel``, ``nvidia``, ``amd`` or ``other``
+    vendor: str  # ``intel``, ``nvidia``, ``amd``, ``apple`` or ``other``
     device_id: str  # PCI device id, four hexadecimal digits; "" where the system hides it
     name: str  # marketing name, or vendor and device id
     address: str  # PCI address; another unique id where there is none

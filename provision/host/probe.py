@@ -32,16 +32,20 @@ def read_host(
     environ: Mapping[str, str] | None = None,
     user: User | None = None,
 ) -> Host:
-    """Read what this machine has, without torch, root rights or other programs.
+    """Read what this machine has, without torch or root rights, on a Mac by its own programs.
 
     Another root than ``/`` holds a recorded Linux machine; the user is who its permissions are for.
     """
     environ = os.environ if environ is None else environ
     variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(_VARIABLES)}
     machine = Machine(Root(root), devices, environ, user)
-    # A recorded Linux machine can be read on Windows, too.
+    # A recorded Linux machine can be read on Windows and on a Mac, too.
     if sys.platform == "win32" and machine.root.live:
         return windows.read_windows(windows.probe(), devices, variables, platform.version())
+    if sys.platform == "darwin" and machine.root.live:
+        from provision.host import macos  # noqa: PLC0415 - it starts programs
+
+        return macos.read_macos(macos.probe(), devices, variables)
     host = Host(
         platform=this_platform(),
         kernel=machine.root.text("proc/sys/kernel/osrelease"),

@@ -18,6 +18,7 @@ from provision.commands.own_sources import with_built_wheels
 from provision.commands.smoke import expectation
 from provision.core.errors import UsageError
 from provision.core.filesystem import is_tagged, make_tagged, remove_tagged, write_atomic
+from provision.core.findings import toml_table
 from provision.core.hashing import sha256_file
 from provision.core.platforms import ACCELERATORS, PLATFORMS
 from provision.core.process import Run
@@ -36,6 +37,7 @@ from provision.spec.extends import resolved_text
 from provision.spec.local import input_files
 from provision.spec.model import Target
 
+_BYTECODE = shutil.ignore_patterns("__pycache__")
 # Packages of the distribution in every image: model downloads verify TLS with its certificates.
 _PACKAGES = ("ca-certificates",)
 # Paths in the image.
@@ -49,7 +51,7 @@ _RUNNER = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "py
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """The image to build."""
+    """The image to build; UsageError for a target that has none."""
 
     project: Project  # the project
     target: Target  # the target
@@ -57,6 +59,14 @@ class ImageRequest:
     supply: ArtifactSources  # sources of its artifacts
     base_image: str | None = None  # base image; None for the default of ``docker/Dockerfile``
     dev: bool = False  # whether to add a C++ compiler and the headers, for ``torch.compile``
+
+    def __post_init__(self) -> None:
+        target = self.target
+        if target.docker is None and not PLATFORMS[target.platform].docker:
+            words = PLATFORMS[target.platform].words
+            raise UsageError.of("no-images-of-platform", target=target.name, words=words)
+        if target.docker is None:
+            raise UsageError.of("no-images", target=target.name)
 
     @property
     def name(self) -> str:
@@ -87,16 +97,7 @@ class ImageRequest:
 
 
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
-    """Make the folder of the build context.
-
-    UsageError: the target has no images, its image could never prove itself, or files that an
-    offline build needs are missing.
-    """
-    target = request.target
-    if target.docker is None:
-        what = f"{target.name} has no images"
-        remedy = f"add `[docker]` to envs/{target.name}.toml; images are for Linux"
-        raise UsageError(what, cause="its spec has no table [docker]", remedy=remedy)
+    """Make the folder of the build context; UsageError if the image could not prove itself."""
     drivers = require_drivers(request)
     progress.step(f"preparing {request.context}")
     tools = _tools(request, run)  # first: it needs the network and can fail
@@ -139,19 +140,11 @@ def labels(request: ImageRequest) -> dict[str, str]:
     """Return the image's labels; https://specs.opencontainers.org/image-spec/annotations/."""
     versions = request.lock.versions
     named = sorted({Requirement(text).name for text in request.target.pip.requirements})
-    made = {
-        "org.opencontainers.image.title": request.name,
-        "org.opencontainers.image.description": request.target.summary,
-        "org.opencontainers.image.version": request.lock.digest[:12],
-        "org.opencontainers.image.licenses": "Apache-2.0",
-        "provision.target": request.target.name,
-        "provision.status": request.target.status,
-        "provision.lock": request.lock.digest,
-        "provision.spec": request.target.digest(),
-        "provision.python": request.target.python,
-        "provision.packages": " ".join(f"{n}=={versions[n]}" for n in named if n in versions),
-        "provision.toolkit": __version__,
-    }
+    packages = " ".join(f"{name}=={versions[name]}" for name in named if name in versions)
+    facts = {"request": request, "spec": request.target.digest(), "packages": packages,
+             "toolkit": __version__}  # fmt: skip
+    table = toml_table(Path(__file__).with_name("labels.toml"))
+    made = {key: text.format(**facts) for key, text in table.items()}
     if request.target.docker and (drivers := request.target.docker.drivers):
         version = load_snapshot(request.project.catalog, drivers, DriverSet).version
         made["provision.drivers"] = f"{drivers} {version}"
@@ -192,10 +185,8 @@ def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     found = find_artifacts(items, (*request.supply.wheelhouses, request.project.archives))
     missing = [item.filename for item in items if item not in found]
     if request.supply.offline and missing:
-        what = f"{plural(len(missing), 'file')} of the lock in no wheelhouse"
-        evidence = "\n".join(missing[:8])
-        remedy = "put them into a folder and name it with --wheelhouse, or drop --offline"
-        raise UsageError(what, evidence=evidence, cause="--offline was given", remedy=remedy)
+        count = plural(len(missing), "file")
+        raise UsageError.of("offline-image", *missing[:8], count=count)
     wheelhouse = request.context / "wheelhouse"
     wheelhouse.mkdir()
     for path in found.values():
@@ -226,8 +217,7 @@ def _copy_system(request: ImageRequest) -> None:
 def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
     """Copy what runs in the build: the toolkit, and the files of the project for the target."""
     top, name = request.context / "toolkit", request.target.name
-    bare = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(tools, top / "lib", copy_function=_link, ignore=bare)
+    shutil.copytree(tools, top / "lib", copy_function=_link, ignore=_BYTECODE)
     bare = shutil.ignore_patterns("__pycache__", "shipped")
     shutil.copytree(PACKAGE, top / "lib" / "provision", ignore=bare)
     (top / "envs" / "catalog").mkdir(parents=True)
@@ -249,8 +239,7 @@ def _copy_toolkit(request: ImageRequest, tools: Path) -> None:
 def _copy_suite(request: ImageRequest) -> None:
     """Copy what is in the image beside the environment: the checks and the entry point."""
     home = request.context / "root" / _HOME
-    bare = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(request.project.smoke, home / "smoke", ignore=bare)
+    shutil.copytree(request.project.smoke, home / "smoke", ignore=_BYTECODE)
     shutil.copytree(shipped().root / "docker" / "bin", home / "bin")
     shutil.copy2(shipped().root / "docker" / "entrypoint.py", home)
     expected = expectation(request.target, request.lock.versions, request.project.catalog)
@@ -262,10 +251,9 @@ def _copy_suite(request: ImageRequest) -> None:
 def copy_runner(packages: Path, home: Path) -> None:
     """Copy the pytest of the checks, with what it needs and their licences, into a new folder."""
     home.mkdir()
-    bare = shutil.ignore_patterns("__pycache__")
     for name in _RUNNER:
         for source in (*packages.glob(name), *packages.glob(f"{name}-*.dist-info")):
             if source.is_dir():
-                shutil.copytree(source, home / source.name, ignore=bare)
+                shutil.copytree(source, home / source.name, ignore=_BYTECODE)
             else:
                 shutil.copy2(source, home)

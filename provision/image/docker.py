@@ -73,7 +73,9 @@ def find_engine(run: Run) -> str:
     # A client before 23 has BuildKit built in; a later one needs its plugin buildx. The first of
     # several clients often has no plugin or no permission on the engine.
     errors = []
-    for program in _on_path("docker"):
+    folders = clean_environment()["PATH"].split(os.pathsep)
+    found = (shutil.which("docker", path=folder) for folder in folders)
+    for program in dict.fromkeys(filter(None, found)):
         version = run([program, "version", "--format", "{{.Client.Version}} {{.Server.Version}}"],
                       env=_environment())  # fmt: skip
         if version.returncode:
@@ -83,9 +85,7 @@ def find_engine(run: Run) -> str:
         else:
             client = version.stdout.split()[0]
             errors.append(f"{program}: client {client} without its plugin buildx")
-    what = "there is no Docker engine that can build"
-    remedy = "install Docker with buildx, start its engine, and check your permission to use it"
-    raise ToolError(what, evidence="\n".join(errors) or "no `docker` on PATH", remedy=remedy)
+    raise ToolError.of("no-docker", *(errors or ["no `docker` on PATH"]))
 
 
 def _builds(program: str, versions: str, run: Run) -> bool:
@@ -93,12 +93,6 @@ def _builds(program: str, versions: str, run: Run) -> bool:
     if major.isdigit() and int(major) < 23:
         return True
     return run([program, "buildx", "version"], env=_environment()).returncode == 0
-
-
-def _on_path(name: str) -> list[str]:
-    folders = clean_environment()["PATH"].split(os.pathsep)
-    found = (shutil.which(name, path=folder) for folder in folders)
-    return list(dict.fromkeys(path for path in found if path))
 
 
 def _environment() -> dict[str, str]:

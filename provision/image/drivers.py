@@ -34,14 +34,8 @@ def require_drivers(request: ImageRequest) -> DriverSet | None:
     drivers = load_snapshot(catalog, name, DriverSet) if name else None
     _require_floor(request, drivers)
     if drivers and (unknown := [file.filename for file in drivers.files if file.sha256 is None]):
-        raise UsageError(
-            f"{plural(len(unknown), 'package')} of the driver set {name} without a SHA-256",
-            evidence="\n".join(unknown),
-            cause="the catalog does not know their hashes, and nothing is installed unverified",
-            remedy=f"run `provision update {name}` where the network reaches the vendor: it "
-            f"downloads them and writes their hashes to {catalog / f'{name}.json'}; commit that. "
-            "For a file that you have and trust, `sha256sum` gives the hash to write there",
-        )
+        count, file = plural(len(unknown), "package"), catalog / f"{name}.json"
+        raise UsageError.of("drivers-without-hash", *unknown, count=count, name=name, file=file)
     return drivers
 
 
@@ -56,13 +50,9 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
     judged = judge_version(version, required, "intel", devices)
     if judged.verdict is not DriverVerdict.NEW_ENOUGH:
         enough = _sets_that_meet(required, catalog, devices)
-        raise UsageError(
-            f"an image of {target.name} could never prove itself",
-            evidence="\n".join((*judged.evidence, f"from {origin}")),
-            cause=f"{judged.reason}, and an image brings its own user space of the driver",
-            remedy="put a driver set of the catalog that meets it into the spec's [docker]: "
-            + (" or ".join(f'`drivers = "{name}"`' for name in enough) or "there is none yet"),
-        )
+        lines = " or ".join(f'`drivers = "{name}"`' for name in enough) or "there is none yet"
+        facts = {"target": target.name, "reason": judged.reason, "lines": lines}
+        raise UsageError.of("image-unprovable", *judged.evidence, f"from {origin}", **facts)
 
 
 def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]:
@@ -97,12 +87,9 @@ def copy_drivers(
     supply = request.supply
     missing = fetch_all(wanted, cache, supply.wheelhouses, progress, offline=supply.offline)
     if missing:
-        what = f"{plural(len(missing), 'package')} of the driver {drivers.version} missing"
-        remedy = (
-            "put them into a folder and name it with --wheelhouse; the driver set "
-            f"{docker.drivers if docker else ''} of the catalog has their addresses"
-        )
-        raise UsageError(what, evidence="\n".join(map(str, missing)), remedy=remedy)
+        facts = {"count": plural(len(missing), "package"), "version": drivers.version,
+                 "name": docker.drivers if docker else ""}  # fmt: skip
+        raise UsageError.of("drivers-missing", *map(str, missing), **facts)
     folder.mkdir()
     for item in wanted:
         shutil.copyfile(cache / item.filename, folder / item.filename)

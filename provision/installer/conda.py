@@ -32,10 +32,8 @@ def make_prefix(
     # folder that is removed after the installation, so no cache can be tampered with.
     wanted = [wanted_archive(package) for package in packages]
     if missing := fetch_all(wanted, archives, wheelhouses, progress, offline=offline):
-        what = f"could not get {plural(len(missing), 'package')} of the conda layer"
-        cause = "neither a wheelhouse nor the channel has them"
-        remedy = "check the network, or put them into a folder and name it with --wheelhouse DIR"
-        raise ToolError(what, evidence="\n".join(map(str, missing)), cause=cause, remedy=remedy)
+        count = plural(len(missing), "package")
+        raise ToolError.of("conda-packages-missing", *map(str, missing), count=count)
     # Inside the prefix, so that the files of a killed build are removed with its generation.
     with tempfile.TemporaryDirectory(prefix=".conda-", dir=prefix) as name:
         plan = json.dumps(_plan(prefix, packages, archives, name))

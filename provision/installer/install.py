@@ -20,7 +20,7 @@ from provision.artifacts.wheelhouse import (
 from provision.core.errors import ToolError
 from provision.core.process import Completed, Run
 from provision.core.progress import Progress
-from provision.core.text import plural, size
+from provision.core.text import plural, shortened, size
 from provision.installer import uv
 from provision.lockfile.conda import conda_packages
 from provision.lockfile.pip import WHEELHOUSE, Artifact, Lock
@@ -72,9 +72,7 @@ def check_space(folder: Path, needed: int) -> None:
     """Stop before anything is written if fewer bytes than needed are free below a folder."""
     free = shutil.disk_usage(folder).free
     if free < needed:
-        what = f"{folder} has {size(free)} free, the environment takes about {size(needed)}"
-        remedy = "free some space, or put .envs on another disk with a symbolic link"
-        raise ToolError(what, remedy=remedy)
+        raise ToolError.of("disk-full", folder=folder, free=size(free), needed=size(needed))
 
 
 def install_pip_layer(
@@ -124,17 +122,12 @@ def _install_error(
     index: str, missing: Sequence[Artifact], supply: ArtifactSources, finished: Completed
 ) -> ToolError:
     name = _index_name(index)
-    shown = [f"{a.filename}  sha256 {a.sha256}" for a in missing[:8]]
-    if len(missing) > 8:
-        shown.append(f"… and {len(missing) - 8} more")
-    reach = f"check that {supply.indexes.get(index) or name} answers"
-    return ToolError(
-        f"could not install from {name}; these files are in no wheelhouse",
-        evidence="\n".join([*shown, *finished.stderr.strip().splitlines()[-8:]]),
-        cause="--offline was given" if supply.offline else f"{name} did not provide them",
-        remedy=f"{'drop --offline' if supply.offline else reach}, or put the files into a folder "
-        "and name it with --wheelhouse DIR (pip's find-links is read too)",
-    )
+    files = shortened([f"{a.filename}  sha256 {a.sha256}" for a in missing], 8)
+    lines = [*files, *finished.stderr.strip().splitlines()[-8:]]
+    if supply.offline:
+        return ToolError.of("not-installed-offline", *lines, name=name)
+    address = supply.indexes.get(index) or name
+    return ToolError.of("not-installed", *lines, name=name, address=address)
 
 
 def _index_name(index: str) -> str:

@@ -17,11 +17,6 @@ from provision.core.program import uv_program
 from provision.core.variables import clean_environment
 from provision.lockfile.pip import Artifact, Lock
 
-_WORDS = """\
-pip would change this environment, which is built from the lock of TARGET.
-  provision add TARGET NAME    adds a package: to the spec, the lock and here
-  provision sbom TARGET        lists what is installed
-"""
 # As uv 0.13 draws: this line, then one per file, such as "torch  ----  12.34 MiB/175.09 MiB".
 _FRAME = "Preparing packages..."
 _BAR = re.compile(r"([\w.-]+) +-+ +([\d.]+) ([KMG]?)i?B/")
@@ -73,10 +68,8 @@ def write_pip_shim(prefix: Path, lock: Lock) -> None:
     folder = scripts_folder(prefix)
     if "pip" in lock.versions or any(folder.glob("pip*")):
         return
-    text, suffix = f"#!/bin/sh\ncat >&2 <<'END'\n{_WORDS}END\nexit 1\n", ""
-    if sys.platform == "win32":
-        lines = "".join(f">&2 echo {line}\n" for line in _WORDS.splitlines())
-        text, suffix = f"@echo off\n{lines}exit /b 1\n", ".cmd"
+    kind, suffix = ("cmd", ".cmd") if sys.platform == "win32" else ("sh", "")
+    text = Path(__file__).with_name(f"pip.{kind}").read_text(encoding="utf-8")
     for name in ("pip", "pip3"):
         path = folder / (name + suffix)
         path.write_text(text.replace("TARGET", lock.folder.name), encoding="utf-8")

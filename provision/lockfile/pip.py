@@ -139,9 +139,8 @@ def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:
 
 def refused(path: Path, fault: str, evidence: str = "") -> SpecError:
     """Return the error of a file of a lock that ``provision lock`` did not write like this."""
-    cause = "the file was edited, cut, or merged by hand, or an older Provision wrote it"
-    remedy = f"run `provision lock {path.parent.name}`"
-    return SpecError(f"{path}{fault}", evidence=evidence, cause=cause, remedy=remedy)
+    target = path.parent.name
+    return SpecError.of("edited-lock", evidence, path=path, fault=fault, target=target)
 
 
 def _entries(path: Path, lines: list[str]) -> Iterable[Artifact]:

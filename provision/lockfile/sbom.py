@@ -1,9 +1,7 @@
 """The software bill of materials of a target: CycloneDX, made from its lock."""
 
 import datetime as dt
-import json
 import uuid
-from typing import Any
 
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom, BomMetaData
@@ -11,7 +9,6 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
-from provision.core.text import json_text
 from provision.lockfile.conda import CondaPackage, conda_packages
 from provision.lockfile.pip import Artifact, Lock
 from provision.spec.model import Target
@@ -41,9 +38,8 @@ def sbom(target: Target, lock: Lock) -> str:
             # `the spec` is not a component: the target itself depends on what it requires.
             bom.register_dependency(components.get(name, root), [components[artifact.name]])
     bom.register_dependency(root, native)
-    # Written by cyclonedx as one line; indented, a diff shows which component changed.
-    document: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
-    return json_text(document, indent=2)
+    # Indented, so that a diff shows which component changed.
+    return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
 
 def _wheel(artifact: Artifact) -> Component:

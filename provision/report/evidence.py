@@ -86,10 +86,8 @@ def statement(report: Report, checks_digest: str) -> Statement:
     """Return a report's statement, with the suite's digest; UsageError if it proves nothing."""
     bad = [check.id for check in report.failed] + [entry.id for entry in report.missing]
     if report.suite != "full" or report.lock is None or bad:
-        what = f"the last report of {report.target} proves nothing"
         evidence = ", ".join(bad) or f"it is of the {report.suite} suite"
-        remedy = f"`provision smoke {report.target} --full` on the device makes one"
-        raise UsageError(what, evidence=evidence, remedy=remedy)
+        raise UsageError.of("nothing-proven", evidence, target=report.target)
     device = {key: report.device[key] for key in _SHOWN if key in report.device}
     stack = _without_addresses(report.stack)
     seen = {"checks_digest": checks_digest, "device": device, "stack": stack}
@@ -120,8 +118,7 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
             private = load(data, passphrase().encode())
         signer = CryptoSigner(private)  # it refuses other kinds itself
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        remedy = "name one of ed25519 with --key; `ssh-keygen -t ed25519 -f FILE` makes one"
-        raise UsageError(f"cannot sign with {key}", evidence=str(error), remedy=remedy) from error
+        raise UsageError.of("no-signing-key", str(error), key=key) from error
     payload = content.model_dump_json(by_alias=True).encode()
     envelope = Envelope(payload, _PAYLOAD_TYPE, {})
     envelope.sign(signer)
@@ -139,9 +136,7 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
         try:
             key = SSlibKey.from_crypto(load_ssh_public_key(path.read_bytes()))
         except (OSError, ValueError) as error:
-            what = f"{path} is no public key in the format of OpenSSH"
-            remedy = "put the line of the owner's .pub file there, or remove it"
-            raise SpecError(what, evidence=str(error), remedy=remedy) from error
+            raise SpecError.of("no-public-key", str(error), path=path) from error
         found[key.keyid] = (path.stem, key)
     return found
 
@@ -155,11 +150,7 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
         return name, Statement.model_validate_json(envelope.payload)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
             FormatError, VerificationError) as error:  # fmt: skip
-        what = f"{file} is no evidence"
-        cause = "it was changed, was not written by Provision, or its key is not known here"
-        remedy = "ask its author for the file again, or put their public key among the known"
-        evidence = "\n".join(faults_of(error, Statement))
-        raise ToolError(what, evidence=evidence, cause=cause, remedy=remedy) from error
+        raise ToolError.of("no-evidence", *faults_of(error, Statement), file=file) from error
 
 
 def _opened(file: Path, keys: Container[str]) -> Envelope:

@@ -1,7 +1,5 @@
 """The verdicts of many nodes: who differs from its group, what changed, who was not heard of."""
 
-from __future__ import annotations
-
 import datetime as dt
 import gc
 import math

@@ -1,7 +1,6 @@
 """The stored reports of a target on this host, and those that a new one is compared with."""
 
 import datetime as dt
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +38,7 @@ def _folders(project: Project, target: str) -> tuple[Path, Path]:
         state = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     else:  # https://specifications.freedesktop.org/basedir-spec/latest/
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    where = hashlib.sha256(os.fsencode(project.root.resolve())).hexdigest()[:16]
+    where = sha256_bytes(os.fsencode(project.root.resolve()))[:16]
     return project.environments(target) / REPORTS, state / "provision" / where / target / REPORTS
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from provision.core.findings import Level
 from provision.report.model import Check, Measurement, Report
 from provision.report.trend import Point, point
 
@@ -15,24 +14,22 @@ _NEGLIGIBLE = 0.01  # of its limit: an error below is rounding
 class Kind(NamedTuple):
     """How one kind of number is judged."""
 
-    code: str  # of the finding
-    verb: str  # of the symptom: `fell` or `grew`
+    code: str  # of the finding, which findings.toml describes
     better: int  # 1 where more is better, -1 where less is
     tolerance: float  # the ratio that is always accepted
     least: float = 0.0  # the difference that is always accepted, in the unit of the number
     exact: bool = False  # whether it has no noise: a dip that passes by itself is a defect then
     timed: bool = False  # whether load, heat and the other checks of the run move it
-    level: Level = Level.ERROR  # of the finding
 
 
 # The tolerances: a rate may fall by 15 % (a drop of 25 % must be found). An error may triple:
 # another kernel for the same operation stays within two of each other. A cold file cache makes the
 # first import after a boot several times longer, hence a warning, a factor and seconds.
-RATE = Kind("slowed", "fell", 1, 1 / 0.85, timed=True)
-ERROR = Kind("accuracy-lost", "grew", -1, 3.0)
-TIME = Kind("takes-longer", "grew", -1, 3.0, least=5.0, timed=True, level=Level.WARNING)
-MEMORY = Kind("less-memory", "fell", 1, 1.02, exact=True)
-DEVICES = Kind("fewer-devices", "fell", 1, 1.0, exact=True)
+RATE = Kind("slowed", 1, 1 / 0.85, timed=True)
+ERROR = Kind("accuracy-lost", -1, 3.0)
+TIME = Kind("takes-longer", -1, 3.0, least=5.0, timed=True)
+MEMORY = Kind("less-memory", 1, 1.02, exact=True)
+DEVICES = Kind("fewer-devices", 1, 1.0, exact=True)
 
 
 class Run(NamedTuple):

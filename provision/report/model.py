@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, FiniteFloat, computed_field
 
 from provision.core.errors import ToolError
+from provision.core.findings import Finding, Level
 from provision.core.limits import read_parsed
 from provision.core.text import json_text
 from provision.spec.tables import faults_of
@@ -39,17 +40,6 @@ class Measurement(Part):
         return limited and all(abs(n) < 1e100 for n in numbers)
 
 
-class ReportedFinding(Part):
-    """A finding as the suite writes it; see :class:`provision.core.findings.Finding`."""
-
-    code: str
-    level: Literal["error", "warning", "note"]
-    symptom: str
-    cause: str
-    remedy: str
-    evidence: tuple[str, ...]
-
-
 class Check(Part):
     """One check with its outcome."""
 
@@ -59,13 +49,13 @@ class Check(Part):
     stands_for: str  # the failure that users met
     seconds: FiniteFloat  # how long it took
     numbers: dict[str, Measurement]
-    finding: ReportedFinding | None  # why it failed or warned; None where it passed
+    finding: Finding | None  # why it failed or warned; None where it passed
     not_measured: dict[str, str] = {}  # other numbers -> why they could not be read
 
     @property
     def blocked(self) -> bool:
         """Whether it could not run because a check before it failed; that counts as failed."""
-        return self.finding is not None and self.finding.level == "note"
+        return self.finding is not None and self.finding.level is Level.NOTE
 
 
 class Carried(Check):
@@ -162,10 +152,7 @@ def read_report(path: Path) -> Report:
         data = read_parsed(path, json.loads)
         return Report.model_validate({"schema_version": data.pop("schema", None)} | data)
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        what = f"no usable smoke report at {path}"
-        cause = "the suite ended before it could write one"
-        evidence = "\n".join(faults_of(error, Report))
-        raise ToolError(what, evidence=evidence, cause=cause) from error
+        raise ToolError.of("no-report", *faults_of(error, Report), path=path) from error
 
 
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:

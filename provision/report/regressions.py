@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from provision.core.findings import Finding, Level, worst_first
+from provision.core.findings import Finding, described, worst_first
 
 if TYPE_CHECKING:
     from provision.report.measures import Kind, Run, Sample
@@ -16,14 +18,7 @@ if TYPE_CHECKING:
     from provision.report.trend import Fall
     from provision.report.verdict import Verdict
 
-_REMEDIES = {
-    Level.ERROR: "go back to the layer that changed, or `provision doctor` for what is wrong "
-    "with it",
-    Level.WARNING: "go back to the layer named as the cause; see load and disk of the host, too",
-    Level.NOTE: "nothing to do",
-}
-_STANDARD = "; if the change is intended, move the older reports away: they are the standard"
-_AGAIN = "run the checks again on an idle host"
+_finding = partial(described, Path(__file__).with_name("findings.toml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +127,8 @@ class _Comparer:
     def findings(self) -> Iterator[Finding]:
         """Yield everything that differs."""
         yield from self._vanished()
-        blocked = [check.id for check in self._after.checks if check.blocked]
-        if blocked:
-            symptom = f"{len(blocked)} checks could not run, because an earlier one failed"
-            cause = "the device does not work"
-            yield _finding("checks-blocked", symptom, cause, ", ".join(blocked), Level.NOTE)
+        if blocked := [check.id for check in self._after.checks if check.blocked]:
+            yield _finding("checks-blocked", ", ".join(blocked), count=len(blocked))
         for check in _ran(self._after):
             past = self._past.get(check.id, [])
             if past and check.outcome == "failed":
@@ -153,35 +145,28 @@ class _Comparer:
         last = {old.id: (report, old) for report in same for old in report.checks}
         for name in sorted(last.keys() - now):
             report, old = last[name]
-            level = Level.ERROR if report is same[-1] else Level.NOTE
-            symptom = f"{name} is not run any more{reasons.get(name, '')}"
+            kind = "check-vanished" if report is same[-1] else "check-vanished-before"
             evidence = f"{old.title}; last run {report.started}"
-            yield _finding("check-vanished", symptom, self._cause(report), evidence, level)
+            facts = {"reason": reasons.get(name, ""), "cause": self._cause(report)}
+            yield _finding(kind, evidence, check=name, **facts)
 
     def _turned(self, check: Check, last: _Result) -> Iterator[Finding]:
+        facts = {"check": check.id, "cause": self._cause(last.run.report)}
         if last.check.outcome == "passed" and check.outcome == "warned":
-            evidence = check.finding.symptom if check.finding else check.title
-            symptom = f"{check.id} passed and warns now"
-            cause = self._cause(last.run.report)
-            yield _finding("check-warns", symptom, cause, evidence, Level.WARNING)
+            yield _finding("check-warns", _told(check), **facts)
         if last.check.outcome == "failed":
-            evidence = last.check.finding.symptom if last.check.finding else check.title
-            symptom = f"{check.id} works again"
-            cause = self._cause(last.run.report)
-            yield _finding("check-healed", symptom, cause, evidence, Level.NOTE)
+            yield _finding("check-healed", _told(last.check), **facts)
 
     def _failed(self, check: Check, past: list[_Result]) -> Finding:
-        evidence = check.finding.symptom if check.finding else check.title
         good = [index for index, old in enumerate(past) if old.check.outcome != "failed"]
         if good and good[-1] == len(past) - 1:
-            symptom = f"{check.id} worked and fails now"
-            return _finding("check-broke", symptom, self._cause(past[-1].run.report), evidence)
+            cause = self._cause(past[-1].run.report)
+            return _finding("check-broke", _told(check), check=check.id, cause=cause)
         first = past[good[-1] + 1 if good else 0].run.report
-        symptom = f"{check.id} is still failing, since {first.started}"
-        if not good:
-            symptom += ", the first report"
+        since = first.started if good else f"{first.started}, the first report"
         cause = self._cause(past[good[-1]].run.report if good else first, until=first)
-        found = _finding("check-still-failing", symptom, cause, evidence, Level.WARNING)
+        facts = {"check": check.id, "since": since, "cause": cause}
+        found = _finding("check-still-failing", _told(check), **facts)
         return replace(found, remedy=check.finding.remedy if check.finding else found.remedy)
 
     def _worse(self, check: Check, past: list[_Result]) -> Iterator[Finding]:
@@ -215,15 +200,11 @@ class _Comparer:
         )
         if now.limit is not None:
             evidence += f"; the limit is {now.limit:.3g}"
-        symptom = f"{check.id}: {name} {kind.verb} to {ratio(fall.depth, kind)}"
-        if first is not self._after:
-            symptom += f", since {first.started}"
-        if fall.doubtful:
-            cause = "the host is busy or unsteady: one such run says nothing about the device"
-            return Finding("not-judged", Level.NOTE, symptom, cause, _AGAIN, (evidence,))
-        cause = self._cause(course[fall.since - 1].report, until=first)
-        found = _finding(kind.code, symptom, cause, evidence, kind.level)
-        return replace(found, remedy=found.remedy + _STANDARD)
+        facts = {"check": check.id, "name": name, "ratio": ratio(fall.depth, kind),
+                 "since": "" if first is self._after else f", since {first.started}",
+                 "cause": self._cause(course[fall.since - 1].report, until=first)}  # fmt: skip
+        found = _finding(kind.code, evidence, **facts)
+        return _finding("not-judged", evidence, symptom=found.symptom) if fall.doubtful else found
 
     def _cause(self, before: Report, until: Report | None = None) -> str:
         """Name what changed since a report; else the last change that is known."""
@@ -248,7 +229,5 @@ def _standard(fall: Fall, kind: Kind) -> float:
     return math.exp(kind.better * fall.level)
 
 
-def _finding(
-    code: str, symptom: str, cause: str, evidence: str, level: Level = Level.ERROR
-) -> Finding:
-    return Finding(code, level, symptom, cause, _REMEDIES[level], (evidence,))
+def _told(check: Check) -> str:
+    return check.finding.symptom if check.finding else check.title

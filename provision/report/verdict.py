@@ -1,7 +1,5 @@
 """The verdict on one node: whether a scheduler keeps it, removes it, or has learnt nothing."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable
 from pathlib import Path

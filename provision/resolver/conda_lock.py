@@ -108,14 +108,13 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
         argv = [find_shim(), "create", *channels, *target.conda.dependencies]
         done = run(argv, env=env)
     if done.returncode:
-        evidence, remedy = _solver_message(done) or done.tail, "try again later"
-        what = f"{channel_url} gives no packages for {target.name}"
-        raise ToolError(what, evidence=evidence, remedy=f"{remedy}; the catalog is unchanged")
+        evidence = _solver_message(done) or done.tail
+        raise ToolError.of("silent-channel", evidence, url=channel_url, target=target.name)
     try:
         return [_package(entry) for entry in json.loads(done.stdout)["actions"]["FETCH"]]
     except ValidationError as error:
-        what = f"{channel_url} has records that are not valid in a catalog"
-        raise ToolError(what, evidence="\n".join(faults_of(error, ChannelPackage))) from error
+        faults = faults_of(error, ChannelPackage)
+        raise ToolError.of("invalid-records", *faults, url=channel_url) from error
 
 
 def _package(entry: dict[str, Any]) -> ChannelPackage:
@@ -137,18 +136,13 @@ def find_shim() -> str:
     here = Path(sys.executable).parent
     if importlib.util.find_spec("conda_lock") and (path := shutil.which(SHIM, path=str(here))):
         return path
-    cause = f"conda-lock or {SHIM} is not installed beside {sys.executable}"
-    words = [uv_program(), "pip", "install", "--python", sys.executable, *_ENGINES]
-    remedy = f"`{' '.join(words)}`, or lock through nox"
-    raise ToolError("cannot lock the conda layer", cause=cause, remedy=remedy)
+    facts = {"shim": SHIM, "python": sys.executable, "engines": " ".join(_ENGINES)}
+    raise ToolError.of("no-conda-lock", uv=uv_program(), **facts)
 
 
 def _failure(target: Target, done: Completed) -> Exception:
     if message := _solver_message(done):
-        what = f"the conda layer of {target.name} cannot be satisfied"
-        cause = "no set of packages in the catalog satisfies all of [conda]"
-        remedy = f"change [conda] in envs/{target.name}.toml, or `provision update` the channel"
-        return SpecError(what, evidence=message, cause=cause, remedy=remedy)
+        return SpecError.of("conda-conflict", message, target=target.name)
     return ToolError(f"conda-lock failed for {target.name}", evidence=done.tail)
 
 

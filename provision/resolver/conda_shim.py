@@ -10,6 +10,7 @@ from the folder ``PROVISION_CHANNELS``, one given by URL from the network.
 
 from __future__ import annotations
 
+import getopt
 import json
 import os
 import sys
@@ -22,26 +23,15 @@ if TYPE_CHECKING:
     from rattler import GenericVirtualPackage, RepoDataRecord
 
 CHANNELS = "PROVISION_CHANNELS"
-_IGNORED = {"--override-channels", "--dry-run", "--json", "--no-pip"}
+_IGNORED = ("override-channels", "dry-run", "json", "no-pip")
 # Part of the name of the folder that conda-lock writes the virtual packages to.
 VIRTUAL = "conda-lock-fake-repodata-"
 
 
 def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the channels and the match specs of a ``create`` command line."""
-    channels: list[str] = []
-    specs: list[str] = []
-    words = iter(argv)
-    for word in words:
-        if word in {"--channel", "-c"}:
-            channels.append(next(words))
-        elif word in {"--prefix", "-p"}:
-            next(words)
-        elif not word.startswith("-"):
-            specs.append(word)
-        elif word not in _IGNORED:
-            raise ValueError(f"unknown option {word}")
-    return channels, specs
+    options, specs = getopt.gnu_getopt(list(argv), "c:p:", ["channel=", "prefix=", *_IGNORED])
+    return [value for name, value in options if name in {"--channel", "-c"}], specs
 
 
 def virtual_packages(channel: str, subdir: str) -> list[GenericVirtualPackage]:

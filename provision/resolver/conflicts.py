@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -9,6 +10,7 @@ from packaging.version import Version
 
 from provision.catalog.snapshot import Wheel
 from provision.core.errors import SpecError, ToolError
+from provision.core.findings import toml_table
 from provision.core.platforms import ACCELERATORS
 from provision.core.process import Completed
 from provision.core.progress import Progress
@@ -22,22 +24,7 @@ from provision.spec.requirement_files import requirement_name
 # only repeat the premises in longer words, so premises alone are shown.
 _PREMISES = re.compile(r"[Bb]ecause (.*?),? we can conclude that")
 _ITEMS = re.compile(r":\n((?: {9,}\S+\n)+)")  # a list, one version range per line
-_SET = r"([^\s,]+(?:,[<>=!~][^\s,]*)*)"
-_SETS = rf"(?:all (?:versions )?of:? )?{_SET}"
-# Wording of uv 0.13 -> wording of the error. What no pattern matches is left out: the whole message
-# is the evidence that --debug shows.
-_FACTS = (
-    (rf"all versions of (\S+) depend on {_SET}", r"every \1 needs \2"),
-    (rf"{_SET} depends on (?:one of )?{_SET}", r"\1 needs \2"),
-    (r"^you require (([\w.-]+?)[<>=!~]\S*) and (\2[<>=!~]\S*)$", r"\1 and \3 exclude each other"),
-    (r"there (?:is|are) no versions? of (\S+)", r"there is no \1"),
-    (rf"only (?:the following versions of \S+ are available )?{_SET}(?: is available|(?= and )|$)",
-     r"there is only \1"),
-    (r"(\S+) was not found in the package registry", r"no index has a package \1"),
-    (rf"{_SETS} ha(?:s|ve) no wheels with a matching [^`]+`([^`]+)`", r"\1 has no wheel for \2"),
-    (rf"{_SETS} ha(?:s|ve) no usable wheels",
-     r"\1 has no wheel for this platform and Python, only source"),
-)  # fmt: skip
+_TABLE = toml_table(Path(__file__).with_suffix(".toml"))
 _LATE = re.compile(
     r"`(\S+)` was filtered by `exclude-newer`.*?version, v(\S+), was published at (\d{4}-\d\d-\d\d)"
 )
@@ -119,11 +106,11 @@ def stated_facts(text: str) -> list[str]:
 
 
 def _reworded(premise: str) -> list[str]:
-    found = [
-        (match.start(), _shortened(match.expand(words)))
-        for pattern, words in _FACTS
-        for match in re.finditer(pattern, premise)
-    ]
+    found = []
+    for pattern, words in _TABLE["facts"]:
+        whole = pattern.replace("ALL", _TABLE["all"]).replace("SET", _TABLE["set"])
+        matches = re.finditer(whole, premise)
+        found += [(match.start(), _shortened(match.expand(words))) for match in matches]
     return [words for _, words in sorted(found)]
 
 

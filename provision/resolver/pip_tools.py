@@ -72,14 +72,10 @@ def _environment(index_url: str) -> dict[str, str]:
 
 def _require_support(target: Target) -> None:
     if not importlib.util.find_spec("piptools"):
-        words = [uv_program(), "pip", "install", "--python", sys.executable, "pip-tools"]
-        remedy = f"`{' '.join(words)}`, or lock through nox"
-        raise ToolError("pip-tools is not installed", remedy=remedy)
+        raise ToolError.of("no-pip-tools", uv=uv_program(), python=sys.executable)
     here = (this_platform(), f"{sys.version_info.major}.{sys.version_info.minor}")
     if here != (target.platform, target.python):
-        cause = f"it resolves for its own Python and platform, {here[1]} on {here[0]}"
-        remedy = "use uv, or run this on that platform"
-        raise UsageError(f"pip-tools cannot resolve {target.name} here", cause=cause, remedy=remedy)
+        facts = {"platform": here[0], "python": here[1], "target": target.name}
+        raise UsageError.of("pip-tools-elsewhere", **facts)
     if target.pip.overrides or target.pip.cutoffs or target.pip.local or target.pip.constraints:
-        cause = "overrides, constraints, local packages and cut-offs of single packages need uv"
-        raise UsageError(f"pip-tools cannot resolve {target.name}", cause=cause, remedy="use uv")
+        raise UsageError.of("needs-uv", target=target.name)

@@ -200,11 +200,8 @@ def offered(target: Target, folder: Path) -> dict[str, tuple[Wheel, ...]]:
 def _usable(target: Target, index: str, name: str, listed: Sequence[Wheel]) -> list[Wheel]:
     if wheels := [wheel for wheel in listed if not wheel.lacks]:
         return wheels
-    what = f"{target.name}: the catalog of {index} has no usable wheel of {name}"
-    evidence = "\n".join(f"{wheel.filename}: {wheel.lacks}" for wheel in listed)
-    cause = f"[pip.index] assigns {name} to {index}, and no other index is used for it"
-    remedy = "run `provision update` to refresh the catalog, or correct [pip.index]"
-    raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
+    lines = (f"{wheel.filename}: {wheel.lacks}" for wheel in listed)
+    raise SpecError.of("no-usable-wheel", *lines, target=target.name, index=index, name=name)
 
 
 def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[str, str]:

@@ -87,15 +87,11 @@ def _best(
     name, release = str(package["name"]), str(package["version"])
     wheels = {_filename(wheel): wheel for wheel in package.get("wheels", [])}  # type: ignore[attr-defined]
     if not (filename := best_wheel(wheels, platform, python)):
-        raise ToolError(
-            f"{name} {release} has no wheel for {platform} and Python {python}",
-            cause="only wheels are locked: what an sdist builds depends on the machine",
-            remedy=f"require another version of {name}, or of what requires it: {', '.join(via)}",
-        )
+        facts = {"name": name, "release": release, "platform": platform, "python": python}
+        raise ToolError.of("no-fitting-wheel", via=", ".join(via), **facts)
     wheel = wheels[filename]
     if not (sha256 := wheel["hashes"].get("sha256")):
-        remedy = "use an index that does, or add the file to a catalog"
-        raise ToolError(f"the index gives no SHA-256 for {filename}", remedy=remedy)
+        raise ToolError.of("no-hash", file=filename)
     size = wheel.get("size")
     return Artifact(name, release, filename, sha256, size, "default", via), wheel["url"]
 
@@ -159,9 +155,8 @@ class UvResolver:
         for package in tomllib.loads(self._pylock(target, pins))["packages"] if pins else ():
             name, sdist = str(package["name"]), package.get("sdist", {})
             if not (sha256 := sdist.get("hashes", {}).get("sha256")):
-                what = f"the index lists no sdist with a SHA-256 of {name} {package['version']}"
-                remedy = f"remove {name} from [pip] build of envs/{target.name}.toml"
-                raise ToolError(what, remedy=remedy)
+                facts = {"name": name, "version": package["version"], "target": target.name}
+                raise ToolError.of("no-sdist", **facts)
             found[name] = f"{_filename(sdist)} sha256:{sha256}"
         return found
 
@@ -194,7 +189,6 @@ class UvResolver:
     def _compile(
         self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]
     ) -> Completed:
-
         # Not on the command line, which is echoed: the URL of a mirror may contain a password.
         extra = {"UV_DEFAULT_INDEX": self.default_index} if self.default_index else {}
         extra |= PLATFORMS[target.platform].resolver | loopback_environment(os.environ)

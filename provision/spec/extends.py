@@ -36,8 +36,7 @@ def spec_chain(path: Path) -> list[SpecFile]:
         found = _find(name, last)
         if found.path in [file.path for file in chain]:
             names = " → ".join(str(file.path) for file in [*chain, found])
-            remedy = "remove one `extends` of these"
-            raise SpecError(f"{path} extends itself", evidence=names, remedy=remedy)
+            raise SpecError.of("extends-itself", names, path=path)
         chain.append(found)
     return chain
 
@@ -51,18 +50,14 @@ def _find(name: object, user: SpecFile) -> SpecFile:
             if not own and (folder / f"{name}.toml").is_file():
                 return _read(folder / f"{name}.toml", folder)
     known = sorted({p.stem for folder in folders for p in folder.glob("*.toml")})
-    cause = f"there are {', '.join(known)}"
-    remedy = 'name one of these, such as `extends = "cpu-linux"`'
-    raise SpecError(f"{user.path} extends {name!r}, which is no spec", cause=cause, remedy=remedy)
+    raise SpecError.of("extends-no-spec", path=user.path, name=name, known=", ".join(known))
 
 
 def _read(path: Path, folder: Path) -> SpecFile:
     with damage_in(path, "correct the file"):
         data = read_parsed(path, tomllib.loads)
     if "name" in data:
-        cause = "a target has the name of its file"
-        remedy = "remove the key, and rename the file to rename the target"
-        raise SpecError(f"{path}: name: unknown key", cause=cause, remedy=remedy)
+        raise SpecError.of("spec-with-name", path=path)
     return SpecFile(path, folder, data)
 
 
@@ -113,11 +108,9 @@ def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
     unknown = sorted(_names(drop) - inherited)
     # What is not inherited may be in a file.
     if not isinstance(drop, list) or (unknown and "files" not in file.data["pip"]):
-        what = f"{file.path}: pip.drop: not a list of inherited requirements (is {drop!r})"
         evidence = f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else ""
-        cause = f"{file.data['extends']} asks for {', '.join(sorted(inherited))}"
-        remedy = "name some of these, or remove the key"
-        raise SpecError(what, evidence=evidence, cause=cause, remedy=remedy)
+        facts = {"file": file.path, "drop": drop, "extended": file.data["extends"]}
+        raise SpecError.of("nothing-to-drop", evidence, asked=", ".join(sorted(inherited)), **facts)
     dropped = _names(drop)
     listed = requirements if isinstance(requirements, list) else []
     return [text for text in listed if _name(text) not in dropped]

@@ -81,7 +81,7 @@ class Hardware(Table):
     families: tuple[str, ...] = Field(
         (), description="Device families of envs/catalog/devices.toml."
     )
-    driver: Specifier | None = Field(None, description="Supported versions of the GPU driver.")
+    driver: Specifier | None = Field(None, description="Versions of the GPU driver, or of macOS.")
     compute_capability: Specifier | None = Field(
         None, description="CUDA compute capabilities that the wheels are compiled for."
     )

@@ -107,9 +107,8 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
             return "" if said == path else f", in {said}"
 
         faults = faults_of(error, Target, inherited_from)
-        what = f"{path} has {plural(len(faults), 'fault')}"
-        remedy = "correct each of them; `provision schema` prints all that is allowed"
-        raise SpecError(what, evidence="\n".join(faults), remedy=remedy) from error
+        count = plural(len(faults), "fault")
+        raise SpecError.of("invalid-spec", *faults, path=path, count=count) from error
     if not target.pip.files:
         return target
     from provision.spec.requirement_files import with_files  # noqa: PLC0415 - few specs name files

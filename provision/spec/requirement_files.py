@@ -90,8 +90,8 @@ def read_requirement_files(root: Path, names: Sequence[str]) -> RequirementFiles
     for name in names:
         found.add((found.root / name).resolve())
     if found.faults:
-        what = f"the requirement files have {plural(len(found.faults), 'fault')}"
-        raise SpecError(what, evidence="\n".join(found.faults), remedy="correct each of them")
+        count = plural(len(found.faults), "fault")
+        raise SpecError.of("invalid-requirement-files", *found.faults, count=count)
     return found
 
 

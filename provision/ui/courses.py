@@ -84,9 +84,8 @@ def courses_of(runs: Sequence[Report]) -> list[Course]:
             for name, number in check.numbers.items():
                 drawn = number.unit.endswith("/s") or number.unit in {"s", "1"}
                 if drawn and number.comparable:
-                    course = found.setdefault(
-                        (check.id, name, number.unit), Course(check.id, name, number, [])
-                    )
+                    key = (check.id, name, number.unit)
+                    course = found.setdefault(key, Course(check.id, name, number, []))
                     course.dots.append(Dot(at, number.value, check.outcome == "failed"))
                     course.number = number
     return list(found.values())

@@ -3,21 +3,16 @@
 No script, no other file, no network. Markup: ``report.html.j2``, style: ``report.css``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from provision.core.text import harmless
+from provision.report.fleet import Fleet
 from provision.report.model import Report, comparable
 from provision.report.regressions import compare_reports
 from provision.ui import courses
-
-if TYPE_CHECKING:
-    from provision.report.fleet import Fleet
 
 
 def _written(value: object) -> object:

@@ -1,23 +1,19 @@
 """What each thread does now: in a terminal a line that is drawn again, elsewhere one at times."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from textwrap import shorten
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, Task, TaskID
 from rich.text import Text
 
+from provision.core.progress import Look
 from provision.core.text import harmless, size
+from provision.ui.console import Console as Shown
 from provision.ui.smoke import check_line
-
-if TYPE_CHECKING:
-    from provision.core.progress import Look
-    from provision.ui.console import Console as Shown
 
 _NEWS = 10.0  # seconds between two lines about a step where there is no terminal
 _LONG = 1.0  # seconds; what took longer is shown with its time

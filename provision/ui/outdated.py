@@ -10,9 +10,6 @@ def show_outdated(result: Outdated, console: Console) -> None:
     """Print what is newer, what holds it and the edit; then the known vulnerabilities."""
     from jinja2 import Template  # noqa: PLC0415 - slow to import
 
-    if result.error:
-        console.error(result.error)
-        return
     text = Path(__file__).with_suffix(".j2").read_text(encoding="utf-8")
     for line in Template(text, trim_blocks=True).render(to_jsonable(result)).splitlines():
         command = line.removeprefix("$ ")

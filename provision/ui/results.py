@@ -198,9 +198,6 @@ def show_diagnosis(result: Diagnosis, console: Console) -> None:
 
 def show_lock(result: LockResult, console: Console) -> None:
     """Print one target's new lock and what changed in it."""
-    if result.error:
-        console.error(result.error)
-        return
     state = "changed" if result.differs else "unchanged"
     console.line(f"{result.target}: {plural(result.packages, 'package')}, {state}", "green")
     _changes(result.changes, console)
@@ -225,9 +222,6 @@ def show_confirmation(result: Confirmation, console: Console) -> None:
 
 def show_freshness(result: Freshness, console: Console) -> None:
     """Print whether one lock is fresh."""
-    if result.error:
-        console.error(result.error)
-        return
     style = "bold red" if result.stale else "green"
     console.line(f"{result.target}: {result.stale or 'fresh'}", style)
     if result.open and not result.stale:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from provision.core.findings import Finding, Level
 from provision.core.text import plural
 from provision.report.model import Check, Report
 from provision.report.regressions import Comparison, SmokeResult, SmokeSkipped
@@ -26,8 +25,7 @@ def show_report(result: Report, console: Console) -> None:
             console.line(f"{mark} {check.id:<28} {_numbers(check)}", style)
     for check in result.checks:
         if check.finding and not check.blocked:
-            found = check.finding.model_dump() | {"level": Level(check.finding.level)}
-            console.finding(Finding(**found))
+            console.finding(check.finding)
     from provision.ui.courses import sparkline, within_run  # noqa: PLC0415 - loads statistics
 
     for course in within_run(result):

@@ -1,16 +1,12 @@
 """A verdict in the form that a scheduler reads."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from provision.core.findings import toml_table
 from provision.core.text import json_text
-
-if TYPE_CHECKING:
-    from provision.report.verdict import Verdict
+from provision.report.verdict import Verdict
 
 _REASON, _MESSAGE = 200, 4096  # characters of a drain reason, bytes of a termination message
 
@@ -36,11 +32,9 @@ def kubernetes(of: Verdict) -> str:
 
 def prometheus(of: Verdict) -> str:
     """Return the text that the node exporter's textfile collector reads."""
-    import tomllib  # noqa: PLC0415 - for this form only
+    from jinja2 import Template  # noqa: PLC0415 - for this form only
 
-    from jinja2 import Template  # noqa: PLC0415 - as above
-
-    units = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
+    units = toml_table(Path(__file__).with_name("units.toml"))
     numbers = []
     for check, name, number in ((c, *n) for c, some in of.numbers.items() for n in some.items()):
         plain = re.sub(r"\W+", "_", number.unit.replace("/s", "_per_second"))

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.artifacts.parallel_fetch import PARTIAL
 from provision.artifacts.tools import LOCKS, read_tools
 from provision.cli import main
 from provision.commands import bundle as bundling
-from provision.commands.bundle import Bundle, bundle
+from provision.commands.bundle import MANIFEST, Bundle, bundle
 from provision.core import process
 from provision.core.errors import UsageError
 from provision.installer.install import ArtifactSources
@@ -324,3 +325,11 @@ def test_attack_another_archive_than_uv_knows_is_left_out(
     assert make(clone, tmp_path / "out").missing == ()
     assert not (tmp_path / "out" / "python").exists()
     assert any("no Python is in the bundle" in note for note in clone.listener.notes)
+
+
+@pytest.mark.machine
+def test_where_a_bundle_lies_does_not_matter(clone: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / PARTIAL / ".cache" / "bundle"  # names that are left out inside of it
+    made = make(clone, folder)
+    listed = json.loads((folder / MANIFEST).read_text())["files"]
+    assert made.files == len(listed) > 5

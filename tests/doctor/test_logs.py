@@ -143,8 +143,10 @@ def test_the_documentation_has_the_words_of_every_code() -> None:
 
 
 def test_findings_are_complete() -> None:
-    for text in EVERYTHING:
-        for finding in diagnose_log(text):
+    with untraced():
+        found = [diagnose_log(text) for text in EVERYTHING]
+    for findings in found:
+        for finding in findings:
             assert finding.evidence[0].startswith("line ")
             for words in (finding.symptom, finding.cause, finding.remedy):
                 assert words.strip()

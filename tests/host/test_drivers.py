@@ -141,9 +141,16 @@ NVIDIA = {
     None: "???",
     "": "???",
 }
+MACOS_FLOORS = (">=14",)
+MACOS = {"13.7.8": "-", "14.0": "+", "14.6.1": "+", "15.7.9": "+", "26.7": "+", "9.2.2": "?",
+         "26A": "?", None: "?", "": "?"}  # fmt: skip
 TABLE = [
     (version, floor, vendor, expected)
-    for vendor, rows, floors in (("intel", INTEL, INTEL_FLOORS), ("nvidia", NVIDIA, NVIDIA_FLOORS))
+    for vendor, rows, floors in (
+        ("intel", INTEL, INTEL_FLOORS),
+        ("nvidia", NVIDIA, NVIDIA_FLOORS),
+        ("apple", MACOS, MACOS_FLOORS),
+    )
     for version, row in rows.items()
     for floor, expected in zip(floors, row, strict=True)
 ]
@@ -171,7 +178,9 @@ def wsl(*gpus: Gpu, **runtimes: str) -> Host:
 
 def test_every_minimum_of_the_specs_is_in_the_table() -> None:
     floors = {(spec.accelerator, spec.driver) for spec in read_hardware(ENVS) if spec.driver}
-    assert floors == {("xpu", f) for f in INTEL_FLOORS} | {("cuda", f) for f in NVIDIA_FLOORS}
+    assert floors == {("xpu", f) for f in INTEL_FLOORS} | {("cuda", f) for f in NVIDIA_FLOORS} | {
+        ("mps", floor) for floor in MACOS_FLOORS
+    }
 
 
 @pytest.mark.parametrize(("version", "floor", "vendor", "expected"), TABLE)

@@ -174,6 +174,17 @@ def test_a_target_without_the_table_has_no_images(image_request: ImageRequest) -
         prepare_context(dataclasses.replace(image_request, target=target), refuse, Silent())
 
 
+def test_a_target_of_another_system_has_no_images_and_is_not_told_to_ask_for_one(
+    image_request: ImageRequest,
+) -> None:
+    change = {"docker": None, "platform": "osx-arm64"}
+    target = image_request.target.model_copy(update=change)
+    with pytest.raises(UsageError, match="tiny has no images") as caught:
+        prepare_context(dataclasses.replace(image_request, target=target), refuse, Silent())
+    assert "macOS" in caught.value.cause
+    assert "[docker]" not in caught.value.remedy
+
+
 def test_the_dev_image_has_compiler_and_headers_and_another_name(
     image_request: ImageRequest,
 ) -> None:

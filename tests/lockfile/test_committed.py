@@ -147,5 +147,5 @@ def test_what_is_locked_can_be_had(tmp_path: Path) -> None:
 def _addresses(names: list[str]) -> dict[str, str]:
     index = read_pip_config().index_url or PYPI_SIMPLE_ENDPOINT
     with network.session() as session:
-        pages = [simple_index.list_wheels(session, index, name) for name in names]
+        pages = [simple_index.list_files(session, index, name) for name in names]
     return {package.filename: package.url for page in pages for package in page}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -191,7 +192,7 @@ def test_blocked_checks_are_one_note() -> None:
     after = report(failed=IDS)
     broken, blocked = after.checks
     assert blocked.finding is not None
-    note = blocked.finding.model_copy(update={"level": "note"})
+    note = replace(blocked.finding, level=Level.NOTE)
     checks = (broken, blocked.model_copy(update={"finding": note}))
     result = compare_reports([report()], after.model_copy(update={"checks": checks}))
     assert [finding.code for finding in result.findings] == ["check-broke", "checks-blocked"]

@@ -609,6 +609,18 @@ def judged(verdict: str) -> dict[str, Any]:
     return {"driver_judgement": {"verdict": verdict, "reason": reason, "evidence": ["driver 1"]}}
 
 
+@fault("device.fallback", "cpu-fallback-enabled", "pretend")
+def what_the_device_lacks_runs_on_the_cpu() -> Iterator[None]:
+    with patch.dict(os.environ, PYTORCH_ENABLE_MPS_FALLBACK="1"):
+        yield
+
+
+@fault("none", "", "pretend")
+def a_fallback_that_is_switched_off() -> Iterator[None]:
+    with patch.dict(os.environ, PYTORCH_ENABLE_XPU_FALLBACK="0", PYTORCH_XPU_FALLBACK_OP="x"):
+        yield
+
+
 @fault("device.driver", "driver-too-old", "pretend", expect=judged("too-old"))
 def a_driver_below_the_targets_floor() -> Iterator[None]:
     yield

@@ -32,7 +32,8 @@ NAME = "pretend"
 SPOILED: dict[str, Callable[..., Any]] = {}
 # What the device says of itself; faults and profiles change it. Keys besides the plain ones:
 #   fields          of its properties, as this release of torch has them; None: all
-#   fp64            "full"; "conversions" (casts only, as DG2 emulates them); "none"
+#   fp64            "full"; "conversions" (casts only, as DG2 emulates them); "none"; "never": such
+#                   tensors do not even come to the device, as on a Mac
 #   largest         bytes of the largest tensor, None: all memory; over_largest: the text then
 #   out_of_memory   how torch words it
 #   free_memory     what mem_get_info does: works, raises, stale
@@ -64,6 +65,7 @@ SAYS: dict[str, Any] = {
 }
 AFTER_LOST = "level_zero backend failed with error: 2147483646 (UR_RESULT_ERROR_UNKNOWN)"
 NO_FP64 = "Required aspect fp64 is not supported on the device"
+NEVER_FP64 = "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support it"
 FREE_MEMORY = "doesn't support querying the available free memory"
 # Memory is counted only where this much is asked for: it is a search through all objects.
 COUNTED = 2**26
@@ -340,11 +342,18 @@ def _refuse_fp64(function: Any, values: list[Any], number: int) -> None:
     if says(number)["fp64"] == "full" or function._schema.name in NO_KERNEL or function.is_view:
         return
     if any(getattr(each, "dtype", each) == torch.float64 for each in values):
+        _refuse_ever(torch.float64, number)
         # torch 2.13 ends a process in which a kernel in Python raises during a backward pass.
         if torch._C._current_graph_task_id() >= 0:
             QUEUE.fail(NO_FP64)
         else:
             raise RuntimeError(NO_FP64)
+
+
+def _refuse_ever(dtype: Any, number: int) -> None:
+    """Fail as MPS does where a tensor of float64 would come to be on the device."""
+    if dtype == torch.float64 and says(number)["fp64"] == "never":
+        raise TypeError(NEVER_FP64)
 
 
 def _refuse_conversion(source: Any, dtype: Any) -> None:
@@ -369,6 +378,7 @@ def _to_copy(function: Any, args: Any, kwargs: Any) -> Any:
     there = target.type == NAME
     _refuse_conversion(args[0], kwargs.get("dtype") or args[0].dtype)
     if there:
+        _refuse_ever(kwargs.get("dtype") or args[0].dtype, _index(target))
         _grant(args[0].numel() * (kwargs.get("dtype") or args[0].dtype).itemsize, target)
     else:
         QUEUE.surface()
@@ -441,6 +451,7 @@ def _empty(
     size: Any, *, dtype: Any = None, memory_format: Any = None, device: Any = None, **_kwargs: Any
 ) -> Any:
     dtype = dtype or torch.get_default_dtype()
+    _refuse_ever(dtype, _index(device))
     bytes_asked = dtype.itemsize
     for length in size:
         bytes_asked *= length
@@ -455,6 +466,7 @@ def _empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, device: Any = None, **_kwargs: Any
 ) -> Any:
     _launch(_index(device))
+    _refuse_ever(dtype, _index(device))
     raw = torch.empty_strided(size, stride, dtype=dtype)
     _grant(raw.untyped_storage().nbytes(), device)
     return PretendTensor(raw, number=_index(device))

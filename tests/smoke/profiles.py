@@ -6,6 +6,7 @@ what the device says and lacks, as plain JSON for `worlds.py` inside the environ
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -64,7 +65,9 @@ class Profile:
     @property
     def platform(self) -> str:
         """Conda's name of the platform whose targets run there."""
-        system = {"linux": "linux", "wsl": "linux", "windows": "win"}.get(self.os, self.os)
+        if self.os == "macos":
+            return "osx-arm64"
+        system = {"linux": "linux", "wsl": "linux", "windows": "win"}[self.os]
         return f"{system}-{'aarch64' if 'aarch64' in self.id else '64'}"
 
 
@@ -106,6 +109,8 @@ def is_for(target: Target, profile: Profile) -> bool:
     if target.accelerator == "cuda":
         allowed = SpecifierSet(target.hardware.compute_capability or "")
         return profile.vendor == "nvidia" and profile.seen["capability"] in allowed
+    if target.accelerator == "mps":
+        return profile.vendor == "apple"
     families = set(profile.played("families", ()))
     return profile.vendor == "intel" and bool(families & set(target.hardware.families))
 
@@ -189,7 +194,7 @@ def lacking(played: dict[str, Any]) -> set[str]:
     lacks = set()
     if played["says"]["fp64"] != "full":
         lacks.add("resume.scaler")
-    if OWN_BACKEND[played["accelerator"]] not in played["collectives"]:
+    if OWN_BACKEND.get(played["accelerator"]) not in played["collectives"]:
         lacks.add("collective.sum")
     if not played["compiler"]:
         lacks.add("compile.mul_add")
@@ -211,7 +216,13 @@ def not_owed(played: dict[str, Any]) -> set[str]:
         found |= {"operators.large", "operators.modules", "operators.options"}
     if not any("triton" in name for name in packages):
         found.add("compile.mul_add")
-    return found
+    return found | by_torch(played["accelerator"])
+
+
+def by_torch(accelerator: str) -> set[str]:
+    """Return the checks that torch's own sources excuse on a kind of device."""
+    known = json.loads((ROOT / "smoke" / "known.json").read_text(encoding="utf-8"))
+    return set(known.get(accelerator, {}).get("checks", ()))
 
 
 def _says(target: Target, profile: Profile, release: list[int]) -> dict[str, Any]:
@@ -219,6 +230,7 @@ def _says(target: Target, profile: Profile, release: list[int]) -> dict[str, Any
     family = (profile.played("families") or [""])[0]
     name = _variant(profile.played("names"), target)
     without = "conversions" if family == "dg2" else "none"
+    without = "never" if profile.vendor == "apple" else without
     memory = _variant(profile.played("memory_mb", [16384]), target)
     ipex = profile.seen.get("ipex_allocation_mb") if release < [2, 2] else None
     locked = [IPEX] if release < [2, 2] and not cuda else []
@@ -234,7 +246,7 @@ def _says(target: Target, profile: Profile, release: list[int]) -> dict[str, Any
         "sub_groups": profile.played("sub_groups", [32]),
         "largest": ipex * 2**20 if ipex else None,
         "over_largest": texts["ipex_allocation"],
-        "out_of_memory": texts["out_of_memory_cuda" if cuda else "out_of_memory_xpu"],
+        "out_of_memory": texts[f"out_of_memory_{target.accelerator}"],
         "free_memory": profile.played("free_memory", "works"),
         "first_kernel": 0.05 if profile.played("first_kernel") == "compiled" else 0.0,
         "prints": [line for line, when in _noise(profile, release, locked) if "import" not in when],

@@ -89,6 +89,12 @@ def float64_is_refused_by_a_device_that_says_nothing_of_it() -> str:
 
 
 @case
+def float64_does_not_come_to_a_mac() -> str:
+    with arithmetic(has_fp64=False), patch.dict(pretend.SAYS, fp64="never"):
+        return capabilities.float64(DEVICE)
+
+
+@case
 def float64_is_emulated() -> str:
     with arithmetic(has_fp64=False):
         return capabilities.float64(DEVICE)
@@ -144,6 +150,11 @@ def collectives_of_xpu_on_windows() -> str:
 @case
 def collectives_of_xpu_with_torch_2_1() -> str:
     return collectives("xpu", is_nccl_available=False, is_gloo_available=True)
+
+
+@case
+def collectives_of_a_mac() -> str:
+    return collectives("mps", is_gloo_available=True)
 
 
 @case

@@ -27,16 +27,17 @@ World = dict[str, Any]
 Results = dict[str, dict[str, Any]]
 
 # What `tests` plays; `nox -s profiles` plays all. They differ most: no float64; IPEX, an unknown
-# driver, no compiler, kernels compiled at first use; two tiles.
+# driver, no compiler, kernels compiled at first use; two tiles; a Mac.
 FAST = [
     ("arc-linux", "arc-a770-linux"),
     ("ipex-llm-windows", "arc-a380-windows"),
     ("max-linux", "max-1550-linux-flat"),
+    ("mps-macos", "apple-mps"),
 ]
 FAST_INVENTED = ["an Arc in no list"]
 # A healthy device may be unknown to the lists, its driver too; the pretend one is a CPU's speed.
 WARNINGS = {"device-unknown", "driver-unknown", "unknown-warning", "slow"}
-FOR_NO_TARGET = {"apple-mps", "uhd770-beside-arc-linux"}
+FOR_NO_TARGET = {"uhd770-beside-arc-linux"}
 
 
 @pytest.fixture(scope="session")
@@ -151,11 +152,12 @@ def test_the_pretend_device_plays(traits: dict[str, str | None], trait: str) -> 
 # Healthy devices ----------------------------------------------------------------------------------
 
 
-# A card without float64 and one with two tiles, on two systems, and CUDA.
+# A card without float64 and one with two tiles, on two systems, CUDA, and a Mac.
 FAULTY = [
     ("arc-linux", "arc-a770-linux"),
     ("cuda-linux", "h100-linux"),
     ("max-linux", "max-1550-linux-flat"),
+    ("mps-macos", "apple-mps"),
 ]
 
 
@@ -315,6 +317,13 @@ NO_FAULT = {
         "a_large_sum_loses_its_tail",
     },
     "max-linux": set(),
+    "mps-macos": {
+        # Of Linux and WSL; a Mac has one device, of which Accelerate knows the name only.
+        *("no_kernel_driver_has_taken_the_gpu", "wsl_has_no_library_for_its_gpu"),
+        *("the_sum_leaves_one_process_out", "a_large_sum_loses_its_tail"),
+        *("gathered_parts_are_those_of_the_next_rank", "a_tied_weight_is_filed_under_another_name"),
+        *("the_automatic_map_ignores_the_memory", "the_automatic_map_leaves_the_second_device_out"),
+    },
 }
 # About the CPU, about packages (which the test environment has, and no device), or about another
 # accelerator than the profile's.
@@ -332,7 +341,9 @@ def faults_on(target: str) -> list[Fault]:
         if fault.check not in DEEP or target == "arc-linux"
         if fault.name not in NO_FAULT[target]
         if "peaks" not in fault.expect  # of a card of another name
-        if fault.check not in ("resume.scaler",) or target != "arc-linux"  # without float64
+        # Without float64; and what is documented as absent.
+        if fault.check != "resume.scaler" or target not in ("arc-linux", "mps-macos")
+        if fault.check not in profiles.by_torch(profiles.targets()[target].accelerator)
     ]
 
 
@@ -396,6 +407,14 @@ UNHEALTHY: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str, str]] 
     "WSL without Intel's libraries": (
         *("arc-linux", "mtl-155h-wsl", {"available": False}, {}),
         *("device.ready", "device nodes = none"),
+    ),
+    "a virtual machine without Metal": (
+        *("mps-macos", "apple-mps", {"available": False}, {}),
+        *("device.ready", "no mps device is usable"),
+    ),
+    "a Mac whose GPU another program has taken down": (
+        *("mps-macos", "apple-mps", {"refuses": "command buffer exited with error status"}, {}),
+        *("device.ready", "command buffer exited"),
     ),
     "the wheel has no code for the device": (
         *("cuda-linux", "t4-linux", {"capability": "6.1"}, {}),

@@ -108,6 +108,27 @@ def trait_float64_travels_without_a_kernel() -> None:
         assert torch.equal(here.to(there).cpu(), here)
 
 
+def trait_to_a_mac_no_float64_comes_at_all() -> None:
+    with device(fp64="never") as there:
+        wide = torch.ones(4, dtype=torch.float64)
+        for move in (lambda: wide.to(there), lambda: torch.ones(4, device=there).double(),
+                     lambda: torch.empty(4, dtype=torch.float64, device=there),
+                     lambda: torch.ones(4, device=there).sum(dtype=torch.float64)):  # fmt: skip
+            with refused(pretend.NEVER_FP64, TypeError):
+                move()
+        assert torch.ones(4, device=there).cpu().double().sum().item() == 4
+
+
+def trait_a_mac_answers_by_functions_of_its_own() -> None:
+    with device({"accelerator": "mps"}, name="Apple M4", driver="26.7", memory=2**30) as there:
+        told = devices.facts(there)
+        assert (told["name"], told["memory"], told["driver"]) == ("Apple M4", 2**30, "26.7")
+        assert devices.has_float64(there) is False
+        before = devices.backend(there).memory_allocated()
+        kept = torch.empty(2**26, dtype=torch.uint8, device=there)
+        assert devices.backend(there).memory_allocated() - before == kept.nbytes
+
+
 def trait_python_floats_are_no_float64() -> None:
     with device(fp64="none") as there:
         assert (torch.ones(4, device=there) * 0.5).sum().item() == 2

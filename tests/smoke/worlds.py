@@ -67,6 +67,7 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield devices, "compiled", lambda _name: True
     yield devices, "kind", lambda device: accelerator if device.type != "cpu" else "cpu"
     yield devices, "nvidia_driver", lambda: world["nvml"]
+    yield from _metal(world)
     yield torch.Tensor, "pin_memory", _pin(world)
     # Loaders of torch 2.1 name the device that they pin for, later ones know it.
     loaders = import_module("torch.utils.data._utils.pin_memory")
@@ -99,6 +100,35 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
                          "memory_reserved", "synchronize", "empty_cache"):  # fmt: skip
                 yield module, name, faults.as_of(module, getattr(backend, name))
             yield module, "get_arch_list", lambda: list(world["arch_list"])
+
+
+def _metal(world: World) -> Iterator[tuple[object, str, Any]]:
+    """Yield what torch says of the GPU of a Mac: the device is its one, and has other functions."""
+    if world["accelerator"] != "mps":
+        return
+    backend = pretend.Backend()
+    said = {"device_count": backend.device_count, "is_available": backend.is_available,
+            "synchronize": backend.synchronize,
+            "current_allocated_memory": backend.memory_allocated,
+            "recommended_max_memory": lambda: pretend.says()["memory"],
+            # It draws with the host's generator, whose state is saved with it.
+            "manual_seed": lambda _seed: None,
+            "get_rng_state": lambda _device: torch.get_rng_state(),
+            "set_rng_state": lambda _state, _device: None}  # fmt: skip
+    for name in dir(torch.mps):  # nothing of the real one answers here
+        if name in torch.mps.__all__:
+            yield torch.mps, name, said.get(name, _absent(name))
+    yield torch.backends.mps, "is_available", backend.is_available
+    yield torch.backends.mps, "get_name", backend.get_device_name
+    yield devices.platform, "mac_ver", lambda: (pretend.says()["driver"] or "", (), "arm64")
+    yield devices, "backend", lambda device: None if device.type == "cpu" else devices._Metal()
+
+
+def _absent(name: str) -> Callable[..., Any]:
+    def absent(*_args: Any, **_more: Any) -> Any:
+        raise AssertionError(f"torch.mps.{name} is not played")
+
+    return absent
 
 
 def _named(module: ModuleType, answer: bool) -> Callable[[], bool]:

@@ -60,7 +60,7 @@ driver = "newest"
     places = ["accelarator", "accelerator", "python", "hardware.driver", "pip.requirements[0]"]
     assert sorted(fault.split(":")[0] for fault in faults) == sorted(places)
     assert "did you mean `accelerator`?" in caught.value.evidence
-    assert "'cuda', 'xpu' or 'cpu'" in caught.value.evidence
+    assert "'cuda', 'xpu', 'mps' or 'cpu'" in caught.value.evidence
     assert caught.value.exit_code == Exit.USAGE
 
 

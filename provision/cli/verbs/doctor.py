@@ -47,8 +47,7 @@ def _watch(call: Call) -> int:
 
     wanted = call.arguments
     if not wanted.watch or not wanted.command or wanted.json or wanted.report:
-        remedy = "`provision doctor --watch -- python train.py`, without --json and --report"
-        raise UsageError("--watch runs the command after --", remedy=remedy)
+        raise UsageError.of("nothing-to-watch")
     code, findings = watch(wanted.command)
     for finding in findings:
         call.console.finding(finding)

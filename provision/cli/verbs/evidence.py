@@ -33,7 +33,6 @@ def handle(call: Call) -> Outcome:
         raise UsageError("emit is about one target", remedy="name one, such as cpu-linux")
     target, key = load_target(project.specs, arguments.subjects[0]), arguments.key
     file = arguments.output or Path(f"{target.name}.evidence.json")
-
     ask = f"passphrase of {key}: "
     made = emit(project, target, file=file, key=key, passphrase=lambda: getpass.getpass(ask))
     return Outcome([made], each(show_evidence))

@@ -23,8 +23,7 @@ def handle(call: Call) -> Outcome:
     name = call.target.name
     kept = list(read_reports(history(call.project, name), call.console.note))
     if not kept:
-        what = f"{name} has no report on this host"
-        raise UsageError(what, remedy=f"`{program_name()} smoke {name}` makes one")
+        raise UsageError.of("no-report-here", target=name, program=program_name())
     out = call.arguments.output or Path(f"{name}.html")
     write_atomic(out, render_page(kept))
     made = Export(name, "html", out, "", (), (f"it shows {plural(len(kept), 'report')}",))

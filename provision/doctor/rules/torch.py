@@ -29,7 +29,7 @@ def cpu_build(context: DoctorContext) -> Findings:
     cards = [g for g in context.host.gpus if g.supported and g.vendor in ("intel", "nvidia")]
     meant = context.target.accelerator if context.target else None
     others = [] if meant else [*_for_cuda(context), *_replaced(context)]
-    if meant == "cpu" or not (meant or cards or others):
+    if meant in ("cpu", "mps") or not (meant or cards or others):  # a Mac's build is for both
         return
     why = "the machine has a GPU" if cards else "other packages are for CUDA"
     why = f"the target is for {meant}" if meant else why

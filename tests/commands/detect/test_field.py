@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import tomllib
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from provision.commands.detect import detect
 from provision.core.findings import Level
 from provision.doctor import diagnose_machine
-from provision.host import nvidia
+from provision.host import macos, nvidia
 from provision.host.model import User
 from provision.host.probe import read_host
 from provision.spec.reader import read_hardware
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from provision.host.model import Host
 
 FIELD = tomllib.loads((conftest.HERE / "field.toml").read_text(encoding="utf-8"))
+MACS = json.loads((conftest.HERE / "macs.json").read_text(encoding="utf-8"))
 TARGETS = read_hardware(Path(__file__).parents[3] / "envs")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
@@ -41,6 +43,9 @@ def host(
 ) -> Host:
     """Return the host that a machine's tree makes; other systems have no tree."""
     monkeypatch.setattr("provision.host.probe.this_platform", lambda: _platform(machine))
+    monkeypatch.setattr(macos, "this_platform", lambda: _platform(machine))
+    if name := machine.get("mac"):
+        return macos.read_macos(MACS[name], devices, machine.get("variables", {}))
     for number, gpu in enumerate(machine["gpus"]):
         at = f"pci0000:00/0000:00:01.{number}/0000:0{number + 1}:00.0"
         known = {"at": at, "class": "0x030000", **FIELD["gpu"][gpu["is"]], **gpu}
