@@ -61,13 +61,15 @@ class Case(NamedTuple):
 
 
 def _attention(shape: list[int], mask: str = "none") -> Case:
-    """Return a call of attention; the mask: causal, last, boolean, additive, none."""
-    heads, groups, length, keys, size = shape
+    """Return a call of attention; the mask: causal, last, boolean, additive, padded, none."""
+    heads, groups, length, keys, size, wide = (*shape, shape[4])[:6]
 
     def run(query: torch.Tensor, *pair: torch.Tensor) -> torch.Tensor:
         first, second = (torch.arange(count, device=query.device) for count in (length, keys))
         places = (7 * first[:, None] + 3 * second) % 5
+        floor = torch.finfo(query.dtype).min
         bias = {"boolean": places > 0, "additive": (places / 2).to(query.dtype),
+                "padded": (second + 0 * places < 128).to(query.dtype) * floor,
                 "last": second <= first[:, None] + keys - length}.get(mask)  # fmt: skip
         key, value = (x.repeat_interleave(heads // groups, 1) for x in pair)
         if query.dtype == torch.float64:
@@ -82,7 +84,7 @@ def _attention(shape: list[int], mask: str = "none") -> Case:
 
     # Scores of up to 8 are rounded, which moves their weights by 8 u.
     return Case(run, lambda: (noise(1, heads, length, size), noise(1, groups, keys, size, seed=1),
-                              noise(1, groups, keys, size, seed=2)), 16, spared="all")  # fmt: skip
+                              noise(1, groups, keys, wide, seed=2)), 16, spared="all")  # fmt: skip
 
 
 def images(groups: int) -> Inputs:
