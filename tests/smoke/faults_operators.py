@@ -511,7 +511,10 @@ def a_part_of_a_host_tensor_is_copied_from_its_beginning() -> Iterator[None]:
 
 @fault("random.draws", "wrong-numbers", "pretend")
 def large_integers_are_drawn_from_32_bits() -> Iterator[None]:
-    with spoiled_where("aten::randint", lambda high, *_: high > 2**32, lambda r, *_: r % 2**32):
+    def wide(_x: Any, _low: int = 0, high: int = 0, *_args: Any) -> bool:
+        return high > 2**32
+
+    with spoiled_where("aten::random_", wide, lambda result, *_args: result.remainder_(2**32)):
         yield
 
 
