@@ -62,7 +62,7 @@ class Case(NamedTuple):
 
 def _attention(shape: list[int], mask: str = "none") -> Case:
     """Return a call of attention; the mask: causal, last, boolean, additive, padded, none."""
-    heads, groups, length, keys, size, wide = (*shape, shape[4])[:6]
+    heads, groups, length, keys, size = shape
 
     def run(query: torch.Tensor, *pair: torch.Tensor) -> torch.Tensor:
         first, second = (torch.arange(count, device=query.device) for count in (length, keys))
@@ -84,7 +84,7 @@ def _attention(shape: list[int], mask: str = "none") -> Case:
 
     # Scores of up to 8 are rounded, which moves their weights by 8 u.
     return Case(run, lambda: (noise(1, heads, length, size), noise(1, groups, keys, size, seed=1),
-                              noise(1, groups, keys, wide, seed=2)), 16, spared="all")  # fmt: skip
+                              noise(1, groups, keys, size, seed=2)), 16, spared="all")  # fmt: skip
 
 
 def images(groups: int) -> Inputs:
