@@ -61,13 +61,15 @@ class Case(NamedTuple):
 
 
 def _attention(shape: list[int], mask: str = "none") -> Case:
-    """Return a call of attention; the mask: causal, last, boolean, additive, none."""
+    """Return a call of attention; the mask: causal, last, boolean, additive, padded, none."""
     heads, groups, length, keys, size = shape
 
     def run(query: torch.Tensor, *pair: torch.Tensor) -> torch.Tensor:
         first, second = (torch.arange(count, device=query.device) for count in (length, keys))
         places = (7 * first[:, None] + 3 * second) % 5
+        floor = torch.finfo(query.dtype).min
         bias = {"boolean": places > 0, "additive": (places / 2).to(query.dtype),
+                "padded": (second + 0 * places < 128).to(query.dtype) * floor,
                 "last": second <= first[:, None] + keys - length}.get(mask)  # fmt: skip
         key, value = (x.repeat_interleave(heads // groups, 1) for x in pair)
         if query.dtype == torch.float64:

@@ -14,10 +14,12 @@ def test_forward(device: torch.device, expect: Expect, numbers: Numbers) -> None
     """Under autocast a product is in half precision and right, a loss in float32."""
     torch.manual_seed(0)
     layer, x = nn.Linear(48, 10), reference.noise(6, 48)
-    right = (x @ layer.weight.T + layer.bias).detach().double()
     layer, x, text = layer.to(device), x.to(device), torch.arange(6).to(device)
-    for dtype in precision.half_types(device):
+    for dtype in 2 * precision.half_types(device):
         numbers.step(f"autocast {reference.short(dtype)}")
+        layer.weight.data.neg_()  # as an optimizer changes it between two steps
+        weight, bias = (each.detach().cpu().double() for each in layer.parameters())
+        right = x.cpu().double() @ weight.T + bias
         with torch.autocast(device.type, dtype=dtype):
             if expect.release("torch") >= (2, 13):  # before it kept such a cast for training
                 with torch.no_grad():

@@ -100,6 +100,8 @@ def _wrong(own: torch.device, rank: int, size: int, length: int) -> int:
                     raise  # Gloo has no averages
                 continue
             wrong += int((found != right).sum()) if not (one and rank) else 0
+    distributed.all_reduce(turned := torch.stack([ramp, given[rank]]).T)  # dense, in another layout
+    wrong += int((turned != torch.stack([size * ramp, sums["SUM"]], 1)).sum())
     pieces = [torch.zeros_like(ramp) for _ in range(size)]
     distributed.gather(given[rank].clone(), None if rank else pieces)
     wrong += 0 if rank else int((torch.stack(pieces) != given).sum())

@@ -26,10 +26,10 @@ def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
     return a * b + 0.5 * c
 
 
-def sums(x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """Compute what is reduced over a row, and over a column; count in place, as a buffer does."""
+def sums(x: torch.Tensor, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute sums of rows and columns, and what keeps NaN; count in place, as a buffer does."""
     seen += x.abs() > 1
-    return x.softmax(-1) + x.sum(0)
+    return x.softmax(-1) + x.sum(0), x.log().maximum(x).clamp_min(0.5).minimum(x.flip(0).log())
 
 
 @check(
@@ -66,10 +66,10 @@ def test_mul_add(device: torch.device, numbers: Numbers, tmp_path: Path, monkeyp
     numbers.step("compile and run sums in bfloat16")
     x = given[0].bfloat16()
     seen = torch.zeros_like(x).to(device)
-    found = torch.compile(sums, fullgraph=True)(x.to(device), seen)
+    found, kept = torch.compile(sums, fullgraph=True)(x.to(device), seen)
+    right, least = sums(x.double(), torch.zeros(x.shape))
     numbers.within("changed in place", float((seen.cpu() != (x.abs() > 1)).sum()), 0.0)
+    numbers.within("NaN made or lost", float((kept.cpu().isnan() ^ least.isnan()).sum()), 0.0)
     if found.dtype != x.dtype:
         fail("wrong-numbers", f"compiled sums of {x.dtype} are {found.dtype}", [f"{found.dtype}"])
-    numbers.within(
-        "sums", reference.error(found, sums(x.double(), torch.zeros(x.shape))), 5e-3
-    )  # two roundings
+    numbers.within("sums", reference.error(found, right), 5e-3)  # two roundings

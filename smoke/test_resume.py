@@ -54,6 +54,8 @@ def test_state(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     path = _checkpoint(device, tmp_path)
     whole = training.Whole("AdamW", device, seed=1)
     whole.load(path)
+    torch.save((ramp := torch.arange(9.0)).split(4), path)  # parts of one storage
+    numbers.within("parts", float((torch.cat(torch.load(path)) != ramp).sum()), 0.0)
     if lost := training.mismatches(whole.model, whole.update):
         fail("mixed-devices-on-resume", f"the optimizer does not match its model: {lost[0]}", lost)
     losses = training.steps(whole.model, whole.update, 2, device)

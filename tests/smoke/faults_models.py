@@ -200,7 +200,9 @@ def compiled_sums_are_of_another_type() -> Iterator[None]:
 
     def compiled(function: Any, **more: Any) -> Any:
         run = plain(function, backend=eager(), **more)
-        return run if function.__name__ == "mul_add" else lambda *given: run(*given).float()
+        if function.__name__ == "mul_add":
+            return run
+        return lambda *given: [each.float() for each in run(*given)]
 
     with patch.object(torch, "compile", compiled):
         yield
@@ -216,6 +218,60 @@ def what_compiled_code_writes_to_a_buffer_is_lost() -> Iterator[None]:
         return lambda *given: run(*(each.clone() for each in given))
 
     with patch.object(torch, "compile", compiled):
+        yield
+
+
+@fault("compile.mul_add", "wrong-numbers")
+def compiled_code_takes_the_number_beside_nan() -> Iterator[None]:
+    torch = module("torch")
+    plain = torch.compile
+
+    def compiled(function: Any, **more: Any) -> Any:
+        run = plain(function, backend=eager(), **more)
+        if function.__name__ == "mul_add":
+            return run
+        return lambda *given: [each.nan_to_num(0.5) for each in run(*given)]
+
+    with patch.object(torch, "compile", compiled):
+        yield
+
+
+@fault("autocast.forward", "wrong-numbers")
+def autocast_keeps_the_weights_of_the_step_before() -> Iterator[None]:
+    torch, functional = module("torch"), module("torch.nn.functional")
+    plain, kept = functional.linear, {}
+
+    def linear(x: Any, weight: Any, bias: Any) -> Any:
+        if torch.is_autocast_enabled(x.device.type):
+            old = kept.setdefault(id(weight), weight.detach().clone())
+            weight = weight + (old - weight).detach()
+        return plain(x, weight, bias)
+
+    with patch.object(functional, "linear", linear):
+        yield
+
+
+@fault("resume.state", "wrong-numbers")
+def what_shares_memory_is_loaded_from_its_beginning() -> Iterator[None]:
+    utils = module("torch._utils")
+    plain = utils._rebuild_tensor
+
+    def rebuild(storage: Any, _offset: int, *shape: Any) -> Any:
+        return plain(storage, 0, *shape)
+
+    with patch.object(utils, "_rebuild_tensor", rebuild):
+        yield
+
+
+@fault("collective.sum", "wrong-numbers", children=True)
+def a_tensor_in_another_layout_is_not_summed() -> Iterator[None]:
+    distributed = module("torch.distributed")
+    plain = distributed.all_reduce
+
+    def all_reduce(tensor: Any, *more: Any) -> None:
+        plain(tensor.contiguous(), *more)
+
+    with patch.object(distributed, "all_reduce", all_reduce):
         yield
 
 

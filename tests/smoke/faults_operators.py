@@ -491,3 +491,115 @@ def what_was_copied_is_still_the_hosts() -> Iterator[None]:
 
     with patch.object(pretend, "_copy", shared):
         yield
+
+
+@fault("transfer.roundtrip", "transfer-corrupts", "pretend")
+def a_part_of_a_host_tensor_is_copied_from_its_beginning() -> Iterator[None]:
+    import pretend
+
+    plain = pretend._copy
+
+    def copy(source: Any, target: Any) -> Any:
+        here = not isinstance(source, pretend.PretendTensor) and source.is_contiguous()
+        if here and source.storage_offset() and source.dim() == 2:
+            source = source.as_strided(source.shape, source.stride(), 0)
+        return plain(source, target)
+
+    with patch.object(pretend, "_copy", copy):
+        yield
+
+
+@fault("random.draws", "wrong-numbers", "pretend")
+def large_integers_are_drawn_from_32_bits() -> Iterator[None]:
+    def wide(_x: Any, _low: int = 0, high: int = 0, *_args: Any) -> bool:
+        return high > 2**32
+
+    with spoiled_where("aten::random_", wide, lambda result, *_args: result.remainder_(2**32)):
+        yield
+
+
+@fault("operators.arithmetic", "wrong-numbers", "pretend")
+def the_logarithm_of_one_and_little_is_that_of_their_sum() -> Iterator[None]:
+    with spoiled_where("aten::log1p", half("float32"), lambda _result, x: (1 + x).log()):
+        yield
+
+
+@fault("operators.indexing", "wrong-numbers", "pretend")
+def leading_dimensions_are_merged_where_the_index_has_fewer_rows() -> Iterator[None]:
+    def change(_result: Any, x: Any, axis: int, index: Any, *_args: Any) -> Any:
+        rows = index.flatten(0, 1)
+        return x.flatten(0, 1)[: len(rows)].gather(axis - 1, rows).view(index.shape)
+
+    with spoiled_where("aten::gather", lambda x, *_args: x.dim() == 5, change):
+        yield
+
+
+@fault("device.gradient", "wrong-numbers", "pretend")
+def the_gradient_of_strided_points_is_at_others() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        return (result[0].flip(-1, -2), *result[1:])
+
+    def points(_gradient: Any, x: Any, *_args: Any) -> bool:
+        return x.shape[2:] == (2, 2)
+
+    with spoiled_where("aten::convolution_backward", points, change):
+        yield
+
+
+@fault("operators.options", "wrong-numbers", "pretend")
+def filling_the_end_of_a_matrix_fills_its_beginning() -> Iterator[None]:
+    def later(x: Any, *_args: Any) -> bool:
+        return x.dim() == 2 and x.is_contiguous() and x.storage_offset() > 0
+
+    def change(result: Any, x: Any, value: float) -> Any:
+        x.as_strided(x.shape, x.stride(), 0).fill_(value)
+        return result
+
+    with spoiled_where("aten::fill_", later, change):
+        yield
+
+
+@fault("operators.options", "wrong-numbers", "pretend")
+def a_variance_is_the_mean_square_less_the_squared_mean() -> Iterator[None]:
+    def change(result: Any, x: Any, _shape: Any, _weight: Any, _bias: Any, least: float) -> Any:
+        mean = x.mean(-1, keepdim=True)
+        return ((x - mean) * (x.square().mean(-1, keepdim=True) - mean**2 + least).rsqrt(),
+                *result[1:])  # fmt: skip
+
+    def far(x: Any, *_args: Any) -> bool:
+        return half("float32")(x) and bool(x.numel()) and float(x.min()) > 999
+
+    with spoiled_where("aten::native_layer_norm", far, change):
+        yield
+
+
+@fault("operators.options", "wrong-numbers", "pretend")
+def fp8_has_nothing_between_256_and_its_largest() -> Iterator[None]:
+    from pretend import spoiled
+
+    def change(result: Any, x: Any) -> Any:
+        if str(result.dtype) != "torch.float8_e4m3fn":
+            return result
+        return x.float().where(x.abs() < 256, x.float().sign() * 448).to(result.dtype)
+
+    with spoiled("aten::_to_copy", change):
+        yield
+
+
+@fault("operators.large", "wrong-numbers", "pretend")
+def a_convolution_of_a_long_sequence_begins_with_a_constant() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[..., :99] = result[..., 99:100]
+        return result
+
+    with spoiled_where("aten::convolution", lambda x, *_args: x.shape[-1] > 32768, change):
+        yield
+
+
+@fault("attention.shapes", "wrong-numbers", "pretend")
+def a_block_of_keys_that_are_masked_by_the_least_number_is_nan() -> Iterator[None]:
+    def padded(x: Any, *_args: Any) -> bool:
+        return x.shape[-2:] == (37, 300)
+
+    with spoiled_where("aten::_safe_softmax", padded, lambda result, *_args: result * float("nan")):
+        yield
