@@ -13,8 +13,8 @@ from typing import BinaryIO, NamedTuple
 
 from provision.core.limits import STREAM, bounded
 
-_BLOCK = 1 << 19
-_HEAD_BYTES = 1 << 19  # versions, devices and first warnings are printed at the start
+_BLOCK = 1 << 17
+_HEAD_BYTES = 1 << 17  # versions, devices and first warnings are printed at the start
 _TAIL_LINES = 8_000
 _LINE = 4_000  # a longer line loses its middle; pip lists all versions of a package in one line
 _TEMPLATES = 200_000  # distinct lines to remember; a log with more does not repeat itself
@@ -33,7 +33,7 @@ class Line(NamedTuple):
 def sample(source: str | BinaryIO) -> list[Line]:
     """Return the lines of a log that can matter, in order.
 
-    The first half MiB is kept whole. After it a line is kept only if no earlier line is equal
+    The first 128 KiB are kept whole. After it a line is kept only if no earlier line is equal
     without digits, and of these only the last 8,000: the error that ends a program is at the end,
     and a training loop repeats its lines. Of a log that does not repeat itself the end is kept.
     Memory stays bounded for any input: binary data, one line of gigabytes, UTF-16 from PowerShell.
