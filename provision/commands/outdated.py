@@ -11,7 +11,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -19,6 +19,7 @@ from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import Version
 
 from provision.catalog.devices import read_devices
+from provision.catalog.snapshot import Channel, load_snapshot
 from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError
 from provision.core.limits import read_text
@@ -80,6 +81,7 @@ class Outdated:
     newer: tuple[Newer, ...] | None = None  # None where only the audit was wanted
     packages: int = 0  # of the lock
     later: int | None = None  # how many of them change if only the cut-off moves to today
+    channels: Mapping[str, str] = field(default_factory=dict)  # day of its newest record
     vulnerabilities: tuple[Vulnerability, ...] = ()
     not_looked_up: str = ""  # why nothing is known of them
     error: ProvisionError | None = None  # why it could not be compared
@@ -97,13 +99,24 @@ def outdated(target: Target, project: Project, resolver: Resolver, *, newer: boo
         locked = read_lock(project.lock(target.name)).versions
         known = _known(target, locked, resolver.run)
         if not newer:
-            return Outdated(target.name, None, len(locked), None, *known)
+            return Outdated(target.name, None, len(locked), None, {}, *known)
         comparison = _Comparison(target, project, resolver, locked)
         found, later = comparison.newer(), comparison.attempt({}, "all")[0]
+        channels = _channels(target, project)
     except ProvisionError as error:
         return Outdated(target.name, error=error)
     count = None if later.error else len(later.changes)
-    return Outdated(target.name, tuple(found), len(locked), count, *known)
+    return Outdated(target.name, tuple(found), len(locked), count, channels, *known)
+
+
+def _channels(target: Target, project: Project) -> dict[str, str]:
+    """Return how old the catalogs of the conda layer are: the day of the newest record of each."""
+    found = {}
+    for name in target.conda.channels if target.conda else ():
+        records = load_snapshot(project.catalog, name, Channel).packages
+        newest = max((each.timestamp for each in records), default=0)
+        found[name] = f"{dt.datetime.fromtimestamp(newest / 1000, dt.UTC):%Y-%m-%d}"
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import yaml
 from provision.cli import main
 from provision.commands.outdated import moved
 from provision.core.errors import Exit
+from provision.core.project import shipped
 from tests.commands.test_update_pages import Answering
 from tests.small import TARGET, make_wheel
 
@@ -247,6 +248,24 @@ def test_a_legacy_target_is_listed_and_not_tried(
     shop.offer("alpha", "2.0")
     (newer,) = compare(lab, capsys, code=Exit.OK)["newer"]
     assert newer["held_by"][-1] == "a legacy target, not tried"
+
+
+def test_the_age_of_a_conda_layer_s_catalog_is_told(
+    lab: Lab, shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (lab.project.specs / f"{TARGET}.toml").open("a") as spec:
+        spec.write('[conda]\nchannels = ["conda-forge"]\ndependencies = ["python"]\n')
+    catalog = lab.project.catalog / "conda-forge.json"
+    document = json.loads((shipped().catalog / "conda-forge.json").read_text())
+    document["packages"] = document["packages"][:2]
+    for record, second in zip(document["packages"], (1_700_000_000, 1_710_000_000), strict=True):
+        record["timestamp"] = 1000 * second
+    catalog.write_text(json.dumps(document))
+    assert compare(lab, capsys, code=Exit.OK)["channels"] == {"conda-forge": "2024-03-09"}
+    main.main(["outdated", TARGET, "--project", str(lab.project.root)])
+    shown = capsys.readouterr().out
+    assert "the newest record of conda-forge in the catalog is of 2024-03-09" in shown
+    assert "update conda-forge" in shown
 
 
 def test_an_index_that_does_not_answer_is_no_green(
