@@ -30,7 +30,7 @@ KEYS = {
 CHECK_KEYS = {"id", "title", "stands_for", "outcome", "seconds", "numbers", "finding"}
 # What the plain CPU target has no part in.
 ELSEWHERE = {
-    *("device.family", "device.driver", "fused.operators", "rotary.ipex-llm"),
+    *("device.family", "device.driver", "device.fallback", "fused.operators", "rotary.ipex-llm"),
     *("low-bit.linear", "low-bit.models"),
     *("resume.portable", "transfer.roundtrip", "transfer.speed", "rotary.scripted", "memory.large"),
 }
