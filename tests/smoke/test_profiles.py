@@ -322,6 +322,7 @@ NO_FAULT = {
         # Of Linux and WSL; a Mac has one device, of which Accelerate knows the name only.
         *("no_kernel_driver_has_taken_the_gpu", "wsl_has_no_library_for_its_gpu"),
         *("the_sum_leaves_one_process_out", "a_large_sum_loses_its_tail"),
+        "a_tensor_in_another_layout_is_not_summed",
         *("gathered_parts_are_those_of_the_next_rank", "a_tied_weight_is_filed_under_another_name"),
         *("the_automatic_map_ignores_the_memory", "the_automatic_map_leaves_the_second_device_out"),
     },
