@@ -29,7 +29,7 @@ def _no_gpu_listed(hit: Hit, search: Search) -> bool:
 
 def _origin(hit: Hit, search: Search) -> str:
     """Return whose the module of a line is: "own" of the program, "known", or "" where unknown."""
-    *above, text = (line.text for line in search.lines[: hit[0] + 1])
+    *above, text = (line.text for line in search.lines[: hit[0] + 1][-200:])
     tables, name = data("packages"), "".join(_MODULE.findall(text)[:1])
     installed = re.compile(data("evidence")["inside"]["library"]).search
     if "is not a package" in text or re.fullmatch(tables["own_modules"], name, re.IGNORECASE):
