@@ -45,6 +45,7 @@ def quiet(lines: Sequence[Line]) -> set[int]:
 
 def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     """Return the last failure of a log, where lines of the numbers ``warned`` only warn."""
+    lines = _without_last_bars(lines)
     # What a destructor raises after the failure is a symptom of it.
     ignored = {i + 1 for i, line in enumerate(lines) if "Exception ignored in" in line.text}
     starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text and i not in ignored]
@@ -90,6 +91,14 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     well = _matching("ended_well", lines[0 if ended is None else ended + 1 :])
     still = ended is None and worked < 0 and not well
     return Failure(start, near, None if well else ended, wrapped, worked, still)
+
+
+def _without_last_bars(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines without the bars that a program which an exception ends prints after it."""
+    said = [i for i, line in enumerate(lines) if line.text.strip()]
+    kept = [i for i in said if not any_of("last_bar").search(lines[i].text)][-1:]
+    ended = kept and kept[0] in said[-4:] and _RAISED.match(lines[kept[0]].text)
+    return lines[: kept[0] + 1] if ended else lines  # after more bars it went on
 
 
 def _matching(name: str, lines: Sequence[Line]) -> list[int]:

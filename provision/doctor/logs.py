@@ -159,7 +159,8 @@ def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
     if rule.beside:
         hits = [hit for hit in hits if search.find(_filled(rule.beside, hit))]
     if rule.test:
-        hits = [hit for hit in hits if PREDICATES[rule.test](hit, search)]
+        whole, test = evidence.search, PREDICATES[rule.test]
+        hits = [(i, m) for i, m in hits if test((whole.lines.index(lines[i]), m), whole)]
     # `unless`, `also` and facts are searched only after a hit: most rules have none in a given log.
     find = evidence.search.find
     if not hits or any(map(find, rule.unless)) or not all(map(find, rule.also)):

@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from provision.doctor.data import data
 from provision.doctor.failures import any_of
@@ -39,8 +40,8 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
         for text in _unescaped(line.text)
     ]
     bare = [each for line in _aligned(bare) for each in (line, _english(line)) if each]
-    texts = [line.text for line in bare if line.text]
-    margin = min((len(text) - len(text.lstrip()) for text in texts), default=0)
+    bare = [_joined(*pair) for pair in pairwise([*bare, Line(0, "")])]
+    margin = min((len(x.text) - len(x.text.lstrip()) for x in bare if x.text), default=0)
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
 
 
@@ -59,6 +60,12 @@ def _aligned(lines: Sequence[Line]) -> Iterator[Line]:
         if text and not own:
             yield Line(line.number, text)
         yield Line(line.number, line.text[own.end() if own else len(text) :])
+
+
+def _joined(line: Line, after: Line) -> Line:
+    """Return an exception's line with its message, where that is in the next line."""
+    found = any_of("name_alone").match(line.text)
+    return Line(line.number, f"{found[1]}: {after.text.strip()}".rstrip()) if found else line
 
 
 def _english(line: Line) -> Line | None:
