@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from select import select
@@ -91,7 +92,10 @@ def _piped(argv: list[str], copy: int) -> int:
     threads = [threading.Thread(target=pass_on, args=pair, daemon=True) for pair in pairs]
     for thread in threads:
         thread.start()
-    code, quiet = process.wait(), 0
+    # No wait without a limit: a signal that comes just before one is handled after it only.
+    while (code := process.poll()) is None:
+        time.sleep(0.05)
+    quiet = 0
     # What it left running may hold its streams, and print no more; a slow reader is waited for.
     while quiet < 3 and (alive := [thread for thread in threads if thread.is_alive()]):
         alive[0].join(0.1)
