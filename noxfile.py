@@ -283,10 +283,10 @@ def faults(session: nox.Session) -> None:
 
 @nox.session
 def attacks(session: nox.Session) -> None:
-    """Try every known attack, 5,000 damaged files and 200 kills; prints a table."""
+    """Try every known attack, 2,000 damaged files and 100 kills; prints a table."""
     # Each kind of damage and each verb is a test, and takes long: one file may use all processes.
     tool(session, "pytest", "-n", WORKERS, "-m", "attack", *session.posargs,
-         PROVISION_FUZZ="5000", PROVISION_KILLS="200", PROVISION_POINTS="8")  # fmt: skip
+         PROVISION_FUZZ="2000", PROVISION_KILLS="100", PROVISION_POINTS="8")  # fmt: skip
 
 
 @nox.session

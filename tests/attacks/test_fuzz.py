@@ -1,6 +1,6 @@
 """Thousands of damaged files through the verbs that read them: no traceback, no file touched.
 
-``PROVISION_FUZZ`` is how many; ``nox -s attacks`` tries 5,000, the normal tests a sample. Each case
+``PROVISION_FUZZ`` is how many; ``nox -s attacks`` tries 2,000, the normal tests a sample. Each case
 is made from the kind and the number that a failure shows.
 """
 

@@ -1,6 +1,6 @@
 """``kill -9`` over all verbs that write: the old environment works on, and the next run ends.
 
-``PROVISION_KILLS`` is how many; ``nox -s attacks`` tries 200. Half of the kills leave the children
+``PROVISION_KILLS`` is how many; ``nox -s attacks`` tries 100. Half of the kills leave the children
 of the command at work, as the kernel does when the memory is used up.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.attacks.scene import Scene
 
 pytestmark = [pytest.mark.machine, pytest.mark.faults]
-KILLS = int(os.environ.get("PROVISION_KILLS", "200"))
+KILLS = int(os.environ.get("PROVISION_KILLS", "100"))
 WRITING = {
     "build": ("build", TARGET),
     "repair": ("verify", TARGET, "--repair"),
