@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -188,51 +189,42 @@ def under_autocast_a_normalisation_is_rounded() -> Iterator[None]:
         yield
 
 
-def eager() -> Any:
-    """Return a back end of its own: what another fault compiled is not taken for its work."""
-    return lambda graph, _inputs: graph.forward
+@contextmanager
+def compiled(change: Callable[[str, Any], Any]) -> Iterator[None]:
+    """Let ``change`` take a compiled function, of that name, and return what runs instead."""
+    torch = module("torch")
+    plain = torch.compile
+
+    def compile_(function: Any, **more: Any) -> Any:
+        # A back end of its own: what another fault compiled is not taken for its work.
+        run = plain(function, backend=lambda graph, _inputs: graph.forward, **more)
+        return change(function.__name__, run)
+
+    with patch.object(torch, "compile", compile_):
+        yield
 
 
 @fault("compile.mul_add", "wrong-numbers")
 def compiled_sums_are_of_another_type() -> Iterator[None]:
-    torch = module("torch")
-    plain = torch.compile
+    def change(name: str, run: Any) -> Any:
+        return run if name == "mul_add" else lambda *given: [each.float() for each in run(*given)]
 
-    def compiled(function: Any, **more: Any) -> Any:
-        run = plain(function, backend=eager(), **more)
-        if function.__name__ == "mul_add":
-            return run
-        return lambda *given: [each.float() for each in run(*given)]
-
-    with patch.object(torch, "compile", compiled):
+    with compiled(change):
         yield
 
 
 @fault("compile.mul_add", "wrong-numbers")
 def what_compiled_code_writes_to_a_buffer_is_lost() -> Iterator[None]:
-    torch = module("torch")
-    plain = torch.compile
-
-    def compiled(function: Any, **more: Any) -> Any:
-        run = plain(function, backend=eager(), **more)
-        return lambda *given: run(*(each.clone() for each in given))
-
-    with patch.object(torch, "compile", compiled):
+    with compiled(lambda _, run: lambda *given: run(*(each.clone() for each in given))):
         yield
 
 
 @fault("compile.mul_add", "wrong-numbers")
 def compiled_code_takes_the_number_beside_nan() -> Iterator[None]:
-    torch = module("torch")
-    plain = torch.compile
-
-    def compiled(function: Any, **more: Any) -> Any:
-        run = plain(function, backend=eager(), **more)
-        if function.__name__ == "mul_add":
-            return run
+    def beside(run: Any) -> Any:
         return lambda *given: [each.nan_to_num(0.5) for each in run(*given)]
 
-    with patch.object(torch, "compile", compiled):
+    with compiled(lambda name, run: run if name == "mul_add" else beside(run)):
         yield
 
 
