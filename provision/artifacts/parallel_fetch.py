@@ -9,8 +9,8 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from provision.catalog.simple_index import list_files
 from provision.core import network
 from provision.core.errors import ToolError, os_errors
 from provision.core.hashing import sha256_file
+from provision.core.interruption import in_threads
 from provision.core.locking import folder_lock, waiting
 from provision.core.progress import Progress
 
@@ -83,10 +84,11 @@ def fetch_all(
             return [_missing(item, why) for item in rest]
         if not rest:
             return []
-        with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
+        with network.session() as session:
             # Largest first, so that none of them is left to run alone at the end.
             queue = sorted(rest, key=lambda item: -(item.size or 0))
-            ended = pool.map(lambda item: _download(session, item, folder, progress), queue)
+            fetch = partial(_download, session, folder, progress)
+            ended = in_threads(fetch, queue, network.PARALLEL_DOWNLOADS)
             failed = dict(zip(queue, ended, strict=True))
         return [_missing(item, why) for item in rest if (why := failed[item])]
 
@@ -126,7 +128,7 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
     return True
 
 
-def _download(session: Session, item: WantedFile, folder: Path, progress: Progress) -> str:
+def _download(session: Session, folder: Path, progress: Progress, item: WantedFile) -> str:
     """Download and verify a file; return why that failed, or ""."""
     try:
         url = str(item.source) if item.project is None else _file_url(session, item)

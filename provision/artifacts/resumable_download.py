@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from provision.core import limits
 from provision.core.errors import ToolError
+from provision.core.interruption import check_interrupted
 from provision.core.network import TIMEOUT, stated_length
-from provision.core.process import check_interrupted
 from provision.core.progress import Progress
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from provision.catalog.simple_index import list_files
 from provision.core import network
 from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
+from provision.core.interruption import in_threads
 from provision.lockfile.tags import best_wheel, markers
 
 if TYPE_CHECKING:
@@ -77,9 +77,8 @@ def choose_wheels(
         # Any of the hashes identifies the tool; the least is the same in each run.
         return MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
 
-    # map() keeps the order of the locks, whichever request ends first.
-    with network.session() as session, ThreadPoolExecutor(network.PARALLEL_DOWNLOADS) as pool:
-        chosen = list(pool.map(lambda tool: one(session, tool), tools))
+    with network.session() as session:
+        chosen = in_threads(lambda tool: one(session, tool), tools, network.PARALLEL_DOWNLOADS)
     wanted = [item for item in chosen if isinstance(item, WantedFile)]
     return wanted, [item for item in chosen if isinstance(item, MissingFile)]
 

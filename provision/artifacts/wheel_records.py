@@ -11,7 +11,6 @@ import io
 import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from provision.artifacts.wheelhouse import find_artifacts
 from provision.core import network
 from provision.core.credentials import login_for
 from provision.core.hashing import sha256_file
+from provision.core.interruption import in_threads
 from provision.lockfile.wheel_record import common_path, parse_record, record_digest
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ def remote_records(
         url = urls[sha256]
         return remote_record(session, url, wanted[sha256], login_for(url, mirror))
 
-    with network.session() as session, ThreadPoolExecutor(network.PARALLEL_REQUESTS) as pool:
-        records = zip(wanted, pool.map(read, wanted), strict=True)
+    with network.session() as session:
+        found = in_threads(read, wanted, network.PARALLEL_REQUESTS)
+        records = zip(wanted, found, strict=True)
         return {sha256: record for sha256, record in records if record}
 
 

@@ -2,12 +2,12 @@
 
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from provision.core.hashing import sha256_file
+from provision.core.interruption import in_threads
 from provision.lockfile.pip import Artifact
 
 # Installed bytes per byte of an artifact that is not at hand; measured on the wheels of cpu-linux.
@@ -43,11 +43,10 @@ def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[
 
 def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:
     """Return the files whose SHA-256 is not the lock's."""
-    with ThreadPoolExecutor() as pool:  # hashlib lets other threads run while it hashes
-        named = list(found)
-        hashes = pool.map(sha256_file, [path for _, path in named])
-        pairs = zip(named, hashes, strict=True)
-        return [path for (item, path), digest in pairs if digest != item.sha256]
+    named = list(found)
+    # hashlib lets other threads run while it hashes.
+    pairs = zip(named, in_threads(sha256_file, [path for _, path in named]), strict=True)
+    return [path for (item, path), digest in pairs if digest != item.sha256]
 
 
 def size_on_disk(artifacts: Iterable[ItemT], found: Mapping[ItemT, Path]) -> int:

@@ -59,11 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return Exit.USAGE if getattr(arguments, "contract", None) else code
 
 
-def _interrupt(*_: object) -> NoReturn:
+def _interrupt(*_: object) -> None:
     """End the processes that other threads wait for, so that Ctrl-C ends the command at once."""
-    if process := sys.modules.get("provision.core.process"):  # not loaded, nothing was started
-        process.interrupt()
-    raise KeyboardInterrupt
+    # What is not loaded has started nothing.
+    names = ("provision.core.process", "provision.core.interruption")
+    loaded = next(filter(None, map(sys.modules.get, names)), None)
+    if not loaded or loaded.interrupt():
+        raise KeyboardInterrupt
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:

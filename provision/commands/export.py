@@ -1,8 +1,8 @@
 """The verb ``export``: a target in the format of another installer."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from provision.core.credentials import redact
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
+from provision.core.interruption import in_threads
 from provision.core.platforms import PLATFORMS
 from provision.core.project import CURRENT, Project
 from provision.installer.install import ArtifactSources
@@ -78,9 +79,9 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
         for path in project.wheelhouse.glob(f"*/{a.filename}") if sha256_file(path) == a.sha256
     }  # fmt: skip
     asked = [artifact for artifact in lock.artifacts if artifact.index == "default"]
-    with network.session() as session, ThreadPoolExecutor(network.PARALLEL_REQUESTS) as pool:
-        default = supply.indexes["default"]
-        pages = pool.map(lambda artifact: list_files(session, default, artifact.name), asked)
+    with network.session() as session:
+        look = partial(list_files, session, supply.indexes["default"])
+        pages = in_threads(look, [artifact.name for artifact in asked], network.PARALLEL_REQUESTS)
         for artifact, packages in zip(asked, pages, strict=True):
             # By hash: a mirror may hold another file under the name.
             for package in packages:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.filesystem import write_atomic
+from provision.core.interruption import in_threads
 from provision.core.locking import folder_lock, waiting
 from provision.core.project import Project
 from provision.core.temporary import remove_litter
@@ -76,11 +76,10 @@ def lock(
             resolver.progress.step("")
 
     # Errors are results: one target that cannot be resolved must not cost the locks of the others.
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        # Conda layers take several times as long as the rest: started last, they would run alone.
-        longest_first = sorted(targets, key=lambda target: not target.conda)
-        running = {target.name: pool.submit(lock_one, target) for target in longest_first}
-        return [running[target.name].result() for target in targets]
+    # Conda layers take several times as long as the rest: started last, they would run alone.
+    longest_first = sorted(targets, key=lambda target: not target.conda)
+    locked = {done.target: done for done in in_threads(lock_one, longest_first, _WORKERS)}
+    return [locked[target.name] for target in targets]
 
 
 def _lock(target: Target, folder: Path, resolver: Resolver, *, write: bool) -> LockResult:

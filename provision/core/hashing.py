@@ -1,12 +1,15 @@
 """SHA-256 of bytes, of a file, and of a whole tree of files on all cores."""
 
+import functools
 import hashlib
 import os
+import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from provision.core.filesystem import extended
+from provision.core.interruption import deferred, results
 
 _WORTH_PROCESSES = 16_000_000  # bytes; for less, starting processes takes longer
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # Windows would translate line ends
@@ -39,8 +42,8 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     shares = [names[start :: workers * 8] for start in range(workers * 8)]
     found: dict[str, str] = {}
     try:
-        with ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool:
-            for part in pool.map(_sha256_share, [str(folder)] * len(shares), shares):
+        with deferred(), ProcessPoolExecutor(workers, initializer=_end_with_parent) as pool:
+            for part in results(pool, functools.partial(_sha256_share, str(folder)), shares):
                 found |= part
     except (OSError, RuntimeError, ImportError):
         # The system gives no processes or semaphores (/dev/shm is read-only), or killed a worker
@@ -55,6 +58,7 @@ def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
 
 def _end_with_parent() -> None:
     """Make a worker exit when its parent is killed: it inherited the lock of the folder."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the parent, too
     from multiprocessing import connection, parent_process  # noqa: PLC0415 - slow to import
 
     def wait() -> None:

@@ -6,12 +6,12 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from provision.core import limits
 from provision.core.credentials import login_for, redact
 from provision.core.errors import ToolError
+from provision.core.interruption import in_threads
 
 if TYPE_CHECKING:
     from requests import Response, Session
@@ -65,9 +65,12 @@ def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str,
     wanted = list(urls)
     if not wanted:
         return {}
-    with session() as shared, ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
-        found = pool.map(lambda url: content_length(shared, url, login_for(url, mirror)), wanted)
-        return dict(zip(wanted, found, strict=True))
+    with session() as shared:
+
+        def look(url: str) -> int:
+            return content_length(shared, url, login_for(url, mirror))
+
+        return dict(zip(wanted, in_threads(look, wanted, PARALLEL_REQUESTS), strict=True))
 
 
 def stated_length(reply: Response) -> int | None:

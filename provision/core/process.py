@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import os
 import shlex
 import signal
@@ -13,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from provision.core import interruption
 from provision.core.credentials import redact
 from provision.core.errors import Exit, ToolError, UsageError, os_errors
+from provision.core.interruption import STEP, check_interrupted, deferred
 from provision.core.prefix import environment_python
 from provision.core.variables import clean_environment
 
-__all__ = ["Completed", "Run", "become", "check_interrupted", "clean_environment",
-           "describe_exit", "environment_python", "interrupt", "kill_group", "run",
-           "start"]  # fmt: skip
+__all__ = ["Completed", "Run", "become", "clean_environment", "describe_exit",
+           "environment_python", "interrupt", "kill_group", "run", "start"]  # fmt: skip
 log = logging.getLogger(__name__)
 _running: set[subprocess.Popen[str]] = set()
-_interrupted = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Completed:
 Run = Callable[..., Completed]  # :func:`run`, for functions that take it as an argument
 
 
+@deferred()
 def run(
     argv: Sequence[str | Path],
     *,
@@ -86,9 +88,7 @@ def run(
         )
     _running.add(process)
     try:
-        check_interrupted()  # now that interrupt() would find it
-        stdout, stderr = process.communicate(stdin, timeout)
-        check_interrupted()
+        stdout, stderr = _communicate(process, stdin, timeout)
     except subprocess.TimeoutExpired as error:
         kill_group(process)
         what = f"`{shlex.join(words)}` did not end within {timeout:g} s"
@@ -98,7 +98,22 @@ def run(
         raise
     finally:
         _running.discard(process)
+    check_interrupted()  # it was killed, and has no result
     return Completed(words, process.returncode, stdout, stderr or "", time.monotonic() - started)
+
+
+def _communicate(
+    process: subprocess.Popen[str], stdin: str | None, timeout: float | None
+) -> tuple[str, str | None]:
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    while True:
+        check_interrupted()
+        try:
+            return process.communicate(stdin, min(STEP, max(0, until - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= until:
+                raise
+            stdin = None  # it has it already
 
 
 def become(argv: list[str], *, env: Mapping[str, str]) -> int:
@@ -161,19 +176,13 @@ def _found(program: str, env: Mapping[str, str]) -> str | None:
     return next((path for path in files if os.access(path, os.X_OK)), next(iter(files), None))
 
 
-def interrupt() -> None:
-    """End everything that :func:`run` started in any thread, and start nothing more."""
+def interrupt() -> bool:
+    """End everything that :func:`run` started, as :func:`interruption.interrupt` ends threads."""
     # Ctrl-C reaches the main thread alone, and not the processes, which have sessions of their own.
-    global _interrupted  # noqa: PLW0603 - one for the process, as Ctrl-C is
-    _interrupted = True
+    raises = interruption.interrupt()
     for process in tuple(_running):
         _signal_group(process)
-
-
-def check_interrupted() -> None:
-    """Raise KeyboardInterrupt in a thread, which gets none itself, after :func:`interrupt`."""
-    if _interrupted:
-        raise KeyboardInterrupt
+    return raises
 
 
 def kill_group(process: subprocess.Popen[str]) -> None:

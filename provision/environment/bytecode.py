@@ -8,13 +8,13 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from provision.core.errors import ToolError
 from provision.core.filesystem import write_atomic
 from provision.core.findings import Finding
 from provision.core.hashing import sha256_below
+from provision.core.interruption import in_threads
 from provision.core.limits import read_parsed
 from provision.core.process import Run, environment_python
 from provision.core.text import plural
@@ -76,6 +76,6 @@ def _compare(python: Path, site: Path, paths: list[str], run: Run) -> set[str]:
         found: list[str] = json.loads(done.stdout)
         return found
 
-    with ThreadPoolExecutor(workers) as pool:
-        shares = filter(None, (paths[start::workers] for start in range(workers)))
-        return {name.removeprefix(top) for names in pool.map(compare, shares) for name in names}
+    shares = filter(None, (paths[start::workers] for start in range(workers)))
+    found = in_threads(compare, shares, workers)
+    return {name.removeprefix(top) for names in found for name in names}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -274,21 +273,3 @@ def test_a_file_system_without_locks_is_named(
     ):
         pass
     assert "not supported" in caught.value.evidence
-
-
-def test_ctrl_c_ends_a_command_whose_threads_wait_for_processes(tmp_path: Path) -> None:
-    code = (
-        "import signal, sys; from concurrent.futures import ThreadPoolExecutor\n"
-        # Shells let jobs in the background ignore it.
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from provision.cli import main; from provision.core.process import run\n"
-        "def work(_):\n"
-        "    print('started', flush=True); run(['sleep', '60'])\n"
-        "def dispatch(arguments):\n"
-        "    with ThreadPoolExecutor(2) as pool: list(pool.map(work, range(50)))\n"
-        "main._dispatch = dispatch\n"
-        "sys.exit(main.main(['targets']))\n"
-    )
-    with program(sys.executable, "-c", code) as started:
-        started.send_signal(signal.SIGINT)
-        assert started.wait(30) == 130

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.core import process
+from provision.core import interruption, process
 from provision.core.errors import ToolError, UsageError
 from provision.core.process import clean_environment, describe_exit, run
 from provision.core.variables import program_environment
@@ -94,7 +94,7 @@ def test_attack_a_path_that_path_cannot_name() -> None:
 
 
 def test_nothing_is_started_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_interrupted", False)  # and so again after the test
+    monkeypatch.setattr(interruption, "_interrupted", False)  # and so again after the test
     process.interrupt()
     with pytest.raises(KeyboardInterrupt):
         run(["never started"])

@@ -10,20 +10,19 @@ def add_arguments(parser: Parser) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    from concurrent.futures import ThreadPoolExecutor
     from functools import partial
 
     from provision.cli.verbs.lock import make_resolver
     from provision.commands.outdated import Outdated, outdated
+    from provision.core.interruption import in_threads
     from provision.spec.reader import load_targets, target_names
     from provision.ui.outdated import show_outdated
 
     project, only = call.project, call.arguments.audit
     names = call.arguments.targets or target_names(project.specs)
     targets, broken = load_targets(project.specs, names)
-    with ThreadPoolExecutor(4) as pool:  # more would only wait for the cores
-        compare = partial(outdated, project=project, resolver=make_resolver(call), newer=not only)
-        found = list(pool.map(compare, targets))
+    compare = partial(outdated, project=project, resolver=make_resolver(call), newer=not only)
+    found = in_threads(compare, targets, 4)  # more would only wait for the cores
     found += [Outdated(name, error=error) for name, error in broken.items()]
     codes = [int(result.error.exit_code) for result in found if result.error]
     # An audit that looked nothing up is not green; what is newer can be told without it.

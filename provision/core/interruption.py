@@ -1,0 +1,74 @@
+"""Ctrl-C where threads work: it is noticed at chosen places, and ends what all of them do.
+
+Python handles a signal in the main thread, between any two steps of it. An exception there can
+leave a lock of a pool held for ever; and a wait without limit that begins just after the signal,
+or any on Windows, sleeps through it. So the main thread waits in short steps, and looks itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Executor
+
+STEP = 0.2  # seconds of one wait
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_interrupted, _deferred = False, 0
+
+
+def interrupt() -> bool:
+    """End the work of all threads; return whether the main thread is to raise right now."""
+    global _interrupted
+    again, _interrupted = _interrupted, True
+    return again or not _deferred
+
+
+def check_interrupted() -> None:
+    """Raise KeyboardInterrupt, in any thread, after :func:`interrupt`."""
+    if _interrupted:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Let the first Ctrl-C raise at :func:`check_interrupted` only, and when this ends."""
+    global _deferred  # noqa: PLW0603 - as above
+    own = int(threading.current_thread() is threading.main_thread())  # others get no signals
+    _deferred += own
+    try:
+        yield
+    finally:
+        _deferred -= own
+    check_interrupted()
+
+
+def results(
+    pool: Executor, function: Callable[[Item], Result], items: Iterable[Item]
+) -> Iterator[Result]:
+    """Yield what a function returns for each item, in their order, as ``pool.map`` does."""
+    from concurrent.futures import wait  # noqa: PLC0415 - slow to import
+
+    futures = [pool.submit(function, item) for item in items]
+    try:
+        for future in futures:
+            while not wait([future], STEP).done:
+                check_interrupted()
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def in_threads(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
+) -> list[Result]:
+    """Return what a function returns for each item, called in some threads at a time."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as above
+
+    with deferred(), ThreadPoolExecutor(threads) as pool:
+        return list(results(pool, function, items))

@@ -1,0 +1,128 @@
+"""Ctrl-C ends all threads and processes, at whatever step of the main thread it comes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from provision.core import interruption
+from provision.core.interruption import check_interrupted, deferred, in_threads, interrupt, results
+
+# A command whose verb is replaced; `signal_unseen` interrupts no system call of the main thread.
+COMMAND = """
+import itertools, signal, sys, threading
+from provision.cli import main
+from provision.core.interruption import in_threads
+from provision.core.process import run
+
+def signal_unseen():
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+def sleep(number, *, first=lambda: None):
+    print("started", flush=True)
+    if number == 0:
+        first()
+    run(["sleep", "60"])
+
+def dispatch(arguments):
+    {body}
+
+# Shells let jobs in the background ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main._dispatch = dispatch
+sys.exit(main.main(["targets"]))
+"""
+
+
+def started(body: str) -> subprocess.Popen[str]:
+    code = COMMAND.replace("{body}", body)
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interruption, "_interrupted", False)
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    "body",
+    [
+        "in_threads(lambda n: sleep(n, first=signal_unseen), range(50), 2)",
+        "threading.Thread(target=signal_unseen, daemon=True).start(); sleep(1)",
+        "threading.Timer(0.5, signal_unseen).start(); sleep(1)",
+        # While the main thread fills the pool: every item is a step of it.
+        "in_threads(sleep, (n if n < 9 else signal.raise_signal(2) or n for n in range(50)), 2)",
+    ],
+)
+def test_ctrl_c_ends_a_command_that_waits_for_processes(body: str) -> None:
+    with started(body) as command:
+        command.communicate(timeout=30)
+    assert command.returncode == 130
+
+
+@pytest.mark.machine
+def test_ctrl_c_from_outside() -> None:
+    with started("in_threads(sleep, range(50), 2)") as command:
+        assert command.stdout
+        command.stdout.readline()
+        command.send_signal(signal.SIGINT)
+        assert command.wait(30) == 130
+
+
+def test_the_first_waits_for_a_check_and_the_second_does_not() -> None:
+    reached: list[bool] = []
+    assert interrupt(), "nothing is deferred"
+    interruption._interrupted = False
+    with pytest.raises(KeyboardInterrupt), deferred():
+        reached.extend([interrupt(), interrupt()])
+    assert reached == [False, True]
+
+
+def test_one_that_comes_after_the_last_check_is_not_lost() -> None:
+    with pytest.raises(KeyboardInterrupt), deferred():
+        interrupt()
+
+
+def test_a_thread_defers_nothing_and_looks_itself() -> None:
+    def work(_: int) -> bool:
+        with deferred():
+            return interruption._deferred == 1  # the main thread's own
+
+    assert in_threads(work, range(3)) == [True] * 3
+    interrupt()
+    with pytest.raises(KeyboardInterrupt), ThreadPoolExecutor(1) as pool:
+        pool.submit(check_interrupted).result()
+
+
+def test_results_come_in_the_order_of_the_items() -> None:
+    later = threading.Event()
+
+    def work(number: int) -> int:
+        (later.wait if number == 0 else later.set)()
+        return number
+
+    assert in_threads(work, range(2), 2) == [0, 1]
+
+
+def test_an_error_cancels_what_has_not_begun() -> None:
+    begun, gate = itertools.count(), threading.Event()
+
+    def work(number: int) -> None:
+        next(begun)
+        if number == 0:
+            raise OSError(os.strerror(5))
+        gate.wait(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(OSError, match="Input"):
+            list(results(pool, work, range(20)))
+        gate.set()
+    assert next(begun) <= 2
