@@ -31,7 +31,7 @@ import torch
 import transformers.models.whisper.modeling_whisper  # noqa: F401
 from torch import distributed
 from torch._dynamo.utils import counters
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from smoke import child_process, compilers, worker
 from smoke import device as devices
@@ -76,7 +76,7 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield torch, "compile", _compile(world)
     yield distributed, "init_process_group", _init_process_group(world)
     for name in ("all_reduce", "all_gather", "broadcast", "reduce", "gather", "scatter"):
-        yield distributed, name, _collective(getattr(distributed, name))
+        yield distributed, name, _collective(world, getattr(distributed, name))
     yield distributed, "is_nccl_available", lambda: "nccl" in world["collectives"]
     yield distributed, "is_xccl_available", lambda: "xccl" in world["collectives"]
     yield child_process, "call", _call(world)
@@ -186,11 +186,26 @@ def _init_process_group(
     return init_process_group
 
 
-def _collective(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _collective(world: World, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a collective on the host; NCCL's and XCCL's take contiguous tensors only.
+
+    That is check_gpu_single_tensor of torch's ProcessGroupNCCL.cpp, and check_xpu_single_tensor of
+    ProcessGroupXCCL.cpp: contiguous in the format that the strides suggest, as channels last.
+    """
+
     def on_host(*args: Any, **more: Any) -> Any:
-        return plain(*tree_map(pretend.unwrap, args), **more)
+        given = tree_map(pretend.unwrap, args)
+        for each in tree_leaves(given) if {"nccl", "xccl"} & {*world["collectives"]} else ():
+            if isinstance(each, torch.Tensor) and not _is_contiguous(each):
+                raise ValueError("Tensors must be contiguous")
+        return plain(*given, **more)
 
     return on_host
+
+
+def _is_contiguous(tensor: torch.Tensor) -> bool:
+    last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+    return last or tensor.is_contiguous()
 
 
 @contextmanager
