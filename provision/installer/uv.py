@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from provision.core.interruption import deferred
 from provision.core.ownership import require_own
 from provision.core.platforms import PLATFORMS
 from provision.core.prefix import scripts_folder
@@ -132,7 +133,7 @@ def install_wheels(
         return run(argv, env=env, stdin=stdin)
     termios.tcsetwinsize(writer, (1000, 120))  # what has no room is left out
     sizes = {artifact.name: artifact.size or 0 for artifact in artifacts}
-    with ThreadPoolExecutor(1) as pool:  # uv would wait for a reader
+    with deferred(), ThreadPoolExecutor(1) as pool:  # uv would wait for a reader
         printed = pool.submit(_read_bars, reader, sizes, arrived)
         try:
             env |= {"NO_COLOR": "1", "TERM": "xterm"}
