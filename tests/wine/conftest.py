@@ -69,7 +69,7 @@ class Windows:
         """Run a Windows program to its end; return what it printed."""
         with self.start(*words, **extra) as process:
             out, err = process.communicate(timeout=600)
-        assert process.returncode == code, err.decode(errors="replace")
+        assert process.returncode == code, (out + err).decode(errors="replace")
         return out.decode(errors="replace"), err.decode(errors="replace")
 
     def nox(self, *words: str, code: int = 0, **extra: str) -> tuple[str, str]:
