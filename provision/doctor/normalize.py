@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 
 from provision.doctor.data import data
@@ -29,6 +30,9 @@ _CONSOLES = (80, 120)  # default widths of terminals
 # PowerShell wraps stderr at the width of its window; its own lines tell that, and not the width.
 _POWERSHELL = re.compile(r"^\s*\+ (?:CategoryInfo|FullyQualifiedErrorId) +: ")
 _SHELL_LINE = re.compile(r"^\s*\+ |^\S+ : |^\S.*\b\d+ .*: ?\d+$")
+# What a program puts before an exception that it caught.
+_SAYS = r"(?i:[^'\"]{0,60}\b(?:errors?|fail(?:ed|ure|s)?|exception|fatal|crashed|occurred|abort(?:ed|ing))\b[^'\"]{0,60}?\s?(?::|[-=]>|[-|!])+ )"
+_CALM = ("warned", "mild", "harmless", "handled")
 _MOST_PARTS = 50  # more lines of that width in a row are data, not one wrapped line
 
 
@@ -40,6 +44,9 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
         for text in _unescaped(line.text)
     ]
     bare = [each for line in _aligned(bare) for each in (line, _english(line)) if each]
+    calm = {each.number for each in lines if any(any_of(x).search(each.text) for x in _CALM)}
+    calm |= {number + 1 for number in calm}  # the reason of what a warning says
+    bare = [each if each.number in calm else _named(each) for each in bare]
     bare = [_joined(*pair) for pair in pairwise([*bare, Line(0, "")])]
     margin = min((len(x.text) - len(x.text.lstrip()) for x in bare if x.text), default=0)
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
@@ -66,6 +73,21 @@ def _joined(line: Line, after: Line) -> Line:
     """Return an exception's line with its message, where that is in the next line."""
     found = any_of("name_alone").match(line.text)
     return Line(line.number, f"{found[1]}: {after.text.strip()}".rstrip()) if found else line
+
+
+@cache
+def _messages() -> re.Pattern[str]:
+    names = "|".join(rf"(?P<{name}>{said})" for name, said in data("failures")["exceptions"].items())
+    return re.compile(rf"(?:{_SAYS})?(?:(?P<of>(?:\w+\.)*[A-Z]\w*Error)\((['\"])(?P<text>.+)\2,?\)$|{names})")
+
+
+def _named(line: Line) -> Line:
+    """Return a line that has an exception's message alone, or its repr, as Python prints it."""
+    found = _messages().match(line.text)
+    if not found:
+        return line
+    told = found["text"] or line.text[found.start(found.lastgroup or 0) :]
+    return Line(line.number, f"{found['of'] or found.lastgroup}: {told}")
 
 
 def _english(line: Line) -> Line | None:
