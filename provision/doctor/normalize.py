@@ -30,8 +30,6 @@ _CONSOLES = (80, 120)  # default widths of terminals
 # PowerShell wraps stderr at the width of its window; its own lines tell that, and not the width.
 _POWERSHELL = re.compile(r"^\s*\+ (?:CategoryInfo|FullyQualifiedErrorId) +: ")
 _SHELL_LINE = re.compile(r"^\s*\+ |^\S+ : |^\S.*\b\d+ .*: ?\d+$")
-# What a program puts before an exception that it caught.
-_SAYS = r"(?i:[^'\"]{0,60}\b(?:errors?|fail(?:ed|ure|s)?|exception|fatal|crashed|occurred|abort(?:ed|ing))\b[^'\"]{0,60}?\s?(?::|[-=]>|[-|!])+ )"
 _CALM = ("warned", "mild", "harmless", "handled")
 _MOST_PARTS = 50  # more lines of that width in a row are data, not one wrapped line
 
@@ -45,8 +43,8 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
     ]
     bare = [each for line in _aligned(bare) for each in (line, _english(line)) if each]
     calm = {each.number for each in lines if any(any_of(x).search(each.text) for x in _CALM)}
-    calm |= {number + 1 for number in calm}  # the reason of what a warning says
-    bare = [each if each.number in calm else _named(each) for each in bare]
+    # The line after what a warning says is its reason.
+    bare = [each if {each.number, each.number - 1} & calm else _named(each) for each in bare]
     bare = [_joined(*pair) for pair in pairwise([*bare, Line(0, "")])]
     margin = min((len(x.text) - len(x.text.lstrip()) for x in bare if x.text), default=0)
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
@@ -77,8 +75,9 @@ def _joined(line: Line, after: Line) -> Line:
 
 @cache
 def _messages() -> re.Pattern[str]:
-    names = "|".join(rf"(?P<{name}>{said})" for name, said in data("failures")["exceptions"].items())
-    return re.compile(rf"(?:{_SAYS})?(?:(?P<of>(?:\w+\.)*[A-Z]\w*Error)\((['\"])(?P<text>.+)\2,?\)$|{names})")
+    known = data("failures")["exceptions"].items()
+    names = "|".join(rf"(?P<{name}>{said})" for name, said in known)
+    return re.compile(rf"(?:{any_of('caught').pattern})?(?:{any_of('as_repr').pattern}|{names})")
 
 
 def _named(line: Line) -> Line:
