@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 
@@ -42,10 +42,8 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
         for text in _unescaped(line.text)
     ]
     bare = [each for line in _aligned(bare) for each in (line, _english(line)) if each]
-    calm = {each.number for each in lines if any(any_of(x).search(each.text) for x in _CALM)}
-    # The line after what a warning says is its reason.
-    bare = [each if {each.number, each.number - 1} & calm else _named(each) for each in bare]
-    bare = [_joined(*pair) for pair in pairwise([*bare, Line(0, "")])]
+    raw = {line.number: line.text for line in lines}
+    bare = [_joined(*pair) for pair in pairwise([*(_named(x, raw) for x in bare), Line(0, "")])]
     margin = min((len(x.text) - len(x.text.lstrip()) for x in bare if x.text), default=0)
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
 
@@ -80,10 +78,13 @@ def _messages() -> re.Pattern[str]:
     return re.compile(rf"(?:{any_of('caught').pattern})?(?:{any_of('as_repr').pattern}|{names})")
 
 
-def _named(line: Line) -> Line:
+def _named(line: Line, raw: Mapping[int, str]) -> Line:
     """Return a line that has an exception's message alone, or its repr, as Python prints it."""
-    found = _messages().match(line.text)
-    if not found:
+    if not (found := _messages().match(line.text)):
+        return line
+    # The line after what a warning says is its reason.
+    said = [raw.get(number, "") for number in (line.number - 1, line.number)]
+    if any(any_of(name).search(text) for name in _CALM for text in said):
         return line
     told = found["text"] or line.text[found.start(found.lastgroup or 0) :]
     return Line(line.number, f"{found['of'] or found.lastgroup}: {told}")
