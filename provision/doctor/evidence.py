@@ -89,7 +89,8 @@ class Evidence:
         for row in data("evidence")["context"]:
             fits = finding.code in row.get("codes", ()) and (general or row.get("contradicts"))
             says = "says" in row and re.search(row["says"], finding.remedy)
-            if (fits or says) and self.agrees(row.get("when", ()), row.get("lacks", ())):
+            own = re.search(row.get("line", ""), finding.evidence[0], re.IGNORECASE)
+            if (fits or says) and own and self.agrees(row.get("when", ()), row.get("lacks", ())):
                 texts = {k: row[k] for k in row.keys() & {"code", "symptom", "cause", "remedy"}}
                 return replace(finding, level=Level(row.get("level", finding.level)), **texts)
         return finding
