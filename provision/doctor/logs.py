@@ -122,8 +122,6 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
             level = Level.NOTE
         found = _finding(rule, hit, lines, level)
         general = rule.remedy == data("findings")[rule.code]["remedy"]
-        if general and found.bad and failure.ended is not None:  # several causes remain
-            found = replace(found, evidence=found.evidence + evidence.undecided())
         findings.append((before(rule, hit), evidence.in_context(found, general=general)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
         findings = _with_verdict(findings, evidence, after, smoke=smoke)
