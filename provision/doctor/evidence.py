@@ -85,11 +85,14 @@ class Evidence:
         return _numbers(max(hits, key=lambda hit: hit[0])[1]["version"]) if hits else []
 
     def in_context(self, finding: Finding, *, general: bool) -> Finding:
-        """Return a finding as the machine of the log changes it."""
+        """Return a finding as the machine of the log changes it; a general one with its place."""
+        if general and finding.bad and self.last:  # several causes remain
+            finding = replace(finding, evidence=finding.evidence + self.undecided())
         for row in data("evidence")["context"]:
             fits = finding.code in row.get("codes", ()) and (general or row.get("contradicts"))
             says = "says" in row and re.search(row["says"], finding.remedy)
-            if (fits or says) and self.agrees(row.get("when", ()), row.get("lacks", ())):
+            own = re.search(row.get("line", ""), finding.evidence[0], re.IGNORECASE)
+            if (fits or says) and own and self.agrees(row.get("when", ()), row.get("lacks", ())):
                 texts = {k: row[k] for k in row.keys() & {"code", "symptom", "cause", "remedy"}}
                 return replace(finding, level=Level(row.get("level", finding.level)), **texts)
         return finding

@@ -65,10 +65,10 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
             last = [i for i in range(start, after) if lines[i].text][-1:] if torn else []
         ends = sorted([*ends, *last])
     elif not ends:
-        weak, calm = any_of("weak_ending").search, any_of("handled").search
+        weak, calm, doubt = (any_of(x).search for x in ("weak_ending", "handled", "doubt"))
         late = [i for i, line in enumerate(lines) if line.text.strip()][-_NEAR:]
-        late = [i for i in late if not (lines[i].number in warned or calm(lines[i].text))]
-        ends = [i for i in late if weak(lines[i].text)]
+        mild = {i for i in late if lines[i].number in warned or calm(lines[i].text)}
+        ends = [i for i in late if doubt(t := lines[i].text) or (weak(t) and i not in mild)]
     ends = [i for i in ends if not ignored.intersection(range(i - _NEAR, i + 1))] or ends
     ends = [i for i in ends if not any_of("reporter").search(lines[i].text)] or ends
     told = any(any_of("wrapper").search(line.text) for line in lines[start:])

@@ -129,7 +129,8 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         return [sure]
     # Of one level, what was before the last traceback comes last; else the rules keep their order.
     findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
-    return [finding for _, finding in findings]
+    kept = {finding.code: finding for _, finding in reversed(findings)}  # a context may change it
+    return [finding for _, finding in findings if kept[finding.code] is finding]
 
 
 def _matched(evidence: Evidence, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:

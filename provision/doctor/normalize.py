@@ -3,7 +3,8 @@
 import html
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 
 from provision.doctor.data import data
@@ -29,6 +30,7 @@ _CONSOLES = (80, 120)  # default widths of terminals
 # PowerShell wraps stderr at the width of its window; its own lines tell that, and not the width.
 _POWERSHELL = re.compile(r"^\s*\+ (?:CategoryInfo|FullyQualifiedErrorId) +: ")
 _SHELL_LINE = re.compile(r"^\s*\+ |^\S+ : |^\S.*\b\d+ .*: ?\d+$")
+_CALM = ("warned", "mild", "harmless", "handled")
 _MOST_PARTS = 50  # more lines of that width in a row are data, not one wrapped line
 
 
@@ -40,7 +42,8 @@ def normalize_log(lines: Sequence[Line]) -> list[Line]:
         for text in _unescaped(line.text)
     ]
     bare = [each for line in _aligned(bare) for each in (line, _english(line)) if each]
-    bare = [_joined(*pair) for pair in pairwise([*bare, Line(0, "")])]
+    raw = {line.number: line.text for line in lines}
+    bare = [_joined(*pair) for pair in pairwise([*(_named(x, raw) for x in bare), Line(0, "")])]
     margin = min((len(x.text) - len(x.text.lstrip()) for x in bare if x.text), default=0)
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
 
@@ -66,6 +69,25 @@ def _joined(line: Line, after: Line) -> Line:
     """Return an exception's line with its message, where that is in the next line."""
     found = any_of("name_alone").match(line.text)
     return Line(line.number, f"{found[1]}: {after.text.strip()}".rstrip()) if found else line
+
+
+@cache
+def _messages() -> re.Pattern[str]:
+    known = data("failures")["exceptions"].items()
+    names = "|".join(rf"(?P<{name}>{said})" for name, said in known)
+    return re.compile(rf"(?:{any_of('caught').pattern})?(?:{any_of('as_repr').pattern}|{names})")
+
+
+def _named(line: Line, raw: Mapping[int, str]) -> Line:
+    """Return a line that has an exception's message alone, or its repr, as Python prints it."""
+    if not (found := _messages().match(line.text)):
+        return line
+    # The line after what a warning says is its reason.
+    said = [raw.get(number, "") for number in (line.number - 1, line.number)]
+    if any(any_of(name).search(text) for name in _CALM for text in said):
+        return line
+    told = found["text"] or line.text[found.start(found.lastgroup or 0) :]
+    return Line(line.number, f"{found['of'] or found.lastgroup}: {told}")
 
 
 def _english(line: Line) -> Line | None:

@@ -41,6 +41,33 @@ def test_a_failure_begins_in_the_middle_of_a_line(begun: str, code: str) -> None
     assert [line.text for line in normalize_log(sample(begun + last))][-1] == last
 
 
+CAUGHT = {
+    "AttributeError": ("not-environment", "'NoneType' object has no attribute 'shape'"),
+    "RuntimeError": ("not-environment", "mat1 and mat2 shapes cannot be multiplied (4x5 and 9x1)"),
+    "OutOfMemoryError": ("not-environment", "CUDA out of memory. Tried to allocate 2.00 GiB"),
+    "TypeError": (
+        "package-versions-disagree",
+        "Linear.forward() got an unexpected keyword argument 'scale'",
+    ),
+    "ZeroDivisionError": ("not-environment", "float division by zero"),
+}
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+@pytest.mark.parametrize("form", DATA["caught"])
+def test_an_exception_is_read_without_its_name(form: str, name: str) -> None:
+    code, message = CAUGHT[name]
+    text = form.replace("{message!r}", repr(message)).format(name=name, message=message)
+    assert first(f"{name}: {message}") == first(f"Starting\n{text}\n") == code
+
+
+@pytest.mark.parametrize("code", FAILURES)
+@pytest.mark.parametrize("line", DATA["after"])
+def test_what_a_launcher_says_of_a_failure_does_not_hide_it(line: str, code: str) -> None:
+    assert first(f"{FAILURES[code]}\n{line}\n") == code
+    assert first(line) != ""  # alone it is all that is known of the failure
+
+
 def test_prefixes_that_differ_in_numbers_and_levels_are_of_one_program() -> None:
     levels = ["INFO", "ERROR", "WARNING", "ERROR"]
     lines = FAILURES["not-environment"].split("\n")

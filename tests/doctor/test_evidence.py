@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from provision.core.findings import Finding
+from provision.core.findings import Finding, Level
 from provision.doctor import diagnose_log, logs
 from provision.doctor.data import data
 from provision.doctor.evidence import Evidence
@@ -132,3 +132,39 @@ def test_nothing_is_said_of_a_log_that_only_names_machines_and_versions() -> Non
         if fact in ENDS:
             continue  # one of its lines is the end of what failed
         assert not [finding for finding in diagnose_log("\n".join(lines)) if finding.bad]
+
+
+ZE = "level_zero backend failed with error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)"
+DLL = "ImportError: DLL load failed while importing {}: The specified procedure could not be found."
+OCI = "Error response from daemon: OCI runtime create failed: {}: unknown"
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "becomes"),
+    [
+        ("driver-upgrade-broke-xpu", ZE, "out-of-memory"),
+        ("driver-upgrade-broke-xpu", "UR_RESULT_ERROR_INVALID_BINARY", "driver-upgrade-broke-xpu"),
+        ("missing-dll-windows", DLL.format("quux_cuda"), "compiled-extension-abi-mismatch"),
+        ("missing-dll-windows", DLL.format("_C"), "missing-dll-windows"),
+        ("docker-not-usable", OCI.format("nvidia-container-quux"), "no-gpu-device-visible"),
+        ("docker-not-usable", OCI.format("no such file"), "docker-not-usable"),
+    ],
+)
+def test_a_general_finding_yields_to_the_words_of_its_line(
+    code: str, line: str, becomes: str
+) -> None:
+    found = Finding(code, Level.ERROR, "", "", "", (f"line 1: {line}",))
+    assert evidence(line).in_context(found, general=True).code == becomes
+    assert evidence(line).in_context(found, general=False).code == code
+
+
+def test_a_general_finding_shows_its_place_and_what_is_excluded() -> None:
+    frames = (
+        '  File "/w/train.py", line 1, in <module>\n    import quux\n'
+        '  File "/v/site-packages/quux/__init__.py", line 3, in <module>\n    from . import _C'
+    )
+    log = f"Driver Version: 580.1\nTraceback (most recent call last):\n{frames}\n"
+    (found, *_) = diagnose_log(f"{log}ImportError: DLL load failed while importing _C: quux")
+    assert found.code == "missing-dll-windows"
+    assert "/v/site-packages/quux/__init__.py" in found.evidence[1]
+    assert found.evidence[2] == "excluded: an NVIDIA driver that is missing"
