@@ -85,9 +85,8 @@ def _checkpoint(device: torch.device, folder: Path) -> str:
 
 @check(
     "resume.trains",
-    stands_for="an optimizer built before the move trains nothing, without an error",
-    depends=(),
-)
+    stands_for="an optimizer built before the move trains nothing, without an error", depends=(),
+)  # fmt: skip
 def test_trains(device: torch.device, numbers: Numbers) -> None:
     """A step changes every weight, also for an optimizer built before the move to the device."""
     model = training.network(seed=0)
@@ -106,11 +105,9 @@ def test_trains(device: torch.device, numbers: Numbers) -> None:
 
 
 @check(
-    "resume.portable",
-    stands_for="a checkpoint made on a GPU can't be read where there is none",
-    when=on_gpu,
-    full=True,
-)
+    "resume.portable", stands_for="a checkpoint made on a GPU can't be read where there is none",
+    when=on_gpu, full=True,
+)  # fmt: skip
 def test_portable(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
     """A checkpoint of the device can be trained on the CPU, and the other way round."""
     cpu = torch.device("cpu")
