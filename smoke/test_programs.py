@@ -12,6 +12,7 @@ from smoke import device as devices
 from smoke import models, reference
 from smoke.checks import Numbers, check, needs_package
 from smoke.expect import Expect
+from smoke.test_resume import has_scaler
 
 # The lines of a program, and an expression of two values that are equal, what it has and what it
 # should have; in groups, which name the library that they need.
@@ -20,16 +21,14 @@ PROGRAMS = json.loads(Path(__file__).with_name("programs.json").read_text(encodi
 
 def since(name: str, *release: int) -> Callable[[Expect], str]:
     """Apply where a library is locked, from a release on: older ones have other arguments."""
-    return lambda expect: (
-        needs_package(name)(expect)
-        or (f"older than {name} {release}" * (expect.release(name) < release))
-    )
+    old = f"older than {name} {release}"
+    return lambda expect: needs_package(name)(expect) or old * (expect.release(name) < release)
 
 
 ACCELERATE, TRANSFORMERS = since("accelerate", 1), since("transformers", 4, 46)
 
 
-@check("programs.training", stands_for="an option of a training has no effect", full=True)
+@check("programs.training", stands_for="an option has no effect", when=has_scaler, full=True)
 def test_training(device: torch.device, numbers: Numbers) -> None:
     """Groups of parameters, rates, autocast, samplers and frozen weights work as documented."""
     _run("torch", device, numbers)
