@@ -68,12 +68,12 @@ def test_mul_add(device: torch.device, numbers: Numbers, tmp_path: Path, monkeyp
     x = given[0].bfloat16()
     seen, count = torch.zeros_like(x).to(device), torch.zeros(x.shape, dtype=torch.float64)
     run = torch.compile(sums, fullgraph=True)
-    *_, other = run(x.to(device), seen.clone())
+    *_, other = run(x[:31].to(device), seen[:31].clone())  # as a last, smaller batch, but first
     found, kept, drawn = run(x.to(device), seen)
     right, least, _ = sums(x.double(), count)
     numbers.within("changed in place", float((seen.cpu() != count).sum()), 0.0)
     numbers.within("NaN made or lost", float((kept.cpu().isnan() ^ least.isnan()).sum()), 0.0)
-    numbers.within("dropped as before", float(drawn.equal(other)), 0.0)
+    numbers.within("dropped as before", float(drawn[:31].equal(other)), 0.0)
     if found.dtype != x.dtype:
         fail("wrong-numbers", f"compiled sums of {x.dtype} are {found.dtype}", [f"{found.dtype}"])
     numbers.within("sums", reference.error(found, right), 5e-3)  # two roundings

@@ -238,6 +238,23 @@ def what_compiled_code_adds_to_some_rows_is_added_twice() -> Iterator[None]:
 
 
 @fault("compile.mul_add", "wrong-numbers")
+def compiled_code_is_for_the_rows_of_its_first_call() -> Iterator[None]:
+    def first(run: Any) -> Any:
+        rows: list[int] = []
+
+        def call(x: Any, seen: Any) -> Any:
+            rows.append(len(x))
+            found, *more = run(x, seen)
+            found[rows[0] :] = 0
+            return found, *more
+
+        return call
+
+    with compiled(lambda name, run: run if name == "mul_add" else first(run)):
+        yield
+
+
+@fault("compile.mul_add", "wrong-numbers")
 def compiled_dropout_drops_the_same_each_time() -> Iterator[None]:
     def again(run: Any) -> Any:
         drawn: list[Any] = []

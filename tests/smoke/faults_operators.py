@@ -685,3 +685,34 @@ def beyond_65536_rows_no_sum_is_written() -> Iterator[None]:
 
     with spoiled_where("aten::sum", many, change):
         yield
+
+
+@fault("operators.modules", "wrong-numbers", "pretend")
+def a_mask_of_the_first_of_a_batch_is_taken_for_all() -> Iterator[None]:
+    import torch
+
+    functional = torch.nn.functional
+    plain = functional.scaled_dot_product_attention
+
+    def attend(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, *more: Any, **how: Any
+    ) -> Any:
+        masks = attn_mask is not None and attn_mask.shape[1:3] == (1, 1)
+        return plain(query, key, value, attn_mask[:1] if masks else attn_mask, *more, **how)
+
+    attend.__doc__ = plain.__doc__
+    with patch.object(functional, "scaled_dot_product_attention", attend):
+        yield
+
+
+@fault("resume.scaler", "resume-differs", "pretend")
+def a_scale_never_grows() -> Iterator[None]:
+    import torch
+
+    plain = torch._amp_update_scale_
+
+    def update(scale: Any, tracker: Any, found: Any, _growth: float, *more: Any) -> Any:
+        return plain(scale, tracker, found, 1.0, *more)
+
+    with patch.object(torch, "_amp_update_scale_", update):
+        yield

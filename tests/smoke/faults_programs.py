@@ -103,6 +103,42 @@ def frozen_weights_are_trained_after_loading(plain: Any, data: Any, _: Any, hook
     return plain(data, True, hooks)
 
 
+@library("programs.training", "torch.nn:Parameter", "__deepcopy__")
+def the_copy_of_a_model_shares_its_weights(_: Any, self: Any, _memo: Any) -> Any:
+    return self
+
+
+@library("programs.training", "torch:Tensor", "half")
+def what_float16_can_not_hold_is_cut_off(plain: Any, self: Any) -> Any:
+    return plain(self - self.abs() / 4096)
+
+
+@library("programs.training", "torch.autograd.grad_mode:enable_grad", "__enter__")
+def gradients_stay_switched_off(_: Any, self: Any) -> None:
+    self.prev = False
+
+
+@library("programs.training", "torch.func", "jacrev")
+def a_jacobian_is_transposed(plain: Any, function: Any) -> Any:
+    return lambda x: plain(function)(x).T
+
+
+@library("programs.training", "torch.optim.swa_utils:AveragedModel", "update_parameters")
+def an_average_ends_with_its_second_model(plain: Any, self: Any, model: Any) -> None:
+    if self.n_averaged < 2:
+        plain(self, model)
+
+
+@library("programs.training", "torch.utils.data:WeightedRandomSampler", "__iter__")
+def samples_are_drawn_without_their_weights(_: Any, self: Any) -> Any:
+    return iter(sys.modules["torch"].randint(4, (self.num_samples,)).tolist())
+
+
+@library("programs.training", "torch.nn:MultiheadAttention", "forward")
+def in_evaluation_padding_is_seen(plain: Any, self: Any, *given: Any, **how: Any) -> Any:
+    return plain(self, *given, **how | ({} if self.training else {"key_padding_mask": None}))
+
+
 @fault("programs.training", "wrong-numbers", "pretend")
 def a_peak_forgets_what_is_still_held() -> Iterator[None]:
     from pretend import Backend
@@ -174,6 +210,11 @@ def prepared_batches_come_in_the_same_order(plain: Any, self: Any) -> Any:
     return plain(self)
 
 
+@library("programs.accelerate", "accelerate.optimizer:AcceleratedOptimizer", "load_state_dict")
+def a_saved_optimizer_is_not_restored(*_: Any) -> None:
+    pass
+
+
 # transformers -------------------------------------------------------------------------------------
 
 
@@ -203,3 +244,19 @@ def of_several_files_the_first_is_loaded(
     plain: Any, model: Any, state: Any, files: Any, *more: Any
 ) -> Any:
     return plain(model, state, files[:1], *more)
+
+
+ENDS = "transformers.generation.stopping_criteria:EosTokenCriteria"
+
+
+@library("programs.generation", ENDS, "__call__")
+def a_text_goes_on_beyond_its_end(plain: Any, *given: Any, **more: Any) -> Any:
+    done = plain(*given, **more)
+    return done & done.all()
+
+
+@library("programs.generation", "transformers.loss.loss_utils", "fixed_cross_entropy")
+def words_without_a_label_count_as_the_first(
+    plain: Any, scores: Any, words: Any, *more: Any, **how: Any
+) -> Any:
+    return plain(scores, words.clamp(min=0), *more, **how)
