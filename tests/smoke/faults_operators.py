@@ -697,7 +697,8 @@ def a_mask_of_the_first_of_a_batch_is_taken_for_all() -> Iterator[None]:
     def attend(
         query: Any, key: Any, value: Any, attn_mask: Any = None, *more: Any, **how: Any
     ) -> Any:
-        masks = attn_mask is not None and attn_mask.shape[1:3] == (1, 1)
+        there = attn_mask is not None and attn_mask.device.type != "cpu"
+        masks = there and attn_mask.shape[1:3] == (1, 1)
         return plain(query, key, value, attn_mask[:1] if masks else attn_mask, *more, **how)
 
     attend.__doc__ = plain.__doc__
