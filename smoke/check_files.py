@@ -18,26 +18,10 @@ HERE = Path(__file__).resolve().parent
 # A cause before its symptoms, and what disturbs measurements (memory, processes) after them. This
 # is an order only: `check_files` returns every check file, named here or not.
 ORDER = (
-    "identity",
-    "requirements",
-    "device",
-    "selection",
-    "operators",
-    "fused",
-    "rotary",
-    "libraries",
-    "resume",
-    "offload",
-    "throughput",
-    "autocast",
-    "models",
-    "training",
-    "compile",
-    "memory",
-    "transfer",
-    "collective",
-    "noise",
-)
+    "identity", "requirements", "device", "selection", "operators", "fused", "rotary",
+    "libraries", "resume", "offload", "throughput", "autocast", "models", "training",
+    "programs", "compile", "memory", "transfer", "collective", "noise",
+)  # fmt: skip
 # Their checks take the device, but are about the machine or the environment: one run of them serves
 # all devices.
 SHARED = ("selection", "collective", "noise")

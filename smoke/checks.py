@@ -70,15 +70,9 @@ def needs_package(name: str) -> When:
 
 
 def check(
-    identifier: str,
-    *,
-    stands_for: str,
-    when: When = always,
-    needs: Sequence[Capability] = (),
-    full: bool = False,
-    advisory: bool = False,
-    depends: tuple[str, ...] | None = None,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    identifier: str, *, stands_for: str, when: When = always, needs: Sequence[Capability] = (),
+    full: bool = False, advisory: bool = False, depends: tuple[str, ...] | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:  # fmt: skip
     """Mark a function as a smoke check; its docstring says what it proves.
 
     Args:

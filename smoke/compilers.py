@@ -28,14 +28,9 @@ def found(variable: str, *names: str) -> str | None:
 
 
 def compiles(
-    compiler: str | None,
-    headers: Sequence[str],
-    *,
-    suffix: str,
-    include: Sequence[str] = (),
-    folders: Sequence[str] = (),
-    libraries: Sequence[str] = (),
-) -> str:
+    compiler: str | None, headers: Sequence[str], *, suffix: str, include: Sequence[str] = (),
+    folders: Sequence[str] = (), libraries: Sequence[str] = (),
+) -> str:  # fmt: skip
     """Return why a compiler can't build a shared library with some headers; "" if it can.
 
     Args:

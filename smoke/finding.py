@@ -47,14 +47,9 @@ class CheckFailed(Exception):  # noqa: N818 - it is an outcome, not an error of 
 
 
 def fail(
-    code: str,
-    symptom: str,
-    evidence: Iterable[object],
-    level: str = "",
-    *,
-    cause: str = "",
+    code: str, symptom: str, evidence: Iterable[object], level: str = "", *, cause: str = "",
     remedy: str = "",
-) -> NoReturn:
+) -> NoReturn:  # fmt: skip
     """End the running check with a finding; one of level ``warning`` stops nothing.
 
     What is not given is of ``findings.json``, and the level is otherwise ``error``.

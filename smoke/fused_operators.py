@@ -69,12 +69,9 @@ def _registered(name: str, overload: str, device: torch.device) -> None:
 
 
 def _values(
-    function: Callable[..., torch.Tensor],
-    arguments: tuple[Any, ...],
-    right: Callable[..., torch.Tensor],
-    device: torch.device,
-    numbers: Numbers,
-) -> None:
+    function: Callable[..., torch.Tensor], arguments: tuple[Any, ...],
+    right: Callable[..., torch.Tensor], device: torch.device, numbers: Numbers,
+) -> None:  # fmt: skip
     dtype = arguments[0].dtype
     wide = [part.double() if isinstance(part, torch.Tensor) else part for part in arguments]
     for layout in ("contiguous", "strided"):

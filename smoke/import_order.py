@@ -15,11 +15,7 @@ OPERATOR_MODULES = {
     "ipex-llm": "ipex_llm",
     "intel-extension-for-pytorch": "intel_extension_for_pytorch",
 }
-LIBRARY_MODULES = {
-    "torchvision": "torchvision",
-    "accelerate": "accelerate",
-    "transformers": "transformers",
-}
+LIBRARIES = ("torchvision", "accelerate", "transformers")  # modules of the same name
 
 
 def operators(expect: Expect) -> list[str]:
@@ -29,7 +25,7 @@ def operators(expect: Expect) -> list[str]:
 
 def libraries(expect: Expect) -> list[str]:
     """Return the locked modules that programs use on top of them."""
-    return [module for name, module in LIBRARY_MODULES.items() if expect.locks(name)]
+    return [name for name in LIBRARIES if expect.locks(name)]
 
 
 def load(module: str) -> None:

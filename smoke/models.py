@@ -16,16 +16,11 @@ def _small_block(inputs: int, outputs: int) -> nn.Sequential:
     """Return LPRNet's bottleneck: 1x1, 3x1, 1x3, 1x1."""
     quarter = outputs // 4
     return nn.Sequential(
-        nn.Conv2d(inputs, quarter, 1),
-        nn.ReLU(),
-        nn.Conv2d(quarter, quarter, (3, 1), padding=(1, 0)),
-        nn.ReLU(),
-        nn.Conv2d(quarter, quarter, (1, 3), padding=(0, 1)),
-        nn.ReLU(),
-        nn.Conv2d(quarter, outputs, 1),
-        nn.BatchNorm2d(outputs),
-        nn.ReLU(),
-    )
+        nn.Conv2d(inputs, quarter, 1), nn.ReLU(),
+        nn.Conv2d(quarter, quarter, (3, 1), padding=(1, 0)), nn.ReLU(),
+        nn.Conv2d(quarter, quarter, (1, 3), padding=(0, 1)), nn.ReLU(),
+        nn.Conv2d(quarter, outputs, 1), nn.BatchNorm2d(outputs), nn.ReLU(),
+    )  # fmt: skip
 
 
 class PlateReader(nn.Module):
@@ -34,21 +29,12 @@ class PlateReader(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(3, 64, 3),
-            nn.BatchNorm2d(64),
-            nn.ReLU(),
-            nn.MaxPool2d(3, stride=1),
-            _small_block(64, 128),
-            nn.MaxPool2d(3, stride=(1, 2)),
-            _small_block(128, 256),
-            _small_block(256, 256),
-            nn.MaxPool2d(3, stride=(1, 2)),
-            nn.Dropout(0.5),
-            nn.Conv2d(256, 256, (1, 4)),
-            nn.BatchNorm2d(256),
-            nn.ReLU(),
+            nn.Conv2d(3, 64, 3), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, stride=1),
+            _small_block(64, 128), nn.MaxPool2d(3, stride=(1, 2)),
+            _small_block(128, 256), _small_block(256, 256), nn.MaxPool2d(3, stride=(1, 2)),
+            nn.Dropout(0.5), nn.Conv2d(256, 256, (1, 4)), nn.BatchNorm2d(256), nn.ReLU(),
             nn.Conv2d(256, CLASSES, 1),
-        )
+        )  # fmt: skip
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits, batch by class by column."""

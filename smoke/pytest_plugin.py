@@ -41,14 +41,9 @@ class Suite:
     """
 
     def __init__(
-        self,
-        expect: Expect,
-        journal: Journal,
-        around: Callable[[], AbstractContextManager[None]],
-        plan: Plan,
-        *,
-        other: bool = False,
-    ) -> None:
+        self, expect: Expect, journal: Journal, around: Callable[[], AbstractContextManager[None]],
+        plan: Plan, *, other: bool = False,
+    ) -> None:  # fmt: skip
         self._expect = expect
         self._journal = journal
         self._around = around

@@ -114,14 +114,9 @@ def attention(
 
 
 def adamw(
-    weight: torch.Tensor,
-    gradients: list[torch.Tensor],
-    *,
-    rate: float,
-    decay: float,
-    betas: tuple[float, float] = (0.9, 0.999),
-    epsilon: float = 1e-8,
-) -> torch.Tensor:
+    weight: torch.Tensor, gradients: list[torch.Tensor], *, rate: float, decay: float,
+    betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8,
+) -> torch.Tensor:  # fmt: skip
     """Return a weight after AdamW steps (Loshchilov & Hutter 2019, algorithm 2)."""
     weight = weight.double()
     mean, square = torch.zeros_like(weight), torch.zeros_like(weight)

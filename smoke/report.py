@@ -16,16 +16,9 @@ SCHEMA = 1
 
 
 def compose(
-    expect: Expect,
-    journal: Journal,
-    *,
-    full: bool,
-    first: int,
-    python: str,
-    started: str,
-    seconds: float,
-    not_run: list[dict[str, Any]],
-) -> dict[str, Any]:
+    expect: Expect, journal: Journal, *, full: bool, first: int, python: str, started: str,
+    seconds: float, not_run: list[dict[str, Any]],
+) -> dict[str, Any]:  # fmt: skip
     """Return the report of a finished run; ``first`` is the number of its first device."""
     found = devices(journal)
     return {

@@ -26,19 +26,20 @@ def mul_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
     return a * b + 0.5 * c
 
 
-def sums(x: torch.Tensor, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute sums of rows and columns, and what keeps NaN; count in place, as a buffer does."""
+def sums(x: torch.Tensor, seen: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Compute sums of rows and columns, what keeps NaN, noise; count in place, as a buffer does."""
     seen += x.abs() > 1
-    return x.softmax(-1) + x.sum(0), x.log().maximum(x).clamp_min(0.5).minimum(x.flip(0).log())
+    rows = torch.arange(3, 30, 4, device=x.device)
+    seen[rows] += seen[rows]
+    least = x.log().maximum(x).clamp_min(0.5).minimum(x.flip(0).log())
+    return x.softmax(-1) + x.sum(0), least, torch.nn.functional.dropout(torch.ones_like(x))
 
 
 @check(
     "compile.mul_add",
     stands_for="torch.compile fails: no C++ compiler, no Triton, or one of another version",
-    when=can_compile,
-    needs=(capabilities.triton, capabilities.compiler),
-    full=True,
-)
+    when=can_compile, needs=(capabilities.triton, capabilities.compiler), full=True,
+)  # fmt: skip
 def test_mul_add(device: torch.device, numbers: Numbers, tmp_path: Path, monkeypatch: Any) -> None:  # noqa: ANN401
     """A compiled multiply-add is one graph, without a fallback, and right."""
     # An empty cache, so that the compiler has to run.
@@ -65,11 +66,14 @@ def test_mul_add(device: torch.device, numbers: Numbers, tmp_path: Path, monkeyp
     numbers.within("error", reference.error(found, right), 1e-5)
     numbers.step("compile and run sums in bfloat16")
     x = given[0].bfloat16()
-    seen = torch.zeros_like(x).to(device)
-    found, kept = torch.compile(sums, fullgraph=True)(x.to(device), seen)
-    right, least = sums(x.double(), torch.zeros(x.shape))
-    numbers.within("changed in place", float((seen.cpu() != (x.abs() > 1)).sum()), 0.0)
+    seen, count = torch.zeros_like(x).to(device), torch.zeros(x.shape, dtype=torch.float64)
+    run = torch.compile(sums, fullgraph=True)
+    *_, other = run(x[:31].to(device), seen[:31].clone())  # as a last, smaller batch, but first
+    found, kept, drawn = run(x.to(device), seen)
+    right, least, _ = sums(x.double(), count)
+    numbers.within("changed in place", float((seen.cpu() != count).sum()), 0.0)
     numbers.within("NaN made or lost", float((kept.cpu().isnan() ^ least.isnan()).sum()), 0.0)
+    numbers.within("dropped as before", float(drawn[:31].equal(other)), 0.0)
     if found.dtype != x.dtype:
         fail("wrong-numbers", f"compiled sums of {x.dtype} are {found.dtype}", [f"{found.dtype}"])
     numbers.within("sums", reference.error(found, right), 5e-3)  # two roundings

@@ -85,11 +85,9 @@ def test_fallback(device: torch.device) -> None:
 
 
 @check(
-    "device.driver",
-    stands_for="a driver update breaks programs silently",
-    when=has_floor,
+    "device.driver", stands_for="a driver update breaks programs silently", when=has_floor,
     depends=(),
-)
+)  # fmt: skip
 def test_driver(device: torch.device, expect: Expect) -> None:
     """The driver is as new as the target needs, by what the toolkit read of this machine.
 

@@ -1,6 +1,7 @@
 """Fused operators are registered for the device, and right in each dtype and layout."""
 
 import torch
+from torch.utils import _foreach_utils
 
 from smoke import fused_operators, precision, reference
 from smoke.checks import Numbers, check
@@ -17,7 +18,8 @@ def test_adamw(device: torch.device, numbers: Numbers) -> None:
     # A kernel over lists takes up to 110 tensors at once, and 65,536 elements of each.
     sizes, turned = [7] * 130 + [1015, 70_001], (29, 35)
     ways = {"plain": {"foreach": False}, "lists": {"foreach": True}}
-    ways |= {"fused": {"fused": True}} if _can_fuse(device) else {}
+    fused: list[str] = getattr(_foreach_utils, "_get_fused_kernels_supported_devices", list)()
+    ways |= {"fused": {"fused": True}} if device.type in fused else {}
     for dtype in (torch.float32, torch.bfloat16):
         weight = reference.noise(sum(sizes), dtype=dtype, seed=1)
         gradients = [reference.noise(sum(sizes), dtype=dtype, seed=seed) for seed in range(2, 7)]
@@ -35,15 +37,6 @@ def test_adamw(device: torch.device, numbers: Numbers) -> None:
                     update.step()
             found = torch.cat([part.detach().cpu().t().flatten() for part in parts])
             numbers.within(name, reference.error(found, right), reference.LIMITS[dtype])
-
-
-def _can_fuse(device: torch.device) -> bool:
-    """Return whether torch lists the device among those with a fused AdamW."""
-    try:
-        from torch.utils._foreach_utils import _get_fused_kernels_supported_devices
-    except ImportError:
-        return False
-    return device.type in _get_fused_kernels_supported_devices()
 
 
 @check(

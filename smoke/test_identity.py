@@ -12,13 +12,15 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from importlib import metadata
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from smoke import PATH_AT_START
 from smoke.checks import Numbers, check
 from smoke.expect import Expect
 from smoke.finding import fail, fail_if
-from smoke.requirements import normal
+from smoke.requirements import NOT_CODE, normal
+from smoke.runner import OWN
 
 REBUILD = "build the environment again from its lock"
 IPEX = "intel-extension-for-pytorch"
@@ -37,11 +39,11 @@ KNOWN = re.compile(
 )
 # Import names that several distributions provide; the one that is unpacked last overwrites.
 CONTESTED = ("torch", "triton", "torchvision", "torchaudio", "intel_extension_for_pytorch")
-
 # Where torch and its accelerator have their libraries, and those that are the system's.
 LIBRARIES = ("torch/lib", "torch.libs", "nvidia/*/lib")
 DRIVERS = re.compile(r"lib(stdc\+\+|gcc_s|cuda|nvidia|ze_|OpenCL|python)")
 MAPS = Path("/proc/self/maps")
+PACKAGE = re.compile(r"\w+/__init__\.py")
 
 
 def installed() -> dict[str, set[str]]:
@@ -180,8 +182,9 @@ def test_code() -> None:
     records = (each.read_text("RECORD") or "" for each in metadata.distributions())
     lines = (line.rsplit(",", 2) for record in records for line in record.splitlines())
     files = {line[0]: line[1] for line in lines if len(line) > 1}
+    looks = (_finders, _start_lines, _own_versions, _shadows)
     fail_if(
-        [*_finders(files), *_start_lines(files), *_own_versions(files), *_libraries()],
+        [*_libraries(), *(each for look in looks for each in look(files))],
         "foreign-code-loaded",
         cause="a file was added or edited after the build, or a program changes imports",
         remedy=f"remove it, or {REBUILD}",
@@ -220,6 +223,17 @@ def _finders(files: dict[str, str]) -> Iterator[str]:
         file = getattr(sys.modules.get(name), "__file__", None) or f"/{name}"
         if not _is_known(name, Path(file), files):
             yield f"{words} of {file} changes imports"
+
+
+def _shadows(files: dict[str, str]) -> Iterator[str]:
+    """Yield packages that are, or would be, imported from elsewhere than they were installed."""
+    homes = [home.resolve() for home in (*SITES, STDLIB)]
+    names = {file.partition("/")[0] for file in files if PACKAGE.fullmatch(file)}
+    for name in sorted(names - OWN - NOT_CODE):
+        found = sys.modules.get(name) or PathFinder.find_spec(name)
+        place = getattr(found, "__file__", None) or getattr(found, "origin", None)
+        if place and not any(map(Path(place).parent.resolve().is_relative_to, homes)):
+            yield f"{name} comes from {place}"
 
 
 def _start_lines(files: dict[str, str]) -> Iterator[str]:

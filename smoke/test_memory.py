@@ -33,11 +33,9 @@ def in_use(device: torch.device) -> int:
 
 
 @check(
-    "memory.leak",
-    stands_for="training runs out of memory after hours: each step leaks a little",
-    when=countable,
-    full=True,
-)
+    "memory.leak", stands_for="training runs out of memory after hours: each step leaks a little",
+    when=countable, full=True,
+)  # fmt: skip
 def test_leak(device: torch.device, numbers: Numbers) -> None:
     """Training does not leak: after fifty steps as much memory is in use as after ten."""
     model = training.network(seed=0).to(device)
@@ -55,11 +53,9 @@ def test_leak(device: torch.device, numbers: Numbers) -> None:
 
 
 @check(
-    "memory.release",
-    stands_for="memory is not released when a model is deleted",
-    when=countable,
+    "memory.release", stands_for="memory is not released when a model is deleted", when=countable,
     full=True,
-)
+)  # fmt: skip
 def test_release(device: torch.device, numbers: Numbers) -> None:
     """The memory of a deleted tensor of 64 MiB is released."""
     before = in_use(device)
@@ -69,7 +65,7 @@ def test_release(device: torch.device, numbers: Numbers) -> None:
     kept = (in_use(device) - before) / MEBI
     numbers.record("held", held, "MiB")
     numbers.record("kept", kept, "MiB")
-    if not (held > 60 and kept < 4):
+    if not (60 < held < 120 and kept < 4):  # what counts each tensor twice says 128
         fail("memory-not-released",
              f"a tensor of 64 MiB took {held:.1f} MiB, and {kept:.1f} MiB after it was deleted",
              evidence=[f"held {held:.1f} MiB", f"kept {kept:.1f} MiB"])  # fmt: skip
@@ -95,13 +91,9 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
 
 
 @check(
-    "memory.large",
-    stands_for="tensors beyond 4 GiB: addresses of 32 bits wrap",
-    when=on_gpu,
-    needs=(capabilities.large_tensors,),
-    full=True,
-    depends=(),
-)
+    "memory.large", stands_for="tensors beyond 4 GiB: addresses of 32 bits wrap", when=on_gpu,
+    needs=(capabilities.large_tensors,), full=True, depends=(),
+)  # fmt: skip
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """A tensor of more than 4 GiB is granted, and its parts can be told apart."""
     tensor = torch.empty(capabilities.LARGE, dtype=torch.uint8, device=device)

@@ -107,27 +107,26 @@ def placed(x: torch.Tensor, layout: str, number: int) -> torch.Tensor:
     return reference.laid_out(x, layout)
 
 
-def deviation(
+def deviations(
     found: torch.Tensor, right: torch.Tensor, dtype: torch.dtype, judged: str = "all"
-) -> float:
-    """Return the largest deviation, relative to the largest value; what overflows is left out.
+) -> torch.Tensor:
+    """Return how far elements are off, relative to the largest value; what overflows is not.
 
     Raises:
         ValueError: The shapes differ.
     """
     if found.shape != right.shape:
         raise ValueError(f"shape {tuple(found.shape)}, expected {tuple(right.shape)}")
+    found = found.cpu().double() if right.is_floating_point() else found.cpu()
+    if torch.equal(found, right):  # as unchanged inputs are, and what has no elements
+        return torch.zeros(right.shape if right.numel() else 1)
     if not right.is_floating_point():
-        return 0.0 if judged != "all" or torch.equal(found.cpu(), right) else math.inf
-    found, infinite = found.cpu().double(), right.isinf()
-    if torch.equal(found, right):  # as unchanged inputs are
-        return 0.0
-    overflows = (right.abs() > torch.finfo(dtype).max / 8) & ~infinite
-    plain = right.isfinite() & ~overflows
+        return torch.where((found != right) & (judged == "all"), math.inf, 0.0)
+    infinite = right.isinf()
+    plain = right.isfinite() & (right.abs() <= torch.finfo(dtype).max / 8)
     wrong = (infinite & (found != right)) | (right.isnan() & ~found.isnan() & (judged != "finite"))
-    if wrong.any():
-        return math.inf
-    off = (found - right)[plain].abs().nan_to_num(math.inf)
     # What is below the smallest normal number of float16 has few bits, or becomes zero.
     least = torch.finfo(dtype).tiny / reference.LIMITS[dtype]
-    return float(off.max()) / max(float(right[plain].abs().max()), least) if len(off) else 0.0
+    largest = max(float(right.abs().where(plain, 0.0).max()), least)
+    off = (found - right).abs().nan_to_num(math.inf) / largest
+    return off.where(plain, 0.0).masked_fill(wrong, math.inf)

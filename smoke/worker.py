@@ -110,15 +110,9 @@ def _call(function: str, folder: Path) -> int:
 
 
 def run_checks(
-    expect: expectation.Expect,
-    journal: Journal,
-    *,
-    files: list[Path],
-    full: bool,
-    only: tuple[str, ...],
-    index: int = 0,
-    other: bool = False,
-) -> int:
+    expect: expectation.Expect, journal: Journal, *, files: list[Path], full: bool,
+    only: tuple[str, ...], index: int = 0, other: bool = False,
+) -> int:  # fmt: skip
     """Run the checks that are owed and have no result; return pytest's exit code.
 
     It runs in this process, with the suite's own configuration and no other plugin: those of the

@@ -228,6 +228,48 @@ def compiled_code_takes_the_number_beside_nan() -> Iterator[None]:
         yield
 
 
+@fault("compile.mul_add", "wrong-numbers")
+def what_compiled_code_adds_to_some_rows_is_added_twice() -> Iterator[None]:
+    def twice(run: Any) -> Any:
+        return lambda x, seen: (run(x, seen), seen[3].mul_(2))[0]
+
+    with compiled(lambda name, run: run if name == "mul_add" else twice(run)):
+        yield
+
+
+@fault("compile.mul_add", "wrong-numbers")
+def compiled_code_is_for_the_rows_of_its_first_call() -> Iterator[None]:
+    def first(run: Any) -> Any:
+        rows: list[int] = []
+
+        def call(x: Any, seen: Any) -> Any:
+            rows.append(len(x))
+            found, *more = run(x, seen)
+            found[rows[0] :] = 0
+            return found, *more
+
+        return call
+
+    with compiled(lambda name, run: run if name == "mul_add" else first(run)):
+        yield
+
+
+@fault("compile.mul_add", "wrong-numbers")
+def compiled_dropout_drops_the_same_each_time() -> Iterator[None]:
+    def again(run: Any) -> Any:
+        drawn: list[Any] = []
+
+        def call(*given: Any) -> Any:
+            *found, noise = run(*given)
+            drawn.append(noise)
+            return *found, drawn[0]
+
+        return call
+
+    with compiled(lambda name, run: run if name == "mul_add" else again(run)):
+        yield
+
+
 @fault("autocast.forward", "wrong-numbers")
 def autocast_keeps_the_weights_of_the_step_before() -> Iterator[None]:
     torch, functional = module("torch"), module("torch.nn.functional")

@@ -603,3 +603,117 @@ def a_block_of_keys_that_are_masked_by_the_least_number_is_nan() -> Iterator[Non
 
     with spoiled_where("aten::_safe_softmax", padded, lambda result, *_args: result * float("nan")):
         yield
+
+
+@fault("attention.shapes", "wrong-numbers", "pretend")
+def one_word_does_not_see_keys_beyond_1024() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[..., 1024:] = 0
+        return result
+
+    with spoiled_where("aten::_safe_softmax", lambda x, *_args: x.shape[-1] == 1100, change):
+        yield
+
+
+@fault("operators.options", "wrong-numbers", "pretend")
+def words_of_32_bits_are_looked_up_as_others() -> Iterator[None]:
+    def short(_table: Any, words: Any, *_args: Any) -> bool:
+        return str(words.dtype) == "torch.int32"
+
+    with spoiled_where("aten::embedding", short, lambda result, *_args: result.flip(0)):
+        yield
+
+
+@fault("device.gradient", "wrong-numbers", "pretend")
+def statistics_of_a_batch_overflow_in_float16() -> Iterator[None]:
+    def large(x: Any, *_args: Any) -> bool:
+        return half()(x) and float(x.abs().max()) > 256
+
+    def change(result: Any, *_args: Any) -> Any:
+        return result[0] * 0, *result[1:]
+
+    with spoiled_where("aten::native_batch_norm", large, change):
+        yield
+
+
+@fault("operators.large", "wrong-numbers", "pretend")
+def a_large_group_is_normalised_by_a_part_of_it() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        return result[0] * 1.01, *result[1:]
+
+    with spoiled_where("aten::native_group_norm", lambda x, *_args: x.shape[-1] > 65536, change):
+        yield
+
+
+@fault("operators.arithmetic", "wrong-numbers", "pretend")
+def a_norm_is_added_up_in_float16() -> Iterator[None]:
+    def large(x: Any, *_args: Any) -> bool:
+        return half()(x) and float(x.float().square().sum(-1).max()) > 65504
+
+    with spoiled_where("aten::linalg_vector_norm", large, lambda r, *_args: r + float("inf")):
+        yield
+
+
+@fault("operators.modules", "wrong-numbers", "pretend")
+def a_product_of_bytes_is_added_up_in_16_bits() -> Iterator[None]:
+    with spoiled_where(
+        "aten::_int_mm", lambda *_args: True, lambda r, *_args: r.clamp(-32768, 32767)
+    ):
+        yield
+
+
+# Beside a result in the same row that a rounding changes wholly: of an index, of a gradient.
+
+
+@fault("operators.options", "wrong-numbers", "pretend")
+def the_largest_of_all_is_too_large() -> Iterator[None]:
+    def of_all(_x: Any, dims: Any = (), *_args: Any) -> bool:
+        return len(dims) == 2
+
+    with spoiled_where("aten::amax", of_all, lambda result, *_args: result * 1.1):
+        yield
+
+
+@fault("operators.large", "wrong-numbers", "pretend")
+def beyond_65536_rows_no_sum_is_written() -> Iterator[None]:
+    def change(result: Any, *_args: Any) -> Any:
+        result[65_536:] = 0
+        return result
+
+    def many(x: Any, dims: Any = (), *_args: Any) -> bool:
+        return x.shape == (65_567, 4) and list(dims) == [1]
+
+    with spoiled_where("aten::sum", many, change):
+        yield
+
+
+@fault("operators.modules", "wrong-numbers", "pretend")
+def a_mask_of_the_first_of_a_batch_is_taken_for_all() -> Iterator[None]:
+    import torch
+
+    functional = torch.nn.functional
+    plain = functional.scaled_dot_product_attention
+
+    def attend(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, *more: Any, **how: Any
+    ) -> Any:
+        there = attn_mask is not None and attn_mask.device.type != "cpu"
+        masks = there and attn_mask.shape[1:3] == (1, 1)
+        return plain(query, key, value, attn_mask[:1] if masks else attn_mask, *more, **how)
+
+    attend.__doc__ = plain.__doc__
+    with patch.object(functional, "scaled_dot_product_attention", attend):
+        yield
+
+
+@fault("resume.scaler", "resume-differs", "pretend")
+def a_scale_never_grows() -> Iterator[None]:
+    import torch
+
+    plain = torch._amp_update_scale_
+
+    def update(scale: Any, tracker: Any, found: Any, _growth: float, *more: Any) -> Any:
+        return plain(scale, tracker, found, 1.0, *more)
+
+    with patch.object(torch, "_amp_update_scale_", update):
+        yield
