@@ -79,7 +79,9 @@ def resolved(chain: Sequence[SpecFile]) -> Data:
         whole = _merge(file.data, _inherited(file, whole), ())
         pip = whole.get("pip")
         if isinstance(pip, dict) and isinstance(index := pip.get("index"), dict):
-            index.pop("default", None)  # no catalog: it only takes a name from another one
+            names = index.get("default")
+            if isinstance(names, list) and all(isinstance(name, str) for name in names):
+                del index["default"]  # no catalog: it only takes names from another one
     return {key: value for key, value in whole.items() if key != "extends"}
 
 
@@ -97,9 +99,9 @@ def _inherited(file: SpecFile, whole: Data) -> Data:
         moved = {name for names in index.values() for name in _names(names)}
         indexes = pip.get("index")
         kept = {key: [name for name in names if _name(name) not in moved]
-                for key, names in (indexes.items() if isinstance(indexes, dict) else ())
-                if isinstance(names, list)}  # fmt: skip
-        left["index"] = {key: names for key, names in kept.items() if names}
+                if isinstance(names, list) else names
+                for key, names in (indexes.items() if isinstance(indexes, dict) else ())}  # fmt: skip
+        left["index"] = {key: names for key, names in kept.items() if names != []}
     return whole | {"pip": left}
 
 

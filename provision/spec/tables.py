@@ -1,11 +1,12 @@
 """The base class of every model that reads a file, and readable validation errors."""
 
-import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from provision.core.text import nearest
 
 _TEXTS = {"missing": "is missing", "too_short": "is empty", "string_too_short": "is empty"}
 
@@ -45,15 +46,26 @@ def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
     return f"{place.lstrip('.') or 'the whole file'}: {message}"
 
 
-def _suggestion(place: tuple[int | str, ...], model: type[Any]) -> str:
+def _suggestion(place: tuple[int | str, ...], whole: type[BaseModel]) -> str:
+    model: type[Any] = whole
+    known = dict.fromkeys(_keys(whole), " above the tables")
+    for name, field in whole.model_fields.items():
+        for table in _models_in(field.annotation):
+            known |= dict.fromkeys(_keys(table), f" of [{name}]")
     for part in place[:-1]:
         field = getattr(model, "model_fields", {}).get(str(part))
         model = next(_models_in(field.annotation), model) if field else model
-    keys = getattr(model, "model_fields", None) or model.__match_args__  # of a dataclass
-    # A target's own name is not a key: the file's name gives it.
-    allowed = [key for key in keys if key != "name" or len(place) > 1]
-    close = difflib.get_close_matches(str(place[-1]), allowed, 1)
-    return f", did you mean `{close[0]}`?" if close else f"; allowed are {', '.join(allowed)}"
+    own = _keys(model)
+    known |= dict.fromkeys(own, "")
+    close = nearest(str(place[-1]), known)
+    return f", did you mean `{close}`{known[close]}?" if close else f"; allowed are {', '.join(own)}"
+
+
+def _keys(model: type[Any]) -> list[str]:
+    """Return the keys of a table as its file has them."""
+    if not issubclass(model, BaseModel):
+        return [*model.__match_args__]  # of a dataclass
+    return [field.title or field.alias or name for name, field in model.model_fields.items()]
 
 
 def _models_in(annotation: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - any type form
