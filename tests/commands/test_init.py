@@ -42,7 +42,7 @@ triton==3.1.0 ; sys_platform == "linux"
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     (tmp_path / "more").mkdir()
-    (tmp_path / "requirements.txt").write_text(TRAINER, encoding="utf-8")
+    (tmp_path / "requirements.txt").write_text(TRAINER, encoding="utf-16")  # as PowerShell does
     (tmp_path / "limits.txt").write_text("torch<2.9\nnumpy<3\n", encoding="utf-8")
     (tmp_path / "more" / "extra.txt").write_text("\nsafetensors\ntqdm\n", encoding="utf-8")
     return tmp_path
