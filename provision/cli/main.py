@@ -21,7 +21,7 @@ from provision.core.text import nearest
 from provision.ui.console import Console, open_streams, print_json, show_log
 
 # Of argparse: an option that is not known, or a choice and what there is to choose from.
-_WRONG = re.compile(r"(?:unrecognized .*?(--)|.*invalid choice: ')([^'= ]*)(?:' \(choose from (.+)\))?")
+_WRONG = re.compile(r"(?:unrecognized .*?(--)|.* choice: ')([^'= ]*)(?:' \(choose from (.+)\))?")
 _VERBS = Path(__file__).with_name("verbs")
 
 
@@ -87,16 +87,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     console = Console(program_name(), quiet=quiet, aside=aside)
     # Commands are printed in between, and a verdict at any moment.
     console.alive &= not (arguments.verbose or is_contract(arguments))
-    start = (arguments.project or Path.cwd()).absolute()
-    if not start.is_dir() and (start.exists() or arguments.verb != "init"):
-        what = f"{start} {'is a file' if start.exists() else 'does not exist'}"
-        raise UsageError(what, remedy="name the folder of a project")
-    try:
-        project = find_project(start)
-    except UsageError:
-        if not arguments.anywhere:
-            raise
-        project = Project(start)  # what it has not is shipped
+    project = _project(arguments)
     if not arguments.project:
         target = getattr(arguments, "target", None)
         require_own_project(project, target if isinstance(target, str) else None)
@@ -120,6 +111,19 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     else:
         outcome.show(console)
     return int(outcome.code)
+
+
+def _project(arguments: argparse.Namespace) -> Project:
+    start = (arguments.project or Path.cwd()).absolute()
+    if not start.is_dir() and (start.exists() or arguments.verb != "init"):
+        what = f"{start} {'is a file' if start.exists() else 'does not exist'}"
+        raise UsageError(what, remedy="name the folder of a project")
+    try:
+        return find_project(start)
+    except UsageError:
+        if not arguments.anywhere:
+            raise
+        return Project(start)  # what it has not is shipped
 
 
 def _fail(arguments: argparse.Namespace, error: Exception) -> int:

@@ -53,9 +53,9 @@ def read_text(path: Path) -> str:
 
 
 def decoded(content: bytes) -> str:
-    """Return a text in UTF-8, or in UTF-16 with its mark: PowerShell writes it, and pip reads it."""
+    """Return a text in UTF-8, or in UTF-16 with its mark, as PowerShell writes and pip reads it."""
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return content.decode("utf-16" if wide else "utf-8-sig")
+    return content.removeprefix(codecs.BOM_UTF8).decode("utf-16" if wide else "utf-8")
 
 
 def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401 - not validated

@@ -121,7 +121,7 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
     # Windows has no such call: there the program is waited for, and its exit code returned.
     log.info("+ %s", redact(shlex.join(argv)))
     if (program := _found(argv[0], env)) is None:
-        raise _cannot_start(argv[0], "no-such-program", "it is neither in the environment nor on PATH")
+        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is neither in the environment nor on PATH")
     try:
         if sys.platform == "win32":
             return _wait_for([program, *argv[1:]], env)
@@ -132,13 +132,14 @@ def become(argv: list[str], *, env: Mapping[str, str]) -> int:
             signal.signal(name, signal.SIG_DFL)
         os.execve(program, argv, env)  # noqa: S606 - no shell is wanted
     except OSError as error:
-        raise _cannot_start(argv[0], "not-executable", f"{program}: {error.strerror}") from error
+        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
 
 
-def _cannot_start(program: str, kind: str, evidence: str) -> UsageError:
+def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
+    kind = "no-such-program" if code == Exit.NOT_FOUND else "not-executable"
     error = UsageError.of(kind, evidence, program=program)
-    error.exit_code = Exit.NOT_EXECUTABLE if kind == "not-executable" else Exit.NOT_FOUND
-    if Path(program).is_file() and (program.endswith(".py") or kind != "not-executable"):
+    error.exit_code = code
+    if Path(program).is_file() and (program.endswith(".py") or code == Exit.NOT_FOUND):
         words = ["python", program] if program.endswith(".py") else [f"./{program}"]
         error.remedy = f"did you mean `{shlex.join(words)}`?"
     return error
@@ -158,13 +159,13 @@ def _wait_for(argv: Sequence[str], env: Mapping[str, str]) -> int:
 def start(argv: list[str], *, merged: bool) -> subprocess.Popen[bytes]:
     """Start a program with this process's input, and its output and errors in pipes, or in one."""
     if (program := _found(argv[0], os.environ)) is None:
-        raise _cannot_start(argv[0], "not-on-path", "it is not on PATH")
+        raise _cannot_start(argv[0], Exit.NOT_FOUND, "it is not on PATH")
     pipe, words = subprocess.PIPE, [program, *argv[1:]]
     errors = subprocess.STDOUT if merged else pipe
     try:
         return subprocess.Popen(words, stdout=pipe, stderr=errors, bufsize=0)
     except OSError as error:
-        raise _cannot_start(argv[0], "not-executable", f"{program}: {error.strerror}") from error
+        raise _cannot_start(argv[0], Exit.NOT_EXECUTABLE, f"{program}: {error.strerror}") from error
 
 
 def _found(program: str, env: Mapping[str, str]) -> str | None:

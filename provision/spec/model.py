@@ -10,9 +10,7 @@ from urllib.parse import urlsplit
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from pydantic import (
-    AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator,
-)  # fmt: skip
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from provision.core.credentials import holds_secret
 from provision.core.platforms import PLATFORMS
@@ -203,7 +201,7 @@ class Docker(Table):
 class Target(Table):
     """One kind of hardware on one platform that gets an environment."""
 
-    model_config = ConfigDict(serialize_by_alias=True)
+    model_config = {"serialize_by_alias": True, "validate_default": True}
 
     name: str = Field(title="extends")  # the file's; a spec may have that key in its place
     summary: str = Field(min_length=1)
@@ -215,9 +213,7 @@ class Target(Table):
         description="Minor version, such as '3.11', or an exact one, such as '3.11.9'.",
     )
     status: Status = "supported"
-    reason: str | None = Field(
-        None, description="Why the target is legacy; printed at each build.", validate_default=True
-    )
+    reason: str | None = Field(None, description="Why the target is legacy; printed at each build.")
     hardware: Hardware = Hardware()
     conda: Conda | None = None
     pip: Pip

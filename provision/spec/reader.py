@@ -99,12 +99,7 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
         # default: TOML's dates become text.
         target = Target.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-
-        def inherited_from(place: tuple[int | str, ...]) -> str:
-            said = origin(chain, data, place)
-            return "" if said == path else f", in {said}"
-
-        faults = faults_of(error, Target, inherited_from)
+        faults = faults_of(error, Target, lambda place: origin(chain, data, place))
         count = plural(len(faults), "fault")
         raise SpecError.of("invalid-spec", *faults, path=path, count=count) from error
     if not target.pip.files:

@@ -20,10 +20,9 @@ class Table(BaseModel):
 
 
 def faults_of(
-    error: Exception,
-    model: type[BaseModel],
+    error: Exception, model: type[BaseModel],
     origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """Return one line per fault: place, what is wrong, what is allowed, and the file of origin."""
     if not isinstance(error, ValidationError):  # what kept the file from being validated
         return [str(error)]
@@ -53,19 +52,18 @@ def _suggestion(place: tuple[int | str, ...], whole: type[BaseModel]) -> str:
         for table in _models_in(field.annotation):
             known |= dict.fromkeys(_keys(table), f" of [{name}]")
     for part in place[:-1]:
-        field = getattr(model, "model_fields", {}).get(str(part))
-        model = next(_models_in(field.annotation), model) if field else model
+        if inner := getattr(model, "model_fields", {}).get(str(part)):
+            model = next(_models_in(inner.annotation), model)
     own = _keys(model)
-    known |= dict.fromkeys(own, "")
-    close = nearest(str(place[-1]), known)
-    return f", did you mean `{close}`{known[close]}?" if close else f"; allowed are {', '.join(own)}"
+    close = nearest(str(place[-1]), known := known | dict.fromkeys(own, ""))
+    return (
+        f", did you mean `{close}`{known[close]}?" if close else f"; allowed are {', '.join(own)}"
+    )
 
 
 def _keys(model: type[Any]) -> list[str]:
-    """Return the keys of a table as its file has them."""
-    if not issubclass(model, BaseModel):
-        return [*model.__match_args__]  # of a dataclass
-    return [field.title or field.alias or name for name, field in model.model_fields.items()]
+    fields = getattr(model, "model_fields", {}).items()
+    return [f.title or f.alias or name for name, f in fields] or [*model.__match_args__]
 
 
 def _models_in(annotation: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - any type form

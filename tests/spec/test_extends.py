@@ -181,7 +181,9 @@ def test_wrong_types_are_faults(specs: Path, pip: str) -> None:
         child(specs, f'extends = "base"\n[pip]\n{pip}')
 
 
-@pytest.mark.parametrize("value", ["'alpha'", "3", "true", "[3]", "[['alpha']]", "{ a = ['alpha'] }"])
+@pytest.mark.parametrize(
+    "value", ["'alpha'", "3", "true", "[3]", "[['alpha']]", "{ a = ['alpha'] }"]
+)
 def test_each_index_has_a_list_of_names_also_the_default_and_those_inherited(
     specs: Path, value: str
 ) -> None:

@@ -56,7 +56,11 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-MARKED = [("utf-8-sig", b""), ("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)]
+MARKED = [
+    ("utf-8-sig", b""),
+    ("utf-16-le", codecs.BOM_UTF16_LE),
+    ("utf-16-be", codecs.BOM_UTF16_BE),
+]
 
 
 @pytest.mark.parametrize(("encoding", "mark"), MARKED)
