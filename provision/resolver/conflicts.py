@@ -137,8 +137,8 @@ def _judged(
         remedy = "`provision update` gets what is missing from the index, or hashes the file itself"
     elif late := _LATE.search(" ".join(text.split())):
         remedy = f"`provision lock {target.name} --upgrade {late[1]}`, or ask for another version"
-    elif _resolves_today(target, conflict, engine):
-        facts.append(f"the cut-off {target.pip.cutoff} hides what is newer: with today's, they fit")
+    elif day := _hiding_cutoff(target, conflict, engine):
+        facts.append(f"the cut-off {day} hides what is newer: with today's, they fit")
         remedy = f"`provision lock {target.name} --upgrade` moves the cut-off to today"
     else:
         missing = [m[1] for fact in facts if (m := _ABSENT.fullmatch(fact))]
@@ -152,10 +152,11 @@ def _judged(
     return facts, remedy
 
 
-def _resolves_today(target: Target, conflict: Sequence[str], engine: UvResolver) -> bool:
+def _hiding_cutoff(target: Target, conflict: Sequence[str], engine: UvResolver) -> dt.date | None:
     today = dt.datetime.now(dt.UTC).date()
+    oldest = min(today, target.pip.cutoff, *target.pip.cutoffs.values())
     later = target.with_pip(requirements=(*conflict,), cutoff=today, cutoffs={})
-    return target.pip.cutoff < today and isinstance(engine.pins(later), dict)
+    return oldest if oldest < today and isinstance(engine.pins(later), dict) else None
 
 
 def _matches(text: str, wheel: Wheel) -> bool:

@@ -79,8 +79,7 @@ def resolved(chain: Sequence[SpecFile]) -> Data:
         whole = _merge(file.data, _inherited(file, whole), ())
         pip = whole.get("pip")
         if isinstance(pip, dict) and isinstance(index := pip.get("index"), dict):
-            names = index.get("default")
-            if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            if isinstance(index.get("default"), list) and {*map(type, index["default"])} <= {str}:
                 del index["default"]  # no catalog: it only takes names from another one
     return {key: value for key, value in whole.items() if key != "extends"}
 

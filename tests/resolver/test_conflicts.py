@@ -200,15 +200,24 @@ def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it()
     assert "provision lock thing --upgrade transformers" in error.remedy
 
 
-def test_a_cutoff_that_hides_what_fits_is_the_cause_and_no_other_is() -> None:
+@pytest.mark.parametrize(
+    ("cutoff", "single"),
+    [("2025-01-01", {}), ("2025-01-01", {"c": "2026-01-01"}), ("9999-01-01", {"a": "2025-01-01"})],
+)
+def test_a_cutoff_that_hides_what_fits_is_the_cause_and_no_other_is(
+    cutoff: str, single: dict[str, str]
+) -> None:
     def run(argv: Sequence[str | Path], *, cwd: Path, **_: object) -> Completed:
-        late = str(argv[argv.index("--exclude-newer") + 1]) > "2025-01-01T00:00:00Z"
+        late = "2025-01-01T" not in " ".join(map(str, argv))
         lines = (cwd / "requirements.in").read_text().split()
         clashes = Clashes({"b==99"}) if late else Clashes({"a>=2"}, {"b==99"})
         return clashes(lines, cwd=cwd)
 
     wanted = target("a>=2", "b==99")
-    wanted = wanted.with_pip(cutoff=dt.date(2025, 1, 1), cutoffs={"a": dt.date(2024, 1, 1)})
+    wanted = wanted.with_pip(
+        cutoff=dt.date.fromisoformat(cutoff),
+        cutoffs={name: dt.date.fromisoformat(day) for name, day in single.items()},
+    )
     error = explain(wanted, run, f"Because only a<=1.5 is available and you require a>=2, {END}")
     assert error.what == "thing: a>=2 is not available, and 1 more fault"
     assert error.cause.splitlines()[:2] == [
