@@ -78,7 +78,7 @@ def resolved(chain: Sequence[SpecFile]) -> Data:
     for file in reversed(chain[:-1]):
         whole = _merge(file.data, _inherited(file, whole), ())
         pip = whole.get("pip")
-        if isinstance(pip, dict) and isinstance(index := pip.get("index"), dict):
+        if isinstance(pip, dict) and isinstance(index := pip.get("index"), dict):  # noqa: SIM102 - one is too long
             if isinstance(index.get("default"), list) and {*map(type, index["default"])} <= {str}:
                 del index["default"]  # no catalog: it only takes names from another one
     return {key: value for key, value in whole.items() if key != "extends"}
