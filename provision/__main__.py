@@ -1,5 +1,5 @@
 """``python -m provision``."""
 
-from provision.cli.main import main
+from provision.cli.isolated import start
 
-raise SystemExit(main())
+raise SystemExit(start())

@@ -61,13 +61,9 @@ def wanted_archive(package: CondaPackage) -> WantedFile:
 
 
 def fetch_all(
-    wanted: Iterable[WantedFile],
-    folder: Path,
-    wheelhouses: Sequence[Path],
-    progress: Progress,
-    *,
+    wanted: Iterable[WantedFile], folder: Path, wheelhouses: Sequence[Path], progress: Progress, *,
     offline: bool = False,
-) -> list[MissingFile]:
+) -> list[MissingFile]:  # fmt: skip
     """Collect files, wheelhouses first; return those that cannot be obtained, in this order."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(wanted)

@@ -14,6 +14,14 @@ def main() -> int:
         from provision.core.process import become  # noqa: PLC0415 - see above
 
         return become(argv, env=os.environ)
-    from provision.cli.main import main as run  # noqa: PLC0415
+    return start()
 
-    return run()
+
+def start() -> int:
+    """Run the command in this Python, and return its exit code."""
+    try:
+        from provision.cli.main import main as run  # noqa: PLC0415
+
+        return run()
+    except KeyboardInterrupt:  # while modules are loaded, before main() sees to it
+        return 130

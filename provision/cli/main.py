@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import itertools
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,8 +17,11 @@ from provision.core.errors import Exit, ProvisionError, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
 from provision.core.project import Project, find_project
+from provision.core.text import nearest
 from provision.ui.console import Console, open_streams, print_json, show_log
 
+# Of argparse: an option that is not known, or a choice and what there is to choose from.
+_WRONG = re.compile(r"(?:unrecognized .*?(--)|.* choice: ')([^'= ]*)(?:' \(choose from (.+)\))?")
 _VERBS = Path(__file__).with_name("verbs")
 
 
@@ -26,6 +30,12 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         remedy = f"`{self.prog.replace('provision', program_name(), 1)} --help`"
+        if wrong := _WRONG.match(message):
+            known = wrong[3] or " ".join(self._option_string_actions)
+            if close := nearest(wrong[2], re.findall(r"\w[\w-]+", known)):
+                remedy = f"did you mean `{wrong[1] or ''}{close}`? See {remedy}"
+            if close or " VERB:" in message:  # of which there are too many to be read
+                message = message.partition(" (choose")[0]
         raise UsageError(message, evidence=self.format_usage().strip(), remedy=remedy)
 
 
@@ -39,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         words = mark_command(words)
     open_streams()
+    if not words:
+        parser().print_help()
+        return Exit.USAGE
     own = [*itertools.takewhile("--".__ne__, words)]
     switches = {"json": "--json" in own, "quiet": False, "debug": False, "verbose": False}
     arguments = argparse.Namespace(verb=None, project=None, **switches)
@@ -74,13 +87,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     console = Console(program_name(), quiet=quiet, aside=aside)
     # Commands are printed in between, and a verdict at any moment.
     console.alive &= not (arguments.verbose or is_contract(arguments))
-    start = (arguments.project or Path.cwd()).absolute()
-    try:
-        project = find_project(start)
-    except UsageError:
-        if not arguments.anywhere:
-            raise
-        project = Project(start)  # what it has not is shipped
+    project = _project(arguments)
     if not arguments.project:
         target = getattr(arguments, "target", None)
         require_own_project(project, target if isinstance(target, str) else None)
@@ -104,6 +111,19 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     else:
         outcome.show(console)
     return int(outcome.code)
+
+
+def _project(arguments: argparse.Namespace) -> Project:
+    start = (arguments.project or Path.cwd()).absolute()
+    if not start.is_dir() and (start.exists() or arguments.verb != "init"):
+        what = f"{start} {'is a file' if start.exists() else 'does not exist'}"
+        raise UsageError(what, remedy="name the folder of a project")
+    try:
+        return find_project(start)
+    except UsageError:
+        if not arguments.anywhere:
+            raise
+        return Project(start)  # what it has not is shipped
 
 
 def _fail(arguments: argparse.Namespace, error: Exception) -> int:

@@ -13,6 +13,7 @@ from provision.commands.build import BuildResult
 from provision.commands.lock import LockResult, lock
 from provision.core.errors import ProvisionError, UsageError
 from provision.core.filesystem import write_atomic
+from provision.core.limits import decoded
 from provision.core.project import Project
 from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, read_lock
 from provision.resolver.resolver import Resolver
@@ -120,7 +121,7 @@ def _take(table: Any, key: str, name: str) -> None:  # noqa: ANN401 - of tomlkit
 
 
 def _text(path: Path) -> str:
-    return path.read_bytes().decode()  # with the line ends that it has
+    return decoded(path.read_bytes())  # with the line ends that it has
 
 
 def edit_and_lock(

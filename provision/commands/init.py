@@ -108,6 +108,7 @@ def _spec(name: str, asked: Asked, fitted: Fitter) -> str:
             pip[key].extend(dict.fromkeys(values))
     if fitted.index:
         pip["index"] = fitted.index
+        pip["index"].comment("from torch's index, also if only others require them")
     if pip:
         document["pip"] = pip
     return tomlkit.dumps(document)

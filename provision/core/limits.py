@@ -4,6 +4,7 @@ Each limit is several times the largest that was seen in use. What exceeds one r
 what cannot be parsed ValueError; readers turn them into an error that names the file.
 """
 
+import codecs
 import errno
 import os
 import stat
@@ -48,7 +49,13 @@ def read_if_any(path: Path) -> bytes | None:
 
 def read_text(path: Path) -> str:
     """Return the content of a text file of at most ``FILE`` bytes."""
-    return read_bytes(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    return decoded(read_bytes(path)).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def decoded(content: bytes) -> str:
+    """Return a text in UTF-8, or in UTF-16 with its mark, as PowerShell writes and pip reads it."""
+    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.removeprefix(codecs.BOM_UTF8).decode("utf-16" if wide else "utf-8")
 
 
 def read_parsed(path: Path, parse: Callable[[str], Any]) -> Any:  # noqa: ANN401 - not validated

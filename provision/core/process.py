@@ -139,6 +139,9 @@ def _cannot_start(program: str, code: Exit, evidence: str) -> UsageError:
     kind = "no-such-program" if code == Exit.NOT_FOUND else "not-executable"
     error = UsageError.of(kind, evidence, program=program)
     error.exit_code = code
+    if Path(program).is_file() and (program.endswith(".py") or code == Exit.NOT_FOUND):
+        words = ["python", program] if program.endswith(".py") else [f"./{program}"]
+        error.remedy = f"did you mean `{shlex.join(words)}`?"
     return error
 
 

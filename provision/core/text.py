@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from provision.core.credentials import redact
@@ -53,6 +53,13 @@ def shortened(lines: Sequence[str], most: int) -> list[str]:
     """Return the first of some lines, and how many there are more."""
     rest = [f"… and {len(lines) - most} more"] if lines[most:] else []
     return [*lines[:most], *rest]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the name of some that a misspelt one may stand for, or ""."""
+    import difflib  # noqa: PLC0415 - only for what is wrong
+
+    return next(iter(difflib.get_close_matches(word, known, 1)), "")
 
 
 def plural(count: int, noun: str) -> str:

@@ -92,14 +92,9 @@ def _unknown(reason: str, evidence: Sequence[str]) -> DriverJudgement:
 
 
 def smoke_expectation(
-    host: Host,
-    devices: Devices,
-    *,
-    accelerator: str,
-    required: str,
-    families: Sequence[str],
+    host: Host, devices: Devices, *, accelerator: str, required: str, families: Sequence[str],
     reported: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return the judgement on the driver of a target's device, as plain data for ``expect.json``.
 
     ``reported`` is what torch says of the device in use. It comes first, as devices of one host may

@@ -26,12 +26,9 @@ _VARIABLES = (
 
 
 def read_host(
-    devices: Devices,
-    *,
-    root: Path = Path("/"),
-    environ: Mapping[str, str] | None = None,
+    devices: Devices, *, root: Path = Path("/"), environ: Mapping[str, str] | None = None,
     user: User | None = None,
-) -> Host:
+) -> Host:  # fmt: skip
     """Read what this machine has, without torch or root rights, on a Mac by its own programs.
 
     Another root than ``/`` holds a recorded Linux machine; the user is who its permissions are for.

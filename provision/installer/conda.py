@@ -17,15 +17,9 @@ _WORKER = Path(__file__).with_name("conda_worker.py")
 
 
 def make_prefix(
-    prefix: Path,
-    packages: Sequence[CondaPackage],
-    archives: Path,
-    run: Run,
-    progress: Progress,
-    *,
-    wheelhouses: Sequence[Path] = (),
-    offline: bool = False,
-) -> None:
+    prefix: Path, packages: Sequence[CondaPackage], archives: Path, run: Run, progress: Progress, *,
+    wheelhouses: Sequence[Path] = (), offline: bool = False,
+) -> None:  # fmt: skip
     """Install conda packages into a new folder."""
     # Every archive is first collected in ``archives`` and hashed: rattler verifies what it
     # downloads, but not local files (seen with 0.28.0). Rattler's package cache is a temporary

@@ -1,5 +1,6 @@
 """Explain why the requirements of a spec cannot be resolved, in terms of the spec."""
 
+import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -136,6 +137,9 @@ def _judged(
         remedy = "`provision update` gets what is missing from the index, or hashes the file itself"
     elif late := _LATE.search(" ".join(text.split())):
         remedy = f"`provision lock {target.name} --upgrade {late[1]}`, or ask for another version"
+    elif day := _hiding_cutoff(target, conflict, engine):
+        facts.append(f"the cut-off {day} hides what is newer: with today's, they fit")
+        remedy = f"`provision lock {target.name} --upgrade` moves the cut-off to today"
     else:
         missing = [m[1] for fact in facts if (m := _ABSENT.fullmatch(fact))]
         homes = {r: index for r in missing if (index := _other_index(target, r, catalog))}
@@ -146,6 +150,13 @@ def _judged(
         elif len(conflict) == 1:
             facts += _nearest(target, Requirement(conflict[0]), engine)
     return facts, remedy
+
+
+def _hiding_cutoff(target: Target, conflict: Sequence[str], engine: UvResolver) -> dt.date | None:
+    today = dt.datetime.now(dt.UTC).date()
+    oldest = min(today, target.pip.cutoff, *target.pip.cutoffs.values())
+    later = target.with_pip(requirements=(*conflict,), cutoff=today, cutoffs={})
+    return oldest if oldest < today and isinstance(engine.pins(later), dict) else None
 
 
 def _matches(text: str, wheel: Wheel) -> bool:

@@ -78,8 +78,9 @@ def resolved(chain: Sequence[SpecFile]) -> Data:
     for file in reversed(chain[:-1]):
         whole = _merge(file.data, _inherited(file, whole), ())
         pip = whole.get("pip")
-        if isinstance(pip, dict) and isinstance(index := pip.get("index"), dict):
-            index.pop("default", None)  # no catalog: it only takes a name from another one
+        if isinstance(pip, dict) and isinstance(index := pip.get("index"), dict):  # noqa: SIM102 - one is too long
+            if isinstance(index.get("default"), list) and {*map(type, index["default"])} <= {str}:
+                del index["default"]  # no catalog: it only takes names from another one
     return {key: value for key, value in whole.items() if key != "extends"}
 
 
@@ -95,11 +96,10 @@ def _inherited(file: SpecFile, whole: Data) -> Data:
         left["requirements"] = _without(file, own["drop"], pip.get("requirements", []))
     if isinstance(index := own.get("index"), dict):
         moved = {name for names in index.values() for name in _names(names)}
-        indexes = pip.get("index")
-        kept = {key: [name for name in names if _name(name) not in moved]
-                for key, names in (indexes.items() if isinstance(indexes, dict) else ())
-                if isinstance(names, list)}  # fmt: skip
-        left["index"] = {key: names for key, names in kept.items() if names}
+        indexes = found if isinstance(found := pip.get("index"), dict) else {}
+        kept = {key: [n for n in names if _name(n) not in moved] if isinstance(names, list)
+                else names for key, names in indexes.items()}  # fmt: skip
+        left["index"] = {key: names for key, names in kept.items() if names != []}
     return whole | {"pip": left}
 
 
@@ -140,10 +140,10 @@ def _names(entries: object) -> set[str]:
     return {_name(entry) for entry in entries} if isinstance(entries, list) else set()
 
 
-def origin(chain: Sequence[SpecFile], whole: Data, place: Sequence[int | str]) -> Path:
-    """Return the file of a chain that says the value at a place of what they say together."""
-    files = (file.path for file in chain if _says(file.data, whole, place))
-    return next(files, chain[0].path)
+def origin(chain: Sequence[SpecFile], whole: Data, place: Sequence[int | str]) -> str:
+    """Return `, in ` and the file of a chain that says a value of the whole; "" for the first."""
+    said = next((file.path for file in chain if _says(file.data, whole, place)), chain[0].path)
+    return "" if said == chain[0].path else f", in {said}"
 
 
 def _says(data: Any, whole: Any, place: Sequence[int | str]) -> bool:  # noqa: ANN401 - TOML's values

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from provision.core.credentials import holds_secret
 from provision.core.platforms import PLATFORMS
@@ -201,9 +201,9 @@ class Docker(Table):
 class Target(Table):
     """One kind of hardware on one platform that gets an environment."""
 
-    model_config = ConfigDict(serialize_by_alias=True)
+    model_config = {"serialize_by_alias": True, "validate_default": True}
 
-    name: str
+    name: str = Field(title="extends")  # the file's; a spec may have that key in its place
     summary: str = Field(min_length=1)
     accelerator: Accelerator
     platform: Platform = Field(description="conda's platform name.")
@@ -224,17 +224,20 @@ class Target(Table):
     run: Run = Run()
     docker: Docker | None = None
 
-    @model_validator(mode="after")
-    def _legacy_has_a_reason(self) -> Self:
-        if (self.status == "legacy") != (self.reason is not None):
+    # Of one field, not of the whole: so a fault names the file that says it, which may be extended.
+    @field_validator("reason")
+    @classmethod
+    def _legacy_has_a_reason(cls, reason: str | None, info: ValidationInfo) -> str | None:
+        if info.data.get("status") == ("legacy" if reason is None else "supported"):
             raise ValueError("`reason` goes with status = 'legacy', and only with it")
-        return self
+        return reason
 
-    @model_validator(mode="after")
-    def _images_are_linux(self) -> Self:
-        if self.docker and not PLATFORMS[self.platform].docker:
-            raise ValueError("[docker] is for targets of Linux")
-        return self
+    @field_validator("docker")
+    @classmethod
+    def _images_are_linux(cls, docker: Docker | None, info: ValidationInfo) -> Docker | None:
+        if docker and not PLATFORMS[platform := info.data.get("platform", "linux-64")].docker:
+            raise ValueError(f"[docker] is for targets of Linux, not {platform}")
+        return docker
 
     @property
     def python(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from provision.core.errors import SpecError, UsageError
 from provision.core.project import shipped
-from provision.core.text import plural
+from provision.core.text import nearest, plural
 from provision.spec.extends import SpecFile, origin, resolved, spec_chain
 from provision.spec.parts import ForbiddenDistribution, TargetHardware, forbidden_of, hardware_of
 
@@ -61,10 +61,8 @@ def target_names(folder: Path) -> list[str]:
 
 def _path(folder: Path, name: str) -> Path:
     if name not in (known := target_names(folder)):
-        import difflib  # noqa: PLC0415 - only for a wrong name
-
-        close = difflib.get_close_matches(name, known, 1)
-        remedy = f"did you mean `{close[0]}`?" if close else "`provision targets` lists them"
+        close = nearest(name, known)
+        remedy = f"did you mean `{close}`?" if close else "`provision targets` lists them"
         if name in target_names(shipped().specs):
             remedy = f"it is shipped with Provision: `provision init --target {name}` adds it"
         cause = f"{folder} holds: {', '.join(known) or 'no specs'}"
@@ -101,12 +99,7 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
         # default: TOML's dates become text.
         target = Target.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-
-        def inherited_from(place: tuple[int | str, ...]) -> str:
-            said = origin(chain, data, place)
-            return "" if said == path else f", in {said}"
-
-        faults = faults_of(error, Target, inherited_from)
+        faults = faults_of(error, Target, lambda place: origin(chain, data, place))
         count = plural(len(faults), "fault")
         raise SpecError.of("invalid-spec", *faults, path=path, count=count) from error
     if not target.pip.files:

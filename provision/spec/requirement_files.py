@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from provision.core.errors import SpecError
+from provision.core.limits import read_text
 from provision.core.text import plural
 from provision.spec.model import Target, index_requirement, source_requirement
 
@@ -47,8 +48,8 @@ class RequirementFiles:
             self.faults.append(f"{path} is outside the project {self.root}")
             return
         try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
+            text = read_text(path)
+        except (OSError, UnicodeError) as error:
             self.faults.append(f"{path}: {error}")
             return
         for number, line in logical_lines(text):

@@ -1,11 +1,12 @@
 """The base class of every model that reads a file, and readable validation errors."""
 
-import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from provision.core.text import nearest
 
 _TEXTS = {"missing": "is missing", "too_short": "is empty", "string_too_short": "is empty"}
 
@@ -19,10 +20,9 @@ class Table(BaseModel):
 
 
 def faults_of(
-    error: Exception,
-    model: type[BaseModel],
+    error: Exception, model: type[BaseModel],
     origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """Return one line per fault: place, what is wrong, what is allowed, and the file of origin."""
     if not isinstance(error, ValidationError):  # what kept the file from being validated
         return [str(error)]
@@ -45,15 +45,25 @@ def _fault(entry: Any, model: type[BaseModel]) -> str:  # noqa: ANN401 - pydanti
     return f"{place.lstrip('.') or 'the whole file'}: {message}"
 
 
-def _suggestion(place: tuple[int | str, ...], model: type[Any]) -> str:
+def _suggestion(place: tuple[int | str, ...], whole: type[BaseModel]) -> str:
+    model: type[Any] = whole
+    known = dict.fromkeys(_keys(whole), " above the tables")
+    for name, field in whole.model_fields.items():
+        for table in _models_in(field.annotation):
+            known |= dict.fromkeys(_keys(table), f" of [{name}]")
     for part in place[:-1]:
-        field = getattr(model, "model_fields", {}).get(str(part))
-        model = next(_models_in(field.annotation), model) if field else model
-    keys = getattr(model, "model_fields", None) or model.__match_args__  # of a dataclass
-    # A target's own name is not a key: the file's name gives it.
-    allowed = [key for key in keys if key != "name" or len(place) > 1]
-    close = difflib.get_close_matches(str(place[-1]), allowed, 1)
-    return f", did you mean `{close[0]}`?" if close else f"; allowed are {', '.join(allowed)}"
+        if inner := getattr(model, "model_fields", {}).get(str(part)):
+            model = next(_models_in(inner.annotation), model)
+    own = _keys(model)
+    close = nearest(str(place[-1]), known := known | dict.fromkeys(own, ""))
+    return (
+        f", did you mean `{close}`{known[close]}?" if close else f"; allowed are {', '.join(own)}"
+    )
+
+
+def _keys(model: type[Any]) -> list[str]:
+    fields = getattr(model, "model_fields", {}).items()
+    return [f.title or f.alias or name for name, f in fields] or [*model.__match_args__]
 
 
 def _models_in(annotation: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - any type form

@@ -133,6 +133,62 @@ def test_a_wrong_command_line_is_2(words: tuple[str, ...]) -> None:
     assert call(*words) == Exit.USAGE
 
 
+def test_without_a_word_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call() == Exit.USAGE
+    shown = capsys.readouterr()
+    assert "verify" in shown.out
+    assert "error" not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("biuld", "build"),
+        ("tagrets --json", "targets"),
+        ("build tiny --ofline", "--offline"),
+        ("lock --jsn", "--json"),
+        ("--projct=. lock", "--project"),
+        ("--projct . lock", ""),  # argparse takes the folder for the verb
+        ("build tiny --whelhouse x", "--wheelhouse"),
+        ("export tiny --format pylok", "pylock"),
+        ("lock --engine pip-tool", "pip-tools"),
+        ("fleet repport .", "report"),
+        ("zzz", ""),
+        ("lock --ofline", ""),  # which it does not have
+        ("smoke tiny --soak 3x", ""),
+    ],
+)
+def test_what_was_meant_is_asked(
+    capsys: pytest.CaptureFixture[str], typed: str, meant: str
+) -> None:
+    assert call(*typed.split()) == Exit.USAGE
+    told = capsys.readouterr().err
+    assert (f"did you mean `{meant}`? See `" in told) == bool(meant)
+    assert ("did you mean" in told) == bool(meant)
+    assert "rollback" not in told  # twenty verbs are not read
+
+
+@pytest.mark.parametrize("typed", ["doctor xyz", "doctor --log a xyz", "doctor -- xyz -q"])
+def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str], typed: str) -> None:
+    assert call(*typed.split()) == Exit.USAGE
+    assert "unexpected argument xyz: only --watch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["-C", "--project"])
+@pytest.mark.parametrize("verb", main.verb_names())
+def test_a_folder_that_is_none_is_told_to_be_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, option: str
+) -> None:
+    words = {"export": ["T", "--format", "pylock"], "schema": [], "detect": [], "targets": [],
+             "doctor": [], "init": [], "lock": [], "completion": ["bash"], "update": [],
+             "fleet": ["report", "."], "add": ["T", "p"], "remove": ["T", "p"], "run": ["T", "p"],
+             "evidence": ["verify"], "outdated": [], "bundle": ["T", "-o", "o"]}  # fmt: skip
+    (tmp_path / "file").touch()
+    for name, fault in (("file", "is a file"), ("none", "does not exist"))[: 1 + (verb != "init")]:
+        assert call(option, str(tmp_path / name), verb, *words.get(verb, ["T"])) == Exit.USAGE
+        assert f"{name} {fault}" in capsys.readouterr().err
+
+
 def test_switches_are_switches(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("smoke", TARGET, "--full", "False") == Exit.USAGE  # it must never mean true
     assert "usage: provision smoke" in capsys.readouterr().err

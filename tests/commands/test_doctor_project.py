@@ -33,6 +33,13 @@ def test_a_folder_without_locks_is_an_error(
     assert "uv.lock" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_that_powershell_wrote_is_judged_as_another(tmp_path: Path, encoding: str) -> None:
+    text = "torch==2.13.0+cpu\r\ntorchvision==0.20.0\r\n"
+    (tmp_path / "requirements.txt").write_text(text, encoding)
+    assert main(["doctor", "--project", str(tmp_path)]) == 1
+
+
 def test_a_project_with_specs_alone_is_only_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

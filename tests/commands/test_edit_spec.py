@@ -67,6 +67,11 @@ def test_line_ends_stay(path: Path) -> None:
     assert path.read_bytes() == expected.encode()
 
 
+def test_a_spec_that_powershell_wrote_is_edited(path: Path) -> None:
+    path.write_text(SPEC, encoding="utf-16")
+    assert add_to(path, ["einops"]).pip.requirements[-1] == "einops"
+
+
 def test_another_version_takes_the_place_of_the_first(path: Path) -> None:
     add_to(path, ["torch[all]==2.1", "some.thing>=2", "numpy"])
     expected = SPEC.replace("torch==2.0", "torch[all]==2.1").replace(

@@ -42,7 +42,7 @@ triton==3.1.0 ; sys_platform == "linux"
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     (tmp_path / "more").mkdir()
-    (tmp_path / "requirements.txt").write_text(TRAINER, encoding="utf-8")
+    (tmp_path / "requirements.txt").write_text(TRAINER, encoding="utf-16")  # as PowerShell does
     (tmp_path / "limits.txt").write_text("torch<2.9\nnumpy<3\n", encoding="utf-8")
     (tmp_path / "more" / "extra.txt").write_text("\nsafetensors\ntqdm\n", encoding="utf-8")
     return tmp_path
@@ -111,7 +111,8 @@ def test_a_pin_that_the_target_meets_changes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "requirements.txt", "torch>=2\nnumpy\neinops\n")
     result = init(tmp_path)
     text = (tmp_path / "envs" / "cpu-linux.toml").read_text(encoding="utf-8")
-    index = '[pip.index]\npytorch-cpu = ["torchvision"]\n'  # in case that einops requires it
+    why = "from torch's index, also if only others require them"  # in case that einops does
+    index = f'[pip.index] # {why}\npytorch-cpu = ["torchvision"]\n'
     assert text == f'extends = "cpu-linux"\n\n[pip]\nfiles = ["requirements.txt"]\n\n{index}'
     assert (result.targets[0].done, result.targets[0].left, result.left) == ((), (), ())
     assert "torch==2.13.0+cpu" in pip(tmp_path).requirements

@@ -126,3 +126,29 @@ def test_an_error_cancels_what_has_not_begun() -> None:
             list(results(pool, work, range(20)))
         gate.set()
     assert next(begun) <= 2
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("start", [
+    "import runpy; runpy.run_module('provision', run_name='__main__')",
+    "from provision.cli.isolated import main; raise SystemExit(main())",
+])  # fmt: skip
+def test_ctrl_c_before_there_is_a_command_leaves_no_traceback(start: str) -> None:
+    code = f"""
+import importlib.abc, signal, sys
+
+class Early(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "provision.cli.main":
+            signal.raise_signal(signal.SIGINT)
+
+# Shells let jobs in the background ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Early())
+sys.argv = ["provision", "targets"]
+{start}
+"""
+    ended = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

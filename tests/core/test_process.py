@@ -179,3 +179,25 @@ def test_a_timeout_kills_the_children_too(tmp_path: Path) -> None:
 def test_a_missing_program_is_named() -> None:
     with pytest.raises(ToolError, match="no-such-program"):
         run(["no-such-program"])
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("train it.py", "python 'train it.py'"), ("./train it.py", "python './train it.py'"),
+     ("train", "./train"), ("./train", None), ("absent.py", None)],
+)  # fmt: skip
+def test_a_script_that_is_here_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, meant: str | None
+) -> None:
+    (tmp_path / "train it.py").touch(0o644)
+    (tmp_path / "train").touch(0o644)
+    monkeypatch.chdir(tmp_path)
+    starts = (
+        lambda: process.become([typed], env={"PATH": os.defpath}),
+        lambda: process.start([typed], merged=True),
+    )
+    for start in starts:
+        with pytest.raises(UsageError, match="cannot start") as caught:
+            start()
+        assert (caught.value.remedy == f"did you mean `{meant}`?") == bool(meant)

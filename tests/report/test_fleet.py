@@ -212,7 +212,7 @@ def test_the_table_is_a_line_per_row_and_the_page_escapes(
         change(path, verdict="remove", code=f"code-{chr(97 + number % 26)}{chr(97 + number // 26)}",
                reason=f"<script>alert({number})</script> " + "a long symptom " * 12)  # fmt: skip
     hosts, page = tmp_path / "hosts.txt", tmp_path / "page.html"
-    hosts.write_text("# all\ngpu00001\ngpu00100  # new\n\n")
+    hosts.write_text("# all\ngpu00001\ngpu00100  # new\n\n", "utf-16")  # as PowerShell writes it
     assert call(tmp_path / "verdicts", "--hosts", hosts, "--html", page) == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 40 + 1 + 1  # the head, the rows, what is left out, the counts
@@ -228,7 +228,7 @@ def test_bad_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert call(tmp_path / "absent") == 2
     assert call(tmp_path, "--hosts", tmp_path / "absent.txt") == 2
     assert "absent.txt" in capsys.readouterr().err
-    (tmp_path / "hosts.bin").write_bytes(b"\xff\xfe")
+    (tmp_path / "hosts.bin").write_bytes(b"\xff\xfe0")
     assert call(tmp_path, "--hosts", tmp_path / "hosts.bin") == 2
     assert call(tmp_path) == 0  # an empty folder, and nobody expected
 

@@ -28,7 +28,7 @@ def failed_run(text: str) -> Completed:
 
 
 def target(*requirements: str, **index: tuple[str, ...]) -> Target:
-    pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=requirements, index=index)
+    pip = Pip(cutoff=dt.date(9999, 1, 1), requirements=requirements, index=index)
     return Target(
         name="thing", summary="s", accelerator="cpu", platform="win-64", python="3.11", pip=pip
     )
@@ -198,6 +198,36 @@ def test_a_version_after_the_cutoff_is_reported_with_the_command_that_moves_it()
     error = explain(target("transformers==5.22.2"), Clashes(), text)
     assert "published on 2026-11-06" in error.cause
     assert "provision lock thing --upgrade transformers" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("cutoff", "single"),
+    [("2025-01-01", {}), ("2025-01-01", {"c": "2026-01-01"}), ("9999-01-01", {"a": "2025-01-01"})],
+)
+def test_a_cutoff_that_hides_what_fits_is_the_cause_and_no_other_is(
+    cutoff: str, single: dict[str, str]
+) -> None:
+    def run(argv: Sequence[str | Path], *, cwd: Path, **_: object) -> Completed:
+        late = "2025-01-01T" not in " ".join(map(str, argv))
+        lines = (cwd / "requirements.in").read_text().split()
+        clashes = Clashes({"b==99"}) if late else Clashes({"a>=2"}, {"b==99"})
+        return clashes(lines, cwd=cwd)
+
+    wanted = target("a>=2", "b==99")
+    wanted = wanted.with_pip(
+        cutoff=dt.date.fromisoformat(cutoff),
+        cutoffs={name: dt.date.fromisoformat(day) for name, day in single.items()},
+    )
+    error = explain(wanted, run, f"Because only a<=1.5 is available and you require a>=2, {END}")
+    assert error.what == "thing: a>=2 is not available, and 1 more fault"
+    assert error.cause.splitlines()[:2] == [
+        "there is only a<=1.5",
+        "the cut-off 2025-01-01 hides what is newer: with today's, they fit",
+    ]
+    assert error.remedy.splitlines() == [
+        "`provision lock thing --upgrade` moves the cut-off to today",
+        "change what is asked for in envs/thing.toml",
+    ]
 
 
 def test_the_smallest_conflict_is_found_among_those_that_are_named() -> None:

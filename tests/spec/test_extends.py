@@ -181,6 +181,35 @@ def test_wrong_types_are_faults(specs: Path, pip: str) -> None:
         child(specs, f'extends = "base"\n[pip]\n{pip}')
 
 
+@pytest.mark.parametrize(
+    "value", ["'alpha'", "3", "true", "[3]", "[['alpha']]", "{ a = ['alpha'] }"]
+)
+def test_each_index_has_a_list_of_names_also_the_default_and_those_inherited(
+    specs: Path, value: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        child(specs, f'extends = "base"\n[pip.index]\ndefault = {value}')
+    assert caught.value.evidence.startswith("pip.index.default")
+    text = BASE.replace('vendor = ["torch", "torchvision"]', f"vendor = {value}")
+    (specs / "base.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        child(specs, 'extends = "base"\n[pip.index]\nmore = ["beta"]')
+    assert caught.value.evidence.startswith("pip.index.vendor")
+
+
+def test_what_contradicts_the_platform_or_status_is_said_of_the_file_that_has_it(
+    specs: Path,
+) -> None:
+    old = 'status = "legacy"\nreason = "old"\n'
+    (specs / "base.toml").write_text(f'{old}{BASE}[docker]\napt = ["git"]', encoding="utf-8")
+    with pytest.raises(SpecError, match="2 faults") as caught:
+        child(specs, 'extends = "base"\nplatform = "win-64"\nstatus = "supported"')
+    reason, docker = caught.value.evidence.splitlines()
+    assert reason.startswith("reason: ")
+    assert docker.startswith("docker: [docker] is for targets of Linux, not win-64")
+    assert {reason.partition(", in ")[2], docker.partition(", in ")[2]} == {f"{specs}/base.toml"}
+
+
 def test_the_text_of_the_whole_needs_no_other_file(specs: Path, tmp_path: Path) -> None:
     target = child(specs, 'extends = "base"\n[pip]\nrequirements = ["einops"]\ndrop = ["numpy"]')
     alone = tmp_path / "child.toml"

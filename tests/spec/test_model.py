@@ -113,6 +113,26 @@ def test_what_is_no_toml_is_named(tmp_path: Path, text: str) -> None:
         load_spec(path)
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ('python_version = "3.11"\n', "python_version: unknown key, did you mean `python`?"),
+        ('extend = "cpu-linux"\n', "extend: unknown key, did you mean `extends`?"),
+        ("requirements = ['a']\n", "did you mean `requirements` of [pip]?"),
+        ("reqirements = ['a']\n", "did you mean `requirements` of [pip]?"),
+        ("zzz = 1\n", "zzz: unknown key; allowed are extends, summary, accelerator, platform,"),
+        ("[run]\npython = '3.11'\n", "did you mean `python` above the tables?"),
+        ("[run]\nkep = []\n", "run.kep: unknown key, did you mean `keep`?"),
+        ("[run]\ndriver = '1'\n", "run.driver: unknown key, did you mean `driver` of [hardware]?"),
+    ],
+)  # fmt: skip
+def test_suggested_is_what_a_user_writes_and_where(tmp_path: Path, typed: str, told: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_spec(write(tmp_path, GOOD + typed if typed[0] == "[" else typed + GOOD))
+    assert told in caught.value.evidence
+    assert "python_version" not in caught.value.evidence.replace("python_version: unknown", "")
+
+
 def test_an_unknown_target_suggests_the_nearest(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "cpu-linux")
     with pytest.raises(UsageError) as caught:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import codecs
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,14 +49,26 @@ def root(tmp_path: Path) -> Path:
     for folder in ("envs", "needs", "own", "pandas"):
         (tmp_path / folder).mkdir()
     (tmp_path / "envs" / "thing.toml").write_text(SPEC)
-    (tmp_path / "needs" / "all.txt").write_text(ALL, encoding="utf-8-sig")
+    (tmp_path / "needs" / "all.txt").write_text(ALL)
     (tmp_path / "needs" / "more.txt").write_text("pandas; python_version > '3.8'\n-r all.txt\n")
     (tmp_path / "limits.txt").write_text("protobuf<5\n")
     (tmp_path / "own" / "pyproject.toml").write_text("[project]\nname = 'own'\n")
     return tmp_path
 
 
-def test_all_that_pip_reads_becomes_part_of_the_spec(root: Path) -> None:
+MARKED = [
+    ("utf-8-sig", b""),
+    ("utf-16-le", codecs.BOM_UTF16_LE),
+    ("utf-16-be", codecs.BOM_UTF16_BE),
+]
+
+
+@pytest.mark.parametrize(("encoding", "mark"), MARKED)
+def test_all_that_pip_reads_becomes_part_of_the_spec(
+    root: Path, encoding: str, mark: bytes
+) -> None:
+    (root / "needs" / "all.txt").write_bytes(mark + ALL.encode(encoding))
+    (root / "envs" / "thing.toml").write_bytes(mark + SPEC.encode(encoding))
     pip = load_spec(root / "envs" / "thing.toml").pip
     assert pip.requirements == (
         "einops",

@@ -46,7 +46,9 @@ def _watch(call: Call) -> int:
     from provision.commands.watch import watch
 
     wanted = call.arguments
-    if not wanted.watch or not wanted.command or wanted.json or wanted.report:
+    if not wanted.watch:
+        wanted.refuse(f"unexpected argument {wanted.command[0]}: only --watch takes a command")
+    if not wanted.command or wanted.json or wanted.report:
         raise UsageError.of("nothing-to-watch")
     code, findings = watch(wanted.command)
     for finding in findings:

@@ -21,6 +21,7 @@ def handle(call: Call) -> Outcome:
     import datetime as dt
 
     from provision.core.filesystem import write_atomic
+    from provision.core.limits import read_text
     from provision.report.fleet import report_fleet
     from provision.ui.html_report import render_fleet
     from provision.ui.results import show_fleet
@@ -29,7 +30,7 @@ def handle(call: Call) -> Outcome:
     if not wanted.folder.is_dir():
         raise UsageError(f"{wanted.folder} is no folder", remedy="name that of the verdicts")
     with damage_in(wanted.hosts, "--hosts names a text file with a node in each line"):
-        lines = wanted.hosts.read_text(encoding="utf-8").splitlines() if wanted.hosts else []
+        lines = read_text(wanted.hosts).splitlines() if wanted.hosts else []
     hosts = filter(None, (line.partition("#")[0].strip() for line in lines))
     oldest = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=wanted.max_age)
     found = report_fleet(wanted.folder, hosts, oldest)
