@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from provision.core import interruption
 from provision.core.credentials import redact
@@ -71,13 +71,13 @@ def run(
     log.info("+ %s", redact(shlex.join(words)))
     check_interrupted()
     started = time.monotonic()
-    with os_errors(f"could not start `{words[0]}`", remedy="check that it is installed"):
+    missing = os_errors(f"could not start `{words[0]}`", remedy="check that it is installed")
+    with _given(stdin) as given, missing:
         process = subprocess.Popen(
             words,
             env=dict(clean_environment() if env is None else env),
             cwd=cwd,
-            # A child's child may read its standard input, so without text it gets the null device.
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if errors is None else errors,
             encoding="utf-8",
@@ -88,7 +88,7 @@ def run(
         )
     _running.add(process)
     try:
-        stdout, stderr = _communicate(process, stdin, timeout)
+        stdout, stderr = _communicate(process, timeout)
     except subprocess.TimeoutExpired as error:
         kill_group(process)
         what = f"`{shlex.join(words)}` did not end within {timeout:g} s"
@@ -102,18 +102,29 @@ def run(
     return Completed(words, process.returncode, stdout, stderr or "", time.monotonic() - started)
 
 
-def _communicate(
-    process: subprocess.Popen[str], stdin: str | None, timeout: float | None
-) -> tuple[str, str | None]:
+@contextlib.contextmanager
+def _given(text: str | None) -> Iterator[IO[str] | int]:
+    # A file: the rest of what a pipe did not take would be lost when a wait for its reader ends.
+    if text is None:
+        yield subprocess.DEVNULL  # a child's child may read its standard input
+        return
+    from tempfile import TemporaryFile  # noqa: PLC0415 - of few calls
+
+    with TemporaryFile("w+", encoding="utf-8") as file:
+        file.write(text)
+        file.seek(0)
+        yield file
+
+
+def _communicate(process: subprocess.Popen[str], timeout: float | None) -> tuple[str, str | None]:
     until = math.inf if timeout is None else time.monotonic() + timeout
     while True:
         check_interrupted()
         try:
-            return process.communicate(stdin, min(STEP, max(0, until - time.monotonic())))
+            return process.communicate(timeout=min(STEP, max(0, until - time.monotonic())))
         except subprocess.TimeoutExpired:
             if time.monotonic() >= until:
                 raise
-            stdin = None  # it has it already
 
 
 def become(argv: list[str], *, env: Mapping[str, str]) -> int:

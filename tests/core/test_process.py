@@ -93,6 +93,13 @@ def test_attack_a_path_that_path_cannot_name() -> None:
         clean_environment({"PATH": "/usr/bin"}, prefix=prefix)
 
 
+@pytest.mark.machine
+def test_a_program_that_reads_late_gets_all_of_its_input() -> None:
+    code = "import sys, time; time.sleep(0.5); print(len(sys.stdin.read()))"
+    given = "x" * 2**20  # more than a pipe holds
+    assert run([sys.executable, "-c", code], stdin=given, timeout=60).stdout == f"{2**20}\n"
+
+
 def test_nothing_is_started_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interruption, "_interrupted", False)  # and so again after the test
     process.interrupt()

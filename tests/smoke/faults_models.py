@@ -310,6 +310,20 @@ def a_tensor_in_another_layout_is_not_summed() -> Iterator[None]:
 
 
 @fault("collective.sum", "wrong-numbers", children=True)
+def whole_numbers_are_summed_as_float32() -> Iterator[None]:
+    distributed, torch = module("torch.distributed"), module("torch")
+    plain = distributed.all_reduce
+
+    def all_reduce(tensor: Any, *more: Any) -> None:
+        given = tensor.float() if tensor.dtype == torch.int64 else tensor
+        plain(given, *more)
+        tensor.copy_(given)
+
+    with patch.object(distributed, "all_reduce", all_reduce):
+        yield
+
+
+@fault("collective.sum", "wrong-numbers", children=True)
 def gathered_parts_are_those_of_the_next_rank() -> Iterator[None]:
     distributed = module("torch.distributed")
     plain = distributed.all_gather
