@@ -1,4 +1,4 @@
-"""Write ``docs/reference/own-findings.md``: what the checks, ``verify`` and comparisons report.
+"""Write ``docs/reference/own-findings.md``: what is found besides the doctor's rules.
 
 ``nox -s docs`` runs it, and ``tests/test_docs.py`` fails where the committed page differs.
 """
@@ -26,6 +26,11 @@ rules recognises reports that code instead. Below are those of `verify` and `bui
 what is filled in.
 
 """
+WATCHED = """## From `doctor --watch`
+
+How a program ended, where nothing that it printed explains it.
+
+"""
 CHECKS = """## From the checks
 
 Each has its numbers as evidence. Some say why and what to do by what they measured.
@@ -41,7 +46,8 @@ numbers are its evidence.
 
 def draw() -> str:
     """Return the page."""
-    page = f"{FINDINGS}{_table('environment')}\n{CHECKS}"
+    page = f"{FINDINGS}{_table('environment/findings')}\n"
+    page += f"{WATCHED}{_table('commands/watch')}\n{CHECKS}"
     page += "| code | level | why | remedy | checks with a fault that shows it |\n"
     page += "|---|---|---|---|---|\n"
     shown: dict[str, set[str]] = {}
@@ -52,15 +58,15 @@ def draw() -> str:
         why, remedy = (texts.get(key) or "see the finding" for key in ("cause", "remedy"))
         words = (texts.get("level", "error"), why, remedy, ", ".join(sorted(shown.get(code, ()))))
         page += f"| `{code}` | {' | '.join(map(_cell, words))} |\n"
-    return f"{page}\n{COMPARED}{_table('report')}"
+    return f"{page}\n{COMPARED}{_table('report/findings')}"
 
 
-def _table(room: str) -> str:
-    table = tomllib.loads((ROOT / "provision" / room / "findings.toml").read_text("utf-8"))
+def _table(name: str) -> str:
+    table = tomllib.loads((ROOT / "provision" / f"{name}.toml").read_text("utf-8"))
     page = "| code | level | what you see | why | remedy |\n|---|---|---|---|---|\n"
-    for name, each in sorted(table.items()):
+    for key, each in sorted(table.items()):
         words = (each.get("level", "error"), each["symptom"], each["cause"], each["remedy"])
-        page += f"| `{each.get('code', name)}` | {' | '.join(map(_cell, words))} |\n"
+        page += f"| `{each.get('code', key)}` | {' | '.join(map(_cell, words))} |\n"
     return page
 
 

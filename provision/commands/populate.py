@@ -93,19 +93,12 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:
     python = python_version(folder)
     return Record(
-        target=request.target.name,
-        lock=request.lock.digest,
-        spec=request.target.digest(),
-        python=python,
-        interpreter=read_interpreter(folder, python),
+        target=request.target.name, lock=request.lock.digest, spec=request.target.digest(),
+        python=python, interpreter=read_interpreter(folder, python),
         tools={"provision": __version__, "uv": importlib.metadata.version("uv")},
-        distributions=tuple(sorted(dist_info_names(folder))),
-        tree=verification.tree or "",
-        files=verification.files,
-        size=verification.size,
+        distributions=tuple(sorted(dist_info_names(folder))), tree=verification.tree or "",
+        files=verification.files, size=verification.size,
         proof="unproven" if request.absent else "proven" if request.smoke else "skipped",
-        reason=request.absent,
-        built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
-        path=str(folder),
-        number=next_number(folder.parent),
-    )
+        reason=request.absent, built=dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds"),
+        path=str(folder), number=next_number(folder.parent),
+    )  # fmt: skip

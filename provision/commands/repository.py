@@ -119,7 +119,6 @@ def _conda_environment(path: Path, asked: Asked) -> None:
 
 
 _FILES = {
-    "pyproject.toml": _pyproject,
-    "environment.yml": _conda_environment,
+    "pyproject.toml": _pyproject, "environment.yml": _conda_environment,
     "environment.yaml": _conda_environment,
-}
+}  # fmt: skip

@@ -7,11 +7,12 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from select import select
 from typing import IO
 
 from provision.core.errors import Exit
-from provision.core.findings import Finding
+from provision.core.findings import Finding, described, toml_table
 from provision.core.process import start
 from provision.doctor import diagnose_log
 
@@ -27,7 +28,19 @@ def watch(command: list[str]) -> tuple[int, list[Finding]]:
         finally:
             os.close(copy)
     code = 128 - code if code < 0 else code - (1 << 32) if code >= 1 << 31 else code
-    return code, [] if code in (0, Exit.INTERRUPTED) else told.result()
+    return code, [] if code in (0, Exit.INTERRUPTED) else _with_ending(code, told.result())
+
+
+def _with_ending(code: int, told: list[Finding]) -> list[Finding]:
+    """Return what the output told, and how the program ended where that explains nothing."""
+    table, name = Path(__file__).with_suffix(".toml"), f"0x{code & 0xFFFFFFFF:08X}"
+    with suppress(ValueError):  # a shell or a launcher reports 128 + signal of what it started
+        name = signal.Signals(code - 128).name
+    case = name if name in toml_table(table) else "signal" if name[0] == "S" else "exit"
+    explain = ("not-environment", "not-recognised" if case == "exit" else "")
+    if any(f.level == "error" or f.code in explain for f in told):
+        return told
+    return [described(table, case, f"exit code {code}", name=name, number=code), *told]
 
 
 def _diagnose(source: int) -> list[Finding]:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Diagnosis, Finding, worst_first
+from provision.core.project import RECORD
 from provision.doctor.logs import diagnose_evidence, diagnose_log
 
 if TYPE_CHECKING:
     from provision.catalog.devices import Devices
-    from provision.doctor.environment import Environment
     from provision.host.model import Host
     from provision.lockfile.pip import Lock
     from provision.spec.model import Target
@@ -37,15 +37,9 @@ def diagnose_machine(host: Host, devices: Devices) -> Diagnosis:
 
 
 def diagnose_environment(
-    python: Path,
-    host: Host,
-    devices: Devices,
-    *,
-    target: Target | None = None,
-    lock: Lock | None = None,
-    home: Path | None = None,
-    root: Path = Path("/"),
-) -> Diagnosis:
+    python: Path, host: Host, devices: Devices, *, target: Target | None = None,
+    lock: Lock | None = None, home: Path | None = None, root: Path = Path("/"),
+) -> Diagnosis:  # fmt: skip
     """Return the faults of an environment, worst first, without running or importing any of it.
 
     ``python`` is its interpreter or its folder, ``target`` what it was built for, ``lock`` what
@@ -53,30 +47,24 @@ def diagnose_environment(
     """
     from provision.doctor.context import DoctorContext  # noqa: PLC0415
     from provision.doctor.environment import read_environment  # noqa: PLC0415
-    from provision.doctor.installation import read_installation, stale_caches  # noqa: PLC0415
+    from provision.doctor.installation import elsewhere, read_installation, stale_caches  # noqa: PLC0415
     from provision.doctor.libraries import foreign_symbols, missing_libraries  # noqa: PLC0415
-    from provision.doctor.rules import apply_rules  # noqa: PLC0415
-    from provision.environment.installed import distributions_in  # noqa: PLC0415
+    from provision.doctor.rules import apply_rules, merged  # noqa: PLC0415
 
     env = read_environment(python, home=home)
+    locked = lock and (env.prefix / RECORD).is_file() and lock.folder.name
     context = DoctorContext(
         env, host, devices, target,
         missing=tuple(missing_libraries(env, host, root=root)), foreign=foreign_symbols(env),
-        files=read_installation(env), elsewhere=distributions_in(_other_folders(env, host)),
+        files=read_installation(env), elsewhere=elsewhere(env, host.variables),
         stale_caches=stale_caches(home, root) if home else (),
+        repair=f"`provision verify {locked} --repair`" if locked else "",
     )  # fmt: skip
     findings = apply_rules(context)
     if lock is not None:
         from provision.environment.verify import verify  # noqa: PLC0415
 
         forbid = target.pip.forbid if target else ()
-        findings += verify(env.prefix, lock, forbid, deep=False).findings
+        damage = verify(env.prefix, lock, forbid, deep=False).findings
+        findings = merged(context, findings, damage, {*lock.versions, *env.distributions})
     return Diagnosis(str(python), tuple(worst_first(findings)), context.summary())
-
-
-def _other_folders(env: Environment, host: Host) -> list[str]:
-    """Return the folders of PYTHONPATH, and those that ``.pth`` files add."""
-    separator = ";" if env.windows else ":"
-    path = [folder for folder in host.variables.get("PYTHONPATH", "").split(separator) if folder]
-    added = [str(env.site / line) for _, line in env.pth if not line.startswith("import")]
-    return [folder for folder in path + added if folder.rstrip("/\\") != str(env.site)]

@@ -34,9 +34,9 @@ class DoctorContext:
     # Packages with a library that needs what this torch lacks: the library, a symbol.
     foreign: Mapping[InstalledDistribution, tuple[str, str]] = field(default_factory=dict)
     files: Faults = field(default_factory=dict)  # what is not as it was installed
-    # Distributions on PYTHONPATH and in folders of ``.pth`` files, each with its folder.
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: Mapping[str, list[str]] = field(default_factory=dict)  # by who names the folders
     stale_caches: tuple[Path, ...] = ()  # of the user, with entries older than the driver
+    repair: str = ""  # the command that mends it, if it was built from a lock
 
     @property
     def accelerator(self) -> str:
@@ -59,12 +59,10 @@ class DoctorContext:
         shown = filter(None, map(env.get, data("packages")["shown"]))
         built = f"{env.torch.version}, built for {env.accelerator}" if env.torch else ""
         return {
-            "Python": env.python or "of unknown version",
-            "torch": built or "not installed",
+            "Python": env.python or "of unknown version", "torch": built or "not installed",
             **{dist.name: dist.version for dist in shown},
-            "distributions": str(len(env.distributions)),
-            **host_layers(self.host),
-        }
+            "distributions": str(len(env.distributions)), **host_layers(self.host),
+        }  # fmt: skip
 
 
 Findings = Iterator[Finding]
@@ -82,14 +80,9 @@ def unless(*codes: str) -> Callable[[Rule], Rule]:
 
 
 def case(
-    name: str,
-    evidence: Iterable[str],
-    /,
-    *,
-    code: str | None = None,
-    level: Level | None = None,
+    name: str, evidence: Iterable[str], /, *, code: str | None = None, level: Level | None = None,
     **facts: object,
-) -> Finding:
+) -> Finding:  # fmt: skip
     """Return the finding of a case, with the facts that its texts name, and this code and level."""
     found = described(Path(__file__).with_name("cases.toml"), name, *evidence, **facts)
     return replace(found, code=code or found.code, level=level or found.level)

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from provision.core.errors import SpecError
@@ -17,6 +17,7 @@ from provision.doctor.elf import BROKEN, Elf
 from provision.doctor.environment import Environment
 from provision.environment.conda_meta import installed_conda_packages
 from provision.environment.installed import InstalledDistribution as Dist
+from provision.environment.installed import distributions_in, name_of
 from provision.environment.reading import list_names, read_text
 from provision.lockfile.wheel_record import RecordEntry
 
@@ -28,7 +29,6 @@ _CODE = re.compile(r"\.(py|pyd|dll|so(\.[\d.]+)?)$")
 _SCRIPT = re.compile(r"(?:#!|#!/bin/sh\n'''exec' ['\"]?)((?!/usr/)/[^'\"\n]*)/python[\d.]*['\"\s]")
 _INSTALLER = ("-info/INSTALLER", "-info/METADATA")  # another one removes them, and writes its own
 _PATH = re.compile(r"(?:^|['\"])(/[^'\"\n]+)", re.MULTILINE)
-
 Faults = dict[str, dict[Dist, list[str]]]
 Lines = list[tuple[Dist, RecordEntry]]  # of the records that name one file
 
@@ -45,7 +45,7 @@ def read_installation(env: Environment) -> Faults:
     for dist, paths in list(found.get("changed-file", {}).items()):
         if sum(path.endswith(".py") for path in paths) >= _MIXED:
             found["damaged"][dist] += paths
-    for case, name, what in (*_dead_editables(env), *_launchers(env)):
+    for case, name, what in (*_dead_editables(env), *_launchers(env), *_unlisted(env, owners)):
         found[case][Dist(name, "", env.prefix)].append(what)
     return found
 
@@ -120,6 +120,42 @@ def _dead_editables(env: Environment) -> Iterator[tuple[str, str, str]]:
         for folder in _PATH.findall("\n".join(read_text(env.site / file) for file in files)):
             if not Path(folder).exists():
                 yield "editable-gone", name, folder
+
+
+def _unlisted(env: Environment, owners: dict[str, Lines]) -> Iterator[tuple[str, str, str]]:
+    """Yield the packages whose folder is there, without metadata, although others require them."""
+    lines = [(dist, line) for dist in env.dists for line in dist.requires if "extra" not in line]
+    for name, dist in {name_of(line): dist for dist, line in lines}.items():
+        start = f"{name.replace('-', '_')}/__init__.py"
+        if name in env.distributions or not (env.site / start).is_file():
+            continue
+        others = {line.path for other in env.dists for line in other.entries}
+        if start not in others and f"{env.site}/{start}" not in owners:
+            yield (
+                "unlisted", name, f"{dist} requires it; beside {env.site / start} is no .dist-info",
+            )  # fmt: skip
+
+
+def elsewhere(env: Environment, variables: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return what Python imports from other folders, by the variable or file that names them."""
+    path, inserts = variables.get("PYTHONPATH", ""), re.compile(data("packages")["path_inserts"])
+    code = [(n, line) for n in env.customize for line in read_text(env.site / n).splitlines()]
+    first = [("PYTHONPATH", folder) for folder in path.split(";" if env.windows else ":") if folder]
+    first += [(name, folder) for name, line in (*env.pth, *code) if inserts.search(line)
+              for folder in _PATH.findall(line)]  # fmt: skip
+    after = [(n, str(env.site / line)) for n, line in env.pth if not line.startswith("import")]
+    found: dict[str, list[str]] = {}
+    for who, folder in (*first, *after):
+        listed = distributions_in([folder]) if folder.rstrip("/\\") != str(env.site) else {}
+        for name in data("packages")["stack"]:
+            # A folder without __init__.py gives way to a later package that has one.
+            own, other = (
+                Path(f, name.replace("-", "_"), "__init__.py") for f in (env.site, folder)
+            )
+            both = own.is_file() and other.is_file() and not other.samefile(own)
+            if name in listed or (both and (who, folder) in first):
+                found.setdefault(who, []).append(f"{folder} has {name}")
+    return found
 
 
 def _launchers(env: Environment) -> Iterator[tuple[str, str, str]]:

@@ -35,7 +35,6 @@ def missing_libraries(
     env: Environment, host: Host, *, root: Path = Path("/")
 ) -> list[MissingLibrary]:
     """Return what torch and its companions import and the loader, below ``root``, does not find."""
-    read = _pe_imports if env.windows else _elf_imports
     places, on_demand = data("packages")["folders"]["read"], _on_demand()
     paths = (path for place in places for path in sorted(env.site.glob(place)))
     queue = [p for p in paths if _LIBRARY.fullmatch(p.name) and not on_demand.search(p.name)]
@@ -43,7 +42,8 @@ def missing_libraries(
     seen, missing = set(queue), dict[str, str]()
     while finder and queue and len(seen) < _MOST:
         path = queue.pop(0)
-        names, folders = read(path)
+        elf, pe = _elf(path), _pe_imports(path) if env.windows else ([], [])
+        names, folders = (elf.needed, elf.folders) if elf else pe
         for name in names:
             found = finder.find(name, path, folders)
             if found is None:
@@ -122,11 +122,6 @@ class _Finder:
             if (folder / name).exists():
                 return Path(os.path.normpath(folder / name))
         return self._present.get(name)
-
-
-def _elf_imports(path: Path) -> tuple[list[str], list[str]]:
-    """Return the imports of an ELF file, and its search folders; none if it is not one."""
-    return (elf.needed, elf.folders) if (elf := _elf(path)) else ([], [])
 
 
 def _pe_imports(path: Path) -> tuple[list[str], list[str]]:

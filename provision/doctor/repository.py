@@ -73,12 +73,13 @@ class Lock:
 
     name: str
     form: Table
-    text: str
+    lines: Sequence[tuple[str, str]]  # each with its place, those of included files too
     doc: Table
     manifest: Table
     python: str
     complete: bool  # whether it has every package, not only those that are asked for
     packages: Sequence[Package]
+    unread: Sequence[Package] = ()  # lines that are no requirements, or that no file tells
     choices: Sequence[Choice] = ()  # what can be installed that has torch
 
 
@@ -110,21 +111,34 @@ def read_repository(folder: Path) -> list[Lock]:
 
 
 def _read(path: Path, form: Table, manifest: Table) -> Lock:
-    text = read_text(path)
+    lines = [(place.removeprefix(f"{path.parent}/"), line) for place, line in _lines(path)]
+    text = "\n".join(line for _, line in lines)
+    form = form | {"conda": "conda" in form or re.search(FORMATS["pattern"]["for_conda"], text)}
     doc = _PARSERS[form["parse"]](text) or {}
     if not isinstance(doc, dict):
         raise TypeError("it is no table of names and values")
-    lines = [*enumerate(text.split("\n"), 1)]
-    begins = [n for n, line in lines if re.match(form.get("line", "(?!)"), line)]
+    begins = [place for place, line in lines if re.match(form.get("line", "(?!)"), line)]
     packages = []
     for number, row in enumerate(_rows(form, at(doc, form.get("rows", "")) or ())):
-        named = (n for n, line in lines if row["line"].split()[0] in line)
-        place = begins[number] if begins else next(named, 1)
-        packages.append(_package(path, form, row, f"{path.name}:{place}"))
+        word = re.escape(row["line"].split()[0]) if "line" in row else "(?!)"
+        named = (n for n, line in lines if re.search(rf"(?<![\w/.-]){word}(?![\w.-])", line))
+        place = begins[number] if begins else next(named, lines[0][0])
+        packages.append(_package(path, form, row, place))
     pythons = re.findall(r"\b3\.\d+", str(at(doc, form.get("python", ""))))
     python, complete = min(pythons, default="3.11", key=Version), "hash" in form or "--hash" in text
-    lock = Lock(path.name, form, text, doc, manifest, python, complete, packages)
+    known, unread = ([p for p in packages if bool(p.row.get("unread")) is n] for n in (False, True))
+    lock = Lock(path.name, form, lines, doc, manifest, python, complete, known, unread)
     return replace(lock, choices=list(_choices(lock)))
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the places and lines of a file, and of requirement files in place of their names."""
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        included = re.match(FORMATS["pattern"]["include"], line)
+        if included and (file := path.parent / included[1]).is_file():
+            yield from _lines(file)
+        else:
+            yield f"{path}:{number}", line
 
 
 def _rows(form: Table, rows: Sequence[Any]) -> Iterator[Table]:
@@ -134,8 +148,11 @@ def _rows(form: Table, rows: Sequence[Any]) -> Iterator[Table]:
             found = re.match(FORMATS["pattern"]["pinned"], row)
             name, version, build, url = found.groups("") if found else ("", "", "", "")
             marker = row.partition(" --")[0].partition(";")[2].strip()
-            more = {"conda": row, "build": build} if form.get("conda") else {"marker": marker}
-            yield {"name": name, "version": version, "url": url, "line": row, **more}
+            unread = next((c for c, p in FORMATS["unread"].items() if re.match(p, row)), "")
+            more = {"conda": row, "build": build}
+            more = more if form.get("conda") else {"marker": marker, "unread": unread}
+            if more.get("unread") != "own":
+                yield {"name": name, "version": version, "url": url, "line": row, **more}
         elif "pip" in row:  # in environment.yml
             yield from _rows({}, row["pip"])
         elif url := row.get("conda") or (row.get("kind") == "conda" and row["url"]):
@@ -162,6 +179,7 @@ def _package(path: Path, form: Table, row: Table, where: str) -> Package:
         "".join(built.groups("")) if built else "", origin=conda or own, where=where, url=url,
         vendor=bool(re.search(FORMATS["pattern"]["vendor"], url)), row=row,
         unhashed=tuple(name.rpartition("/")[2] for name in names),
+        requires=tuple(FORMATS["needs"].get(f"{name} {version}", ())),
     )  # fmt: skip
 
 

@@ -41,13 +41,10 @@ def _package(file: Path, site: str) -> InstalledCondaPackage:
         pairs = [(posixpath.relpath(f"/{entry['_path']}", site), entry) for entry in entries]
         linked = [(p, e.get("sha256", ""), e["path_type"] == "hardlink") for p, e in pairs]
         return InstalledCondaPackage(
-            name=data["name"],
-            version=data["version"],
-            sha256=data.get("sha256", ""),
-            folder=file,
+            name=data["name"], version=data["version"], sha256=data.get("sha256", ""), folder=file,
             entries=[_recorded(path, entry) for path, entry in pairs],
             shipped={path: digest if shipped else "" for path, digest, shipped in linked},
-        )
+        )  # fmt: skip
 
 
 def _recorded(path: str, entry: dict[str, Any]) -> RecordEntry:

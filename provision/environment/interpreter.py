@@ -32,11 +32,9 @@ def read_interpreter(prefix: Path, version: str) -> Interpreter:
         managed = re.match(r"(?:cpython|pypy|graalpy)-\d", base.name)
         return Interpreter(
             source="conda" if conda else "uv" if managed else "system",
-            path=program.relative_to(base).as_posix() if conda else str(program),
-            version=version,
-            sha256=sha256_file(program),
-            stdlib=_digest(base, library),
-        )
+            path=program.relative_to(base).as_posix() if conda else str(program), version=version,
+            sha256=sha256_file(program), stdlib=_digest(base, library),
+        )  # fmt: skip
     except (OSError, ValueError) as error:
         raise ToolError.of("unreadable-interpreter", str(error), prefix=prefix) from error
 

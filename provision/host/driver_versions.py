@@ -1,17 +1,12 @@
 """Compare driver versions across their numberings; the answer is yes, no or unknown.
 
-Each interface numbers the same Intel driver in its own way; what they share is the five-digit build
-of compute-runtime:
-
-- Level Zero, and so torch: ``1.6.33578+51``: API, build, hotfix (compute-runtime,
-  level_zero/doc/experimental_extensions/GET_DRIVER_VERSION_STRING.md).
-- Linux packages: ``25.18.33578.51-1146~24.04``. OpenCL pads the build: ``26.05.037020``.
-- Windows: ``32.0.101.6129``. The last two fields order the drivers
-  (https://www.intel.com/content/www/us/en/support/articles/000005654/graphics.html) and hold no
-  build. The catalog lists pairs that were seen; a version between two has a build between theirs.
-
-NVIDIA has one number: ``580.65.06`` on Linux, ``580.88`` on Windows, where the registry says
-``32.0.15.8088`` (see :func:`provision.host.windows.nvidia_version`). Apple's is macOS's.
+What the numberings of one Intel driver share is the five-digit build of compute-runtime. Level
+Zero, and so torch: ``1.6.33578+51`` is API, build, hotfix (compute-runtime, level_zero/doc/
+experimental_extensions/GET_DRIVER_VERSION_STRING.md); packages: ``25.18.33578.51-1146~24.04``;
+OpenCL pads the build: ``26.05.037020``; Windows: ``32.0.101.6129`` holds no build, and its last two
+fields order the drivers (https://www.intel.com/content/www/us/en/support/articles/000005654/graphics.html).
+The catalog lists pairs that were seen; a version between two has a build between theirs. NVIDIA has
+``580.65.06`` on Linux, ``580.88`` on Windows, ``32.0.15.8088`` in its registry. Apple's is macOS's.
 """
 
 import math

@@ -23,11 +23,10 @@ def probe(machine: Machine, host: Host) -> Host:
     # Where no folder of libraries can be read, they may be there, of a version that is not known.
     names = machine.libraries or ["libze_loader.so.1", "libze_intel_gpu.so.1"]
     runtimes = dataclasses.replace(
-        host.runtimes,
-        level_zero=loader_version(names),
+        host.runtimes, level_zero=loader_version(names),
         compute_runtime=compute_runtime_version(names, machine.devices),
         opencl=opencl_libraries(machine.root),
-    )
+    )  # fmt: skip
     behind = behind_wsl(machine) if "wsl" in host.surroundings else []
     return dataclasses.replace(host, runtimes=runtimes, gpus=(*host.gpus, *behind))
 

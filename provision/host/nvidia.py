@@ -93,13 +93,11 @@ def merge(gpus: Sequence[Gpu], cards: Sequence[Card]) -> list[Gpu]:
 def _completed(gpu: Gpu, card: Card) -> Gpu:
     driver = gpu.driver or Driver("nvidia")
     return dataclasses.replace(
-        gpu,
-        name=card.name,
-        driver=Driver(driver.name, card.driver or driver.version),
+        gpu, name=card.name, driver=Driver(driver.name, card.driver or driver.version),
         memory_bytes=card.memory_bytes,
         supported=gpu.supported or card.compute_capability is not None,
         compute_capability=card.compute_capability or gpu.compute_capability,
-    )
+    )  # fmt: skip
 
 
 def cuda_version(names: Sequence[str], library: str = _CUDA) -> str | None:

@@ -43,7 +43,8 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
     folder = f"{_DEVICES}/{address}"
     name = root.target(f"{folder}/driver")
     version = root.text(f"sys/module/{name}/version") if name else ""
-    vendor, device = (_hex(root.text(f"{folder}/{key}")) for key in ("vendor", "device"))
+    texts = [root.text(f"{folder}/{key}").lower() for key in ("vendor", "device")]
+    vendor, device = (x[2:] if re.fullmatch("0x[0-9a-f]{4}", x) else "" for x in texts)
     gpu = catalogued(devices, vendor, device, address)
     gpu = dataclasses.replace(gpu, driver=Driver(name, version or None) if name else None)
     if gpu.integrated is not False:
@@ -102,11 +103,6 @@ def bars(resource: str) -> tuple[int, ...]:
         if len(numbers) == 3 and numbers[1] > numbers[0]:
             sizes.append(numbers[1] - numbers[0] + 1)
     return tuple(sorted(sizes, reverse=True))
-
-
-def _hex(text: str) -> str:
-    digits = text.lower().removeprefix("0x")
-    return digits if re.fullmatch(r"[0-9a-f]{4}", digits) else ""
 
 
 def _number(text: str, base: int = 10) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import fetch_all
 from provision.artifacts.wheelhouse import WantedFile
-from provision.catalog.devices import Devices, read_devices
+from provision.catalog.devices import read_devices
 from provision.catalog.snapshot import DriverSet, load_snapshot, names_of
 from provision.core.errors import UsageError, damage_in
 from provision.core.progress import Progress
@@ -49,16 +49,12 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
     devices = read_devices(catalog)
     judged = judge_version(version, required, "intel", devices)
     if judged.verdict is not DriverVerdict.NEW_ENOUGH:
-        enough = _sets_that_meet(required, catalog, devices)
+        sets = ((n, load_snapshot(catalog, n, DriverSet)) for n in names_of(catalog, DriverSet))
+        others = ((n, judge_version(s.version, required, "intel", devices)) for n, s in sets)
+        enough = [name for name, each in others if each.verdict is DriverVerdict.NEW_ENOUGH]
         lines = " or ".join(f'`drivers = "{name}"`' for name in enough) or "there is none yet"
         facts = {"target": target.name, "reason": judged.reason, "lines": lines}
         raise UsageError.of("image-unprovable", *judged.evidence, f"from {origin}", **facts)
-
-
-def _sets_that_meet(required: str, catalog: Path, devices: Devices) -> list[str]:
-    sets = {n: load_snapshot(catalog, n, DriverSet).version for n in names_of(catalog, DriverSet)}
-    judged = ((n, judge_version(v, required, "intel", devices)) for n, v in sets.items())
-    return [name for name, each in judged if each.verdict is DriverVerdict.NEW_ENOUGH]
 
 
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:

@@ -26,29 +26,21 @@ def main(plan: dict[str, Any]) -> None:
     cache = PackageCache.new_layered([Path(plan["cache"])], validation_mode=ValidationMode.full())
     asyncio.run(
         install(
-            [_record(package) for package in plan["packages"]],
-            plan["prefix"],
-            package_cache=cache,
-            platform=Subdir(plan["platform"]),
-            config=Config.from_toml(_COPIES),
-            execute_link_scripts=False,
-            show_progress=False,
+            [_record(package) for package in plan["packages"]], plan["prefix"], package_cache=cache,
+            platform=Subdir(plan["platform"]), config=Config.from_toml(_COPIES),
+            execute_link_scripts=False, show_progress=False,
         )
-    )
+    )  # fmt: skip
 
 
 def _record(package: dict[str, Any]) -> RepoDataRecord:
     # Build strings end in the build number, py311_0; the lock has no field for it.
     tail = package["build"].rpartition("_")[2]
     record = PackageRecord(
-        name=package["name"],
-        version=package["version"],
-        build=BuildString(package["build"]),
-        build_number=int(tail) if tail.isdigit() else 0,
-        subdir=package["subdir"],
-        depends=package["depends"],
-        sha256=bytes.fromhex(package["sha256"]),
-    )
+        name=package["name"], version=package["version"], build=BuildString(package["build"]),
+        build_number=int(tail) if tail.isdigit() else 0, subdir=package["subdir"],
+        depends=package["depends"], sha256=bytes.fromhex(package["sha256"]),
+    )  # fmt: skip
     archive = Path(package["archive"])
     return RepoDataRecord(record, archive.name, archive.as_uri(), package["channel"])
 

@@ -60,12 +60,9 @@ def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:
     found = find_artifacts(items, supply.wheelhouses)
     rest = [item for item in items if item not in found]
     return InstallPlan(
-        packages=len(items),
-        local=len(found),
-        fetch=sum(item.size or 0 for item in rest),
-        unsized=sum(item.size is None for item in rest),
-        disk=size_on_disk(items, found),
-    )
+        packages=len(items), local=len(found), fetch=sum(item.size or 0 for item in rest),
+        unsized=sum(item.size is None for item in rest), disk=size_on_disk(items, found),
+    )  # fmt: skip
 
 
 def check_space(folder: Path, needed: int) -> None:

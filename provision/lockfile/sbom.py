@@ -25,7 +25,10 @@ def sbom(target: Target, lock: Lock) -> str:
         description=target.summary, bom_ref=target.name,
         properties=[Property(name="provision:lock", value=lock.digest)],
     )  # fmt: skip
-    components = {artifact.name: _wheel(artifact) for artifact in lock.artifacts}
+    components = {a.name: _component(a, "pypi", a.name, {"file_name": a.filename}, [
+        Property(name=f"provision:{key}", value=value)
+        for key, value in (("index", a.index), ("source", a.source)) if value
+    ]) for a in lock.artifacts}  # fmt: skip
     native = [_native(package) for package in conda_packages(lock)]
     cutoff = dt.datetime.combine(target.pip.cutoff, dt.time(), dt.UTC)
     bom = Bom(
@@ -40,12 +43,6 @@ def sbom(target: Target, lock: Lock) -> str:
     bom.register_dependency(root, native)
     # Indented, so that a diff shows which component changed.
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
-
-
-def _wheel(artifact: Artifact) -> Component:
-    notes = {"index": artifact.index, "source": artifact.source}
-    properties = [Property(name=f"provision:{key}", value=n) for key, n in notes.items() if n]
-    return _component(artifact, "pypi", artifact.name, {"file_name": artifact.filename}, properties)
 
 
 def _native(package: CondaPackage) -> Component:

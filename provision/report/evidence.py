@@ -89,7 +89,9 @@ def statement(report: Report, checks_digest: str) -> Statement:
         evidence = ", ".join(bad) or f"it is of the {report.suite} suite"
         raise UsageError.of("nothing-proven", evidence, target=report.target)
     device = {key: report.device[key] for key in _SHOWN if key in report.device}
-    stack = _without_addresses(report.stack)
+    # By number: an address can hold a serial number on Windows.
+    gpus = [key for key in report.stack if key.startswith("GPU ")]
+    stack = {f"GPU {gpus.index(k)}" if k in gpus else k: v for k, v in report.stack.items()}
     seen = {"checks_digest": checks_digest, "device": device, "stack": stack}
     document = {
         "_type": _STATEMENT,
@@ -98,12 +100,6 @@ def statement(report: Report, checks_digest: str) -> Statement:
         "predicate": report.model_dump(mode="json", include=_TAKEN) | seen,
     }
     return Statement.model_validate_json(json.dumps(document))
-
-
-def _without_addresses(stack: Mapping[str, str]) -> dict[str, str]:
-    """Return layers with GPUs by number: an address can hold a serial number on Windows."""
-    gpus = [key for key in stack if key.startswith("GPU ")]
-    return {f"GPU {gpus.index(key)}" if key in gpus else key: value for key, value in stack.items()}
 
 
 def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:

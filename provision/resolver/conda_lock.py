@@ -42,11 +42,9 @@ def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
                 mode="json", exclude={"url", "sources"}, exclude_none=True
             )
     return {
-        "info": {"subdir": subdir, "base_url": f"{channel.url}{subdir}/"},
-        "packages": packages,
-        "packages.conda": conda,
-        "repodata_version": 2,
-    }
+        "info": {"subdir": subdir, "base_url": f"{channel.url}{subdir}/"}, "packages": packages,
+        "packages.conda": conda, "repodata_version": 2,
+    }  # fmt: skip
 
 
 def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> None:
@@ -55,10 +53,9 @@ def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> 
         return
     # No `pip` entry: conda-lock would download a mapping of package names for it.
     environment = {
-        "channels": list(target.conda.channels),
-        "dependencies": list(target.conda.dependencies),
+        "channels": list(target.conda.channels), "dependencies": list(target.conda.dependencies),
         "platforms": [target.platform],
-    }
+    }  # fmt: skip
     virtual = {"subdirs": {target.platform: {"packages": PLATFORMS[target.platform].virtual}}}
     write_atomic(folder / "environment.yml", json.dumps(environment))
     write_atomic(folder / "virtual-packages.yml", json.dumps(virtual))

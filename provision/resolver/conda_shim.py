@@ -61,12 +61,10 @@ async def solve(
     virtual = [channel for channel in channels if VIRTUAL in channel]
     urls = [name if "://" in name else (folder / name).as_uri() for name in channels]
     found = await solve(
-        [Channel(url) for url in urls if url not in virtual],
-        [MatchSpec(spec) for spec in specs],
-        Gateway(),
-        platforms=[Subdir(subdir), Subdir("noarch")],
+        [Channel(url) for url in urls if url not in virtual], [MatchSpec(spec) for spec in specs],
+        Gateway(), platforms=[Subdir(subdir), Subdir("noarch")],
         virtual_packages=[package for url in virtual for package in virtual_packages(url, subdir)],
-    )
+    )  # fmt: skip
     return sorted(found, key=lambda record: str(record.name.normalized))
 
 

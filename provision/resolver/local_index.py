@@ -48,17 +48,14 @@ def project_page(name: str, wheels: Sequence[Wheel]) -> dict[str, object]:
         "versions": sorted({wheel.version for wheel in wheels}),
         "files": [
             {
-                "filename": wheel.filename,
-                "url": f"../files/{quote(wheel.filename)}",
-                "hashes": {"sha256": wheel.sha256},
-                "upload-time": _UPLOADED,
-                "core-metadata": True,
+                "filename": wheel.filename, "url": f"../files/{quote(wheel.filename)}",
+                "hashes": {"sha256": wheel.sha256}, "upload-time": _UPLOADED, "core-metadata": True,
             }
             | ({"size": wheel.size} if wheel.size else {})
             | ({"requires-python": wheel.requires_python} if wheel.requires_python else {})
             for wheel in wheels
         ],
-    }
+    }  # fmt: skip
 
 
 def respond(

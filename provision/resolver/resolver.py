@@ -208,15 +208,12 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
     """Return the header of the pip layer."""
     layer = {"conda": sha256_bytes(conda.encode())} if conda else {}
     return {
-        "spec": target.digest(),
-        "catalog": digest,
-        **layer,
+        "spec": target.digest(), "catalog": digest, **layer,
         "cutoff": target.pip.cutoff.isoformat(),
         "engine": pip_tools.version() if engine == "pip-tools" else uv.version(),
-        "platform": target.platform,
-        "python": target.python_version,
+        "platform": target.platform, "python": target.python_version,
         "command": f"provision lock {target.name}",
-    }
+    }  # fmt: skip
 
 
 def _before(wheels: Served, built: Sequence[BuiltWheel]) -> Served:

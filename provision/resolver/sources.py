@@ -43,12 +43,10 @@ class BuiltWheel:
     def served(self) -> Wheel:
         """Return it as an entry of an index; its URL is never asked for."""
         return Wheel(
-            filename=self.path.name,
-            url=f"http://{WHEELHOUSE}.invalid/",
-            sha256=sha256_file(self.path),
-            size=self.path.stat().st_size,
+            filename=self.path.name, url=f"http://{WHEELHOUSE}.invalid/",
+            sha256=sha256_file(self.path), size=self.path.stat().st_size,
             **embedded_metadata(self.path),
-        )
+        )  # fmt: skip
 
 
 def build_urls(

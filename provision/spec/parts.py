@@ -27,10 +27,9 @@ class ForbiddenDistribution:
 
     # pydantic reads this where a model has such a field; it makes the class as strict as a Table.
     __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
+        "extra": "forbid", "strict": True,
         "json_schema_extra": lambda schema: schema["properties"]["reason"].update(minLength=1),
-    }
+    }  # fmt: skip
 
     name: str
     reason: str

@@ -46,13 +46,11 @@ def render_page(reports: Sequence[Report]) -> str:
         if (several := [course for course in each if len(course.dots) > 1])
     ]
     return _PAGES.get_template("report.html.j2").render(
-        last=last,
-        load=courses.within_run(last),
+        last=last, load=courses.within_run(last),
         rates=[each for each in found if each.best and each.dots[-1].at == now],
-        rate_changes=changes,
-        compared=compare_reports(history[:-1], last) if history[1:] else None,
+        rate_changes=changes, compared=compare_reports(history[:-1], last) if history[1:] else None,
         groups=groups,
-    )
+    )  # fmt: skip
 
 
 def render_fleet(fleet: Fleet) -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from provision.commands.watch import _with_ending
+
 pytestmark = pytest.mark.machine
 FAILS = (
     "import sys; print('out', sys.stdout.isatty(), flush=True); print('err', file=sys.stderr);"
@@ -135,7 +137,7 @@ def test_what_is_too_long_to_be_explained_keeps_its_exit_code() -> None:
     program = (
         "import sys; from provision.doctor import sampling; sampling.STREAM = 1000;"
         "from provision.commands.watch import watch; code, found = watch(sys.argv[1:]);"
-        "sys.exit(code + len(found))"
+        "assert [f.code for f in found] == ['ended-with-code']; sys.exit(code)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *python(code)], capture_output=True, check=False
@@ -228,3 +230,39 @@ def test_ctrl_c_is_the_programs_alone() -> None:
     ended, seen = in_terminal(code, b"\x03")
     assert ended == 5, seen
     assert seen.count(b"stopped") == 1
+
+
+ENDINGS = {
+    "import ctypes; ctypes.string_at(0)": "SIGSEGV",
+    "import os; os.kill(os.getpid(), 9)": "SIGKILL",
+    "import os; os.abort()": "SIGABRT",
+    "import faulthandler, ctypes; faulthandler.enable(); ctypes.string_at(0)": "SIGSEGV",
+    "import os; os.kill(os.getpid(), 10)": "SIGUSR1",
+    "raise SystemExit(137)": "SIGKILL",  # as a shell or a container reports it
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="numbers of signals")
+@pytest.mark.parametrize("code", ENDINGS)
+def test_a_program_that_is_ended_by_a_signal_is_told_of(code: str) -> None:
+    done = watch(*python(code))
+    assert b"[ended-by-signal]" in done.stderr
+    assert ENDINGS[code].encode() in done.stderr
+    assert f"exit code {done.returncode}".encode() in done.stderr
+
+
+def test_an_exit_code_alone_is_told_and_accuses_nobody() -> None:
+    done = watch(*python("raise SystemExit(3)"))
+    assert done.returncode == 3
+    assert b"note: " in done.stderr
+    assert b"[ended-with-code]" in done.stderr
+    assert b"error" not in done.stderr
+    explained = watch(*python(FAILS))
+    assert b"[ended-with-code]" not in explained.stderr
+
+
+def test_a_status_of_windows_is_named() -> None:
+    (found,) = _with_ending(0xC0000005 - (1 << 32), [])
+    assert "access violation" in found.symptom
+    (found,) = _with_ending(1, [])
+    assert not found.bad

@@ -21,7 +21,7 @@ LINUX = Host("linux-64", "6.8")
 # Codes of faults that only a lock can have; test_repository.py has their cases.
 LOCK_CODES = {
     "lock-unhashed", "lock-loses-cuda-libraries", "lock-cpu-build", "index-leaks", "two-torches",
-    "lock-generations",
+    "lock-generations", "requirement-invalid", "requirement-unread",
 }  # fmt: skip
 
 

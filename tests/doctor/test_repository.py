@@ -148,7 +148,15 @@ torchvision==0.18.0+cpu --hash=sha256:00
         ("poetry.lock", POETRY, ["lock-loses-cuda-libraries", "index-leaks"]),
         ("requirements.txt", HASHED, ["torch-companion-mismatch"]),
         ("requirements-gpu.txt", HASHED.replace("0.18.0", "0.19.0"), []),
-        ("requirements.txt", "torch\ntorchvision>=0.15\n-r other.txt\n-e .\n", []),
+        ("requirements.txt", "torch\ntorchvision>=0.15\n-e .\n", []),
+        ("requirements.txt", "torch\n-r other.txt\n", ["requirement-invalid"]),
+        ("requirements.txt", "torch=2.13.0\n", ["requirement-invalid"]),
+        ("requirements.txt", "foo bar\n", ["requirement-invalid"]),
+        ("pyproject.toml", '[project]\ndependencies = ["x=1"]\n', ["requirement-invalid"]),
+        ("requirements.txt", "numpy<2\nnumpy>=2\n", ["dependency-conflict"]),
+        ("requirements.txt", "numpy<2,>2.0 # both\n" * 2, ["dependency-conflict"]),
+        ("requirements.txt", "torch==2.13.0\nxformers==0.0.20\n", ["torch-companion-mismatch"]),
+        ("requirements.txt", "torch==2.0.1\nxformers==0.0.20\n", []),
         ("uv.lock", "version = 1\n", []),
         ("pyproject.toml", "[tool.other]\nx = 1\n", []),
     ],
@@ -348,3 +356,71 @@ def test_a_default_group_gives_way_to_an_extra_that_excludes_it(tmp_path: Path) 
         lock = read_repository(uv_lock(tmp_path, "", head, groups))[1]
         has = {(c.platform, c.name): c.packages["torch"] for c in lock.choices}
         assert len(has["win-64", "cpu"]) == wanted + 1  # with the one for Windows
+
+
+INNOCENT = """# pip takes all of these
+torch==2.4.0 --no-binary=x
+torch == 2.4.0+cu121 ; sys_platform == "linux"
+numpy<2; python_version < "3.9"
+numpy>=2; python_version >= "3.9"
+scipy >=1.5, !=1.6.*, <2 # why
+scipy~=1.10
+scipy>1.10
+pkg[a, b] (>=1.0,<2) ; extra == 'x'
+pkg @ git+https://x.example/pkg.git@main
+einops; python_version>"3"
+Foo.Bar===1.0-custom
+Foo.Bar
+.
+.[test]
+./wheels/a-1-py3-none-any.whl
+wheels/b-1-py3-none-any.whl
+b-1-py3-none-any.whl
+C:\\wheels\\c
+-e git+https://x.example/d.git#egg=d
+-c constraints.txt
+--find-links wheels
+--pre
+-f https://x.example/
+"""
+
+
+def test_what_pip_accepts_is_not_accused(tmp_path: Path, devices: Devices) -> None:
+    (tmp_path / "requirements.txt").write_text(INNOCENT, "utf-8")
+    assert codes(tmp_path, devices) == []
+    assert "requirement-unread" not in [f.code for f in found(tmp_path, devices)]
+    conda = "# $ conda create --name x --file requirements.txt\nnumpy=1.26.4=py311_0\n"
+    (tmp_path / "requirements.txt").write_text(conda, "utf-8")
+    assert found(tmp_path, devices) == []
+
+
+def test_included_files_are_read_in_place_and_what_is_unread_is_named(
+    tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/base.txt").write_text("-r more.txt\nnope nope\n", "utf-8")
+    (tmp_path / "sub/more.txt").write_text("einops\ntorch==2.4.0\n", "utf-8")
+    lines = "-r sub/base.txt\ntorchvision==0.18.0\n-r https://x.example/y.txt\nx @ ${HOME}/x\n"
+    (tmp_path / "requirements.txt").write_text(lines, "utf-8")
+    (tmp_path / "requirements-dev.txt").write_text("-r requirements.txt\n", "utf-8")
+    told = {f.code: f for f in found(tmp_path, devices)}
+    assert told["requirement-invalid"].evidence == ("sub/base.txt:2: nope nope",)
+    assert told["requirement-unread"].evidence == (
+        "requirements.txt:3: -r https://x.example/y.txt",
+        "requirements.txt:4: x @ ${HOME}/x",
+    )
+    assert not told["requirement-unread"].bad
+    assert told["torch-companion-mismatch"].evidence[0].startswith("sub/more.txt:2: torch 2.4.0")
+    assert len(told) == len(found(tmp_path, devices))  # nothing is told twice
+
+
+def test_a_file_is_told_of_in_its_own_words(tmp_path: Path, devices: Devices) -> None:
+    lines = "torch==2.13.0\nintel-extension-for-pytorch==2.8.0\nxformers==0.0.20\ntriton==2.0\n"
+    (tmp_path / "requirements.txt").write_text(lines, "utf-8")
+    several = [f for f in found(tmp_path, devices) if f.bad]
+    assert {f.code for f in several} >= {"ipex-torch-version-mismatch", "torch-companion-mismatch"}
+    for finding in several:
+        words = " ".join((finding.symptom, finding.cause, finding.remedy, *finding.evidence))
+        assert "install" not in words
+        assert "torchvision" not in words
+        assert "torchaudio" not in words

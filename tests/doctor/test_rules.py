@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import pkgutil
+import shutil
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -846,3 +847,90 @@ def test_drift_against_the_lock_is_told(env: Env) -> None:
     env.add("numpy", "1.26.4")
     found = diagnose_environment(env.prefix, env.host, env.devices, lock=lock, root=env.prefix)
     assert any("numpy" in finding.symptom and finding.bad for finding in found.findings), found
+
+
+def _module(folder: Path, name: str = "torch") -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").touch()
+
+
+@pytest.mark.parametrize("how", ["PYTHONPATH", "x.pth", "y.pth", "sitecustomize.py"])
+def test_a_folder_ahead_that_hides_torch_is_an_error_with_who_put_it_there(
+    how: str, env: Env
+) -> None:
+    env.torch("2.9.1+cpu")
+    other = env.prefix.parent / "other"
+    _module(other)
+    lines = {
+        "x.pth": f"import sys; sys.path.insert(0, '{other}')\n",
+        "y.pth": f"import sys; sys.path[:0] = ['{other}']\n",
+        "sitecustomize.py": f"import sys\nsys.path = ['{other}'] + sys.path\n",
+    }
+    if how in lines:
+        (env.site / how).write_text(lines[how])
+    else:
+        env.host = linux(PYTHONPATH=f"/nowhere:{other}")
+    bad = [finding for finding in env.diagnose() if finding.bad]
+    assert [f.code for f in bad] == ["wrong-interpreter-site-packages"]
+    assert bad[0].evidence == (f"{how}: {other} has torch",)
+    assert how in bad[0].remedy
+
+
+def test_folders_that_hide_nothing_are_left_alone(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    beside = env.prefix.parent
+    _module(beside / "after")  # a line without code comes after the environment's own
+    (env.site / "after.pth").write_text(f"{beside / 'after'}\n")
+    (env.site / "end.pth").write_text(f"import sys; sys.path.append('{beside / 'after'}')\n")
+    (beside / "namespace/torch").mkdir(parents=True)  # gives way to a package with __init__.py
+    (beside / "same").symlink_to(env.site)
+    _module(beside / "vendored/third_party")
+    _module(beside / "editable", "einops")
+    _module(beside / "editable", "numpy")  # which only this folder has
+    names = ("namespace", "same/../same/", "vendored", "editable")
+    env.host = linux(PYTHONPATH=":".join(str(beside / name) for name in names if name != "same"))
+    assert env.codes() == []
+
+
+def test_a_package_without_its_metadata_is_found(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    env.add("accelerate", "1.12.0", "torch>=2", "numpy; extra == 'x'")
+    shutil.rmtree(next(env.site.glob("torch-*.dist-info")))
+    (found,) = [finding for finding in env.diagnose() if finding.bad]
+    assert found.code == "half-installed"
+    assert "accelerate 1.12.0 requires it" in found.evidence[0]
+    assert "torch" in found.remedy
+
+
+def test_folders_of_packages_of_other_names_are_left_alone(env: Env) -> None:
+    env.add("optimum", "2.0", "onnxruntime", "google", "absent", "extra; extra == 'x'")
+    env.add("onnxruntime-gpu", "1.20.0", module="onnxruntime")
+    (env.site / "google").mkdir()  # a namespace
+    _module(env.site, "extra")  # a copy that only an extra asks for
+    _module(env.site, "own_code")
+    assert env.codes() == []
+
+
+def test_one_fault_is_told_once_with_the_remedy_of_the_lock(env: Env) -> None:
+    lock = read_lock(Path(__file__).parents[2] / "lockfiles" / "cpu-linux")
+    for name, version in lock.versions.items():
+        if name not in ("numpy", "torch", "accelerate"):
+            env.add(name, version)
+    env.torch(lock.versions["torch"])
+    env.add("numpy", "1.26.4")
+    env.add("accelerate", lock.versions["accelerate"], "numpy>=2", "torch")
+    (env.site / "jinja2/__init__.py").unlink()
+    (env.site / "evil.pth").write_text("import sys; sys.path.insert(0, '/nowhere')\n")
+    (env.prefix / "provision.json").write_text("{}")
+    shadow = env.prefix.parent / "shadow"
+    _module(shadow)
+    env.host = linux(PYTHONPATH=str(shadow))  # which no repair of the environment mends
+    found = diagnose_environment(
+        env.prefix, env.host, env.devices, lock=lock, root=env.prefix
+    ).findings
+    for word in ("jinja2", "numpy", "evil.pth"):
+        about = [f for f in found if word in " ".join((f.symptom, *f.evidence))]
+        assert len(about) == 1, about
+        assert "`provision verify cpu-linux --repair`" in about[0].remedy
+    assert [f.remedy for f in found if "uv pip" in f.remedy] == []
+    assert [f for f in found if str(shadow) in " ".join(f.evidence)]

@@ -1,5 +1,8 @@
 """The environment rules: pure functions of the context, which yield cases of ``cases.toml``."""
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 
 from provision.core.findings import Finding, worst_first
@@ -44,3 +47,17 @@ def apply_rules(
         if not any(finding.bad and finding.code in explained for finding in found):
             found += rule(context)
     return worst_first(found)
+
+
+def merged(
+    context: DoctorContext, found: list[Finding], damage: Sequence[Finding], names: set[str]
+) -> list[Finding]:
+    """Return what the rules and ``verify`` found: of one file or package what ``verify`` says."""
+    said = re.split(r"[\s:,/]+", " ".join(w for d in damage for w in (d.symptom, *d.evidence)))
+    told, machine = {w for w in said if w in names or "." in w}, apply_rules(context, MACHINE_RULES)
+    heads = re.compile(r"(?m)^[^\s:]+|(?<=-packages/)[^\s:,/]+")
+    new = (
+        f for f in found if told.isdisjoint(heads.findall("\n".join(f.evidence))) or f in machine
+    )
+    mend = ((d, d.remedy if "--repair" in d.remedy else context.repair or d.remedy) for d in damage)
+    return [*(replace(each, remedy=remedy) for each, remedy in mend), *new]

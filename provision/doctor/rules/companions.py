@@ -43,7 +43,7 @@ def companions(context: DoctorContext) -> Findings:
 def _goes_with(dist: Dist, torch: Dist) -> str:
     """Return the torch that a companion requires, or "" if it is the installed one."""
     pins = pinned(dist, "torch", extras=False)
-    if pins and not any(_same(pin, torch.version) for pin in pins):
+    if pins.isdisjoint((torch.version, torch.version.partition("+")[0])) and pins:
         return sorted(pins)[0]
     wanted = "" if pins or _takes_newer(dist, torch) else _release_of(dist)
     if wanted not in ("", torch.minor):
@@ -96,10 +96,6 @@ def _is_own_build(torch: Dist) -> bool:
 def _is_on_linux(context: DoctorContext) -> bool:
     markers = context.env.markers
     return (markers["sys_platform"], markers["platform_machine"]) == ("linux", "x86_64")
-
-
-def _same(pin: str, version: str) -> bool:
-    return pin == version or pin == version.partition("+")[0]
 
 
 @unless("half-installed")

@@ -39,4 +39,4 @@ def reinstall(context: DoctorContext, dists: Iterable[InstalledDistribution], ho
             command = f"conda install -p {prefix} --force-reinstall --no-deps "
             pin = f"{dist.name}={dist.version}"
         pins.setdefault(command, []).append(pin)
-    return ", then ".join(f"`{command}{' '.join(named)}`" for command, named in pins.items())
+    return context.repair or ", then ".join(f"`{c}{' '.join(n)}`" for c, n in pins.items())

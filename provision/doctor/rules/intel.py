@@ -5,7 +5,6 @@ import re
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case
 from provision.doctor.rules.requirements import pinned
-from provision.environment.installed import InstalledDistribution
 
 _IPEX = "intel-extension-for-pytorch"
 
@@ -22,15 +21,11 @@ def ipex_beside_ipex_llm(context: DoctorContext) -> Findings:
         why = f"{llm} requires {_IPEX} {' or '.join(sorted(pins))}"
     elif core and "xpu" not in ipex.local:
         why = f"{core[0]} is for the XPU build"
-    elif core and (minor := _built_with(core[0])) not in ("", ipex.minor):
-        why = f"{core[0].name} is for IPEX {minor}"
+    elif core and (built := re.search(r"-(\d)(\d+)$", core[0].name)):  # bigdl-core-xe-21: 2.1
+        minor = f"{built[1]}.{built[2]}"
+        why = f"{core[0].name} is for IPEX {minor}" if minor != ipex.minor else ""
     if why:
         yield case("ipex-beside-ipex-llm", (f"{ipex} is installed", why))
-
-
-def _built_with(core: InstalledDistribution) -> str:
-    """Return the minor version of IPEX that ipex-llm's kernels are for: bigdl-core-xe-21, 2.1."""
-    return "".join(".".join(digits) for digits in re.findall(r"-(\d)(\d+)$", core.name))
 
 
 def ipex_in_cuda(context: DoctorContext) -> Findings:

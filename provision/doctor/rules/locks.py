@@ -3,7 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import combinations, islice
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from provision.catalog.devices import Devices
 from provision.core.findings import Finding, worst_first
@@ -13,6 +16,8 @@ from provision.doctor.environment import Environment, Torch
 from provision.doctor.repository import FORMATS, Choice, Lock, at
 from provision.doctor.rules import PACKAGE_RULES, apply_rules
 from provision.doctor.rules.drivers import old_driver
+from provision.doctor.rules.requirements import requirement
+from provision.environment.installed import parse_version
 from provision.host.model import Host
 
 _CPU = re.compile(r"cpu|mac|mps|rocm|xpu|amd|intel", re.IGNORECASE)  # extras that mean no CUDA
@@ -29,16 +34,26 @@ def judge(locks: Sequence[Lock], host: Host, devices: Devices) -> list[Finding]:
             if told := list(islice(dict.fromkeys(lines), 5)):
                 found.append(case(name, told))
         found += [*_of_machine(lock, host, devices), *_of_kernels(lock, host)]
-    return worst_first(found)
+    return worst_first([*dict.fromkeys(found)])  # a file that others include is told once
 
 
 def _of_files(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
+    for name in ("requirement-invalid", "requirement-unread"):
+        yield name, [f"{p.where}: {p.row['line']}" for p in lock.unread if p.row["unread"] == name]
+    asked = [(p, want) for p in lock.packages if "marker" in p.row and "line" in p.row
+             and (want := requirement(p.row["line"].partition(" --")[0]))]  # fmt: skip
+    yield "lock-contradiction", (
+        f"{p.where}: {p.row['line']}, {q.where}: {q.row['line']}"
+        for (p, one), (q, other) in combinations(asked, 2) if one.name == other.name
+        and p.row["marker"] == q.row["marker"] and _excluded(one.specifier & other.specifier)
+    )  # fmt: skip
     own = re.compile(FORMATS["pattern"]["own"])
     bare = [p for p in lock.packages if p.unhashed and own.fullmatch(p.name)]
     yield "lock-unhashed", (f"{p}: {len(p.unhashed)} files, such as {p.unhashed[0]}" for p in bare)
     foreign = [p for p in lock.packages if p.vendor and not own.fullmatch(p.name)]
     yield "index-leaks", (f"{p} comes from {p.url}" for p in foreign if lock.complete)
-    opened = re.findall(r"^[\s-]*--?(?:extra-index-url|index-url|i)[\s=]+(\S+)", lock.text, re.M)
+    found = (re.match(FORMATS["pattern"]["index_option"], line) for _, line in lock.lines)
+    opened = [match[1] for match in found if match]
     for path, key in FORMATS["opens"].items():
         several = at(lock.doc, path)
         for one in several if isinstance(several, list) else ():
@@ -46,7 +61,7 @@ def _of_files(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
             opened += [str(table.get("url"))] if table.get(key) not in (True, "explicit") else []
     vendors = [url for url in opened if re.search(FORMATS["pattern"]["vendor"], url)]
     yield "index-open", (
-        f"{lock.name}:{n}: {line.strip()}" for n, line in enumerate(lock.text.split("\n"), 1)
+        f"{place}: {line.strip()}" for place, line in lock.lines
         if any(url in line for url in vendors) and "source = " not in line
     )  # fmt: skip
     sources = at(lock.doc, "tool.uv.sources.torch")
@@ -58,6 +73,13 @@ def _of_files(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
         for named in alias.finditer(str(at(extras, extra))) if extra not in routed
         and routed & set(named[1].split(","))
     )  # fmt: skip
+
+
+def _excluded(wanted: SpecifierSet) -> bool:
+    """Whether no version meets all: where some do, one is a bound of them, or just above one."""
+    bounds = [v for each in wanted if (v := parse_version(each.version.removesuffix(".*")))]
+    tried = [*bounds, *(Version(f"{v.base_version}.0.0.0.1") for v in bounds), Version("0")]
+    return len(bounds) == len(wanted) and not any(v.is_prerelease or v in wanted for v in tried)
 
 
 def _of_choices(lock: Lock) -> Iterator[tuple[str, Iterable[str]]]:
@@ -98,12 +120,22 @@ def _of_machine(lock: Lock, host: Host, devices: Devices) -> Findings:
         context = DoctorContext(_environment(choice), machine, devices)
         rules = () if choice.torch.is_before("2") else PACKAGE_RULES
         for found in apply_rules(context, (*rules, old_driver)):
-            driver = found.code == "driver-too-old"
             if found.bad and (found.code, found.evidence[1:]) not in told:
                 told.add((found.code, found.evidence[1:]))
-                lines = (str(choice), *found.evidence[not driver :])
-                name = "lock-driver-old" if driver else "lock-companions"
-                yield replace(case(name, lines, code=found.code), cause=found.cause)
+                yield _in_words_of_a_file(found, choice)
+
+
+def _in_words_of_a_file(found: Finding, choice: Choice) -> Finding:
+    """Return a finding of an environment without what is true of installed packages only."""
+    lines = [line.removesuffix(" is installed") for line in found.evidence]
+    if found.code == "driver-too-old":
+        return replace(case("lock-driver-old", (str(choice), *lines)), cause=found.cause)
+    lines = [line for line in lines if not line.startswith(("torch ", str(choice.torch)))]
+    words = {"torch", *re.findall(r"[\w-]+", " ".join(lines))}
+    names = " and ".join(sorted(words & choice.packages.keys()))
+    said = {"cause": found.cause, "remedy": found.remedy} | FORMATS["advice"].get(found.code, {})
+    facts = {key: text.format(names=names) for key, text in said.items()}
+    return case("lock-companions", (str(choice), *lines), code=found.code, **facts)
 
 
 def _environment(choice: Choice) -> Environment:

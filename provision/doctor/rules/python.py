@@ -59,11 +59,10 @@ def shadowed(context: DoctorContext) -> Findings:
     """PYTHONPATH, PYTHONHOME or a .pth file makes Python import packages from elsewhere."""
     if home := context.host.variables.get("PYTHONHOME"):
         yield case("shadowed", (f"PYTHONHOME={home}",), variable="PYTHONHOME")
-    shadows = [name for name in data("packages")["stack"] if name in context.elsewhere]
-    if shadows:
-        evidence = tuple(f"{name} is in {context.elsewhere[name]}" for name in shadows[:5])
-        yield case("shadowed", evidence, variable="PYTHONPATH")
-    elif path := context.host.variables.get("PYTHONPATH"):
+    for who, places in context.elsewhere.items():
+        name = "shadowed" if who == "PYTHONPATH" else "shadowed-by-file"
+        yield case(name, [f"{who}: {place}" for place in places[:5]], variable=who)
+    if not context.elsewhere and (path := context.host.variables.get("PYTHONPATH")):
         yield case("shadowed", (f"PYTHONPATH={path}",), level=Level.NOTE, variable="PYTHONPATH")
 
 
@@ -74,14 +73,14 @@ def user_site(context: DoctorContext) -> Findings:
     env, stack = context.env, data("packages")["stack"]
     both = [name for name in stack if name in env.user_site and name in env.distributions]
     if both:
-        evidence = (f"{name} is in the per-user site-packages too" for name in both[:5])
+        evidence = (f"per-user site-packages have {name} too" for name in both[:5])
         yield case("user-site", evidence, names=" ".join(both))
 
 
 def startup(context: DoctorContext) -> Findings:
     """A .pth file or a sitecustomize module runs code at every start of Python."""
     runs = [f"{n}: {line[:120]}" for n, line in context.env.pth if line.startswith("import")]
-    runs += [f"{context.env.site / name} runs at every start" for name in context.env.customize]
+    runs += [f"{name} in {context.env.site} runs at every start" for name in context.env.customize]
     if runs:
         yield case("code-at-start", runs[:5])
 

@@ -49,7 +49,7 @@ def unmet_requirements(context: DoctorContext) -> Findings:
 
 def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> set[str]:
     """Return the versions of ``name`` that a distribution pins exactly, in any of its extras."""
-    parsed = filter(None, (_requirement(line) for line in dist.requires if name in line.lower()))
+    parsed = filter(None, (requirement(line) for line in dist.requires if name in line.lower()))
     wanted = [w for w in parsed if w.name == name and (extras or "extra" not in str(w.marker))]
     return {spec.version for w in wanted for spec in w.specifier if spec.operator == "=="}
 
@@ -60,7 +60,7 @@ def requirements(
     """Yield the requirements of a distribution that apply to this platform and Python."""
     marker_values = {**env.markers, "extra": extra}
     for line in dist.requires:
-        wanted = _requirement(line)
+        wanted = requirement(line)
         if wanted and (wanted.marker is None or wanted.marker.evaluate(marker_values)):
             yield wanted
 
@@ -70,7 +70,8 @@ def meets(dist: InstalledDistribution, wanted: Requirement) -> bool:
     return dist.parsed is not None and wanted.specifier.contains(dist.parsed, prereleases=True)
 
 
-def _requirement(line: str) -> Requirement | None:
+def requirement(line: str) -> Requirement | None:
+    """Return a requirement with its name normalised, None if it is invalid."""
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415
     from packaging.utils import canonicalize_name  # noqa: PLC0415
 
