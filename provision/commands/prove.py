@@ -17,7 +17,8 @@ def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
     """Return the last verdict if neither this host nor the lock changed since; None otherwise."""
     require_current(request.project, request.target.name)
     lock = read_lock(request.project.lock(request.target.name))
-    last = last_report(request.project, request.target.name, progress.note)
+    device = request.device or "0"
+    last = last_report(request.project, request.target.name, progress.note, device)
     if last is None or changed_layers(last, request.layers, lock.digest):
         return None
     return SmokeSkipped(request.target.name, last.started, len(last.failed) + len(last.missing))

@@ -233,7 +233,7 @@ def _proof(lab: Lab, capsys: pytest.CaptureFixture[str]) -> str:
     [
         ([], "0"),
         (["--full"], "all"),
-        (["--full", "--device", "1"], "1"),
+        (["--full", "--device", "00"], "0"),
         (["--device", "all"], "all"),
     ],
 )
@@ -304,6 +304,49 @@ def test_a_load_is_held_for_a_time_by_the_checks_that_have_one(
 
 def test_a_device_is_a_number_or_all(lab: Lab) -> None:
     assert call(lab, "--device", "first") == Exit.USAGE
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_runs(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    assert call(lab, "--device", "3") == Exit.USAGE
+    assert "only device 0" in capsys.readouterr().err
+    assert len(history(lab.project, TARGET)) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "device", "refused"), [("2", "2", True), ("2", "1", False), ("0", "1", False)]
+)
+def test_torch_counts_the_devices_of_a_gpu_target(
+    lab: Lab, count: str, device: str, refused: bool
+) -> None:
+    text = f"class cuda:\n    device_count = staticmethod(lambda: {count})\n"
+    lab.relock(*lab.wheels, lab.wheel("torch", text=text))
+    lab.build()
+    order = lab.order()
+    target = order.target.model_copy(update={"accelerator": "cuda"})
+    asked = smoke.SmokeRequest(lab.project, target, {}, device=device)
+    subject = smoke.from_generation((lab.home / "current").resolve(), order.lock)
+    if refused:
+        with pytest.raises(UsageError) as caught:
+            smoke.smoke(asked, subject, run, lab.listener)
+        assert "devices 0 to 1" in caught.value.cause
+    else:
+        assert smoke.smoke(asked, subject, run, lab.listener).scope == device
+
+
+def test_a_verdict_of_another_device_does_not_spare_a_run(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    assert call(lab) == Exit.OK
+    (path, last) = history(lab.project, TARGET)
+    path.unlink()
+    last.write_text(last.read_text().replace('"asked": "0"', '"asked": "1"'))
+    assert call(lab, "--if-driver-changed") == Exit.OK
+    assert len(history(lab.project, TARGET)) == 2
+    assert "all passed then" not in capsys.readouterr().out
 
 
 def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) -> None:
