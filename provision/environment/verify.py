@@ -16,7 +16,7 @@ from provision.core.limits import read_parsed
 from provision.core.prefix import misplaced, site_packages
 from provision.core.project import RECORD
 from provision.environment import conda_meta, files
-from provision.environment.findings import finding
+from provision.environment.findings import finding, of_target
 from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
 from provision.lockfile.pip import Lock
 from provision.spec.parts import ForbiddenDistribution
@@ -57,10 +57,15 @@ def verify(
     every = [dist for dist in every if dist.name not in lock.local]
     compared = [records[dist.folder] for dist in every]
     on_disk = files.list_files(site, with_stdlib=bool(conda))
+    build: dict[str, str] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError):  # an unfinished one has none
+        build = dict(read_parsed(prefix / RECORD, json.loads))
+    # Of another lock, each difference would show as somebody's change.
+    differ = build.get("lock", lock.digest) != lock.digest
+    older = [finding("older-lock", f"built {build.get('built')}")] if differ else []
     findings = [
-        *_moved_findings(prefix, lock),
-        *_conda_findings(conda, lock),
-        *_distribution_findings(installed, lock),
+        *_moved_findings(prefix, build, lock),
+        *(older or (*_conda_findings(conda, lock), *_distribution_findings(installed, lock))),
         *_forbidden_findings(installed, forbid),
         *files.unrecorded_findings(on_disk, records.values()),
     ]
@@ -84,7 +89,7 @@ def verify(
     versions = {dist.name: dist.version for dist in installed}
     replaced = {name for name, version in lock.versions.items() if versions.get(name) != version}
     return Verification(
-        findings=tuple(findings),
+        findings=of_target(findings, lock.folder.name),
         distributions=len(every),
         files=sum(map(len, compared)),
         size=sum(on_disk.values()),
@@ -165,13 +170,11 @@ def _replaced_by(
     return f"{found.installer} replaced it after the build", str(found.folder)
 
 
-def _moved_findings(prefix: Path, lock: Lock) -> Iterator[Finding]:
-    """Yield whether an environment lies elsewhere than it was built; an unfinished one does not."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        record = read_parsed(prefix / RECORD, json.loads)
-        if why := misplaced(prefix, str(record.get("path", ""))):
-            facts = {"prefix": prefix, "why": why, "target": lock.folder.name}
-            yield finding("moved-environment", f"it lies at {prefix}", **facts)
+def _moved_findings(prefix: Path, record: dict[str, str], lock: Lock) -> Iterator[Finding]:
+    """Yield whether an environment lies elsewhere than it was built."""
+    if why := misplaced(prefix, str(record.get("path", ""))):
+        facts = {"prefix": prefix, "why": why, "target": lock.folder.name}
+        yield finding("moved-environment", f"it lies at {prefix}", **facts)
 
 
 def _conda_findings(

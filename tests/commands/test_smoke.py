@@ -406,3 +406,33 @@ def test_the_page_is_made_from_the_history(lab: Lab, tmp_path: Path) -> None:
     words = ["report", TARGET, "--project", str(lab.project.root), "-o", str(out)]
     assert main.main(words) == Exit.OK
     assert "tiny.check" in out.read_text()
+
+
+def test_what_was_built_from_an_older_lock_is_said_to_be(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    lab.relock(*lab.wheels, lab.wheel("gamma"))
+    verb = ["verify", TARGET, "--project", str(lab.project.root)]
+    assert main.main([*verb, "--json"]) == Exit.FINDINGS
+    (found,) = json.loads(capsys.readouterr().out)["result"]["findings"]
+    assert (found["code"], found["remedy"][:22]) == ("older-lock", f"`provision build {TARGET}`")
+    for words in ((), ("--if-driver-changed",)):
+        assert call(lab, *words) == Exit.USAGE
+        assert "built from an older lock" in capsys.readouterr().err
+    assert _proof(lab, capsys) == "from an older lock"
+    lab.build()
+    assert _proof(lab, capsys) == "proven (1 of 1)"
+    assert main.main(["rollback", TARGET, "--project", str(lab.project.root)]) == Exit.OK
+    assert _proof(lab, capsys) == "from an older lock"
+
+
+def test_a_file_that_changed_is_found_whatever_the_lock_is(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    next((lab.home / "current").resolve().rglob("beta.py")).write_text("pass\n")
+    lab.relock(lab.wheels[0])
+    assert main.main(["verify", TARGET, "--json", "--project", str(lab.project.root)]) == 1
+    codes = {f["code"] for f in json.loads(capsys.readouterr().out)["result"]["findings"]}
+    assert codes == {"older-lock", "changed-file"}
