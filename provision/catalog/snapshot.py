@@ -4,6 +4,7 @@
 source. Only ``provision update`` changes them, so a lock depends on the commit and not on the day.
 """
 
+import difflib
 import json
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from provision.core.credentials import holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
+from provision.core.program import program_name
 from provision.core.project import fact, shipped
 from provision.core.text import plural
 from provision.spec.model import FileStem, Specifier, parse_requirement
@@ -199,12 +201,20 @@ def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     try:
         return model.model_validate_json(read_bytes(path))
     except OSError as error:
-        facts = {"name": name, "folder": folder, "known": ", ".join(snapshot_names(folder))}
-        raise SpecError.of("no-catalog", str(error), **facts) from error
+        raise no_catalog(folder, name, str(error)) from error
     except ValidationError as error:
         faults = faults_of(error, model)
         count = plural(len(faults), "fault")
         raise SpecError.of("invalid-catalog", *faults, path=path, count=count) from error
+
+
+def no_catalog(folder: Path, name: str, evidence: str = "") -> SpecError:
+    """Return the error of a spec that names a catalog which is not there."""
+    known = snapshot_names(folder)
+    close = difflib.get_close_matches(name, known, 1)
+    facts = {"name": name, "folder": folder, "known": ", ".join(known)}
+    guess = f"did you mean `{close[0]}`? else " if close else ""
+    return SpecError.of("no-catalog", evidence, guess=guess, program=program_name(), **facts)
 
 
 def index_address(folder: Path, index: str) -> str:

@@ -71,14 +71,18 @@ def from_generation(prefix: Path, lock: Lock) -> Subject:
 
 
 def from_interpreter(python: Path, run: Run) -> Subject:
-    """Return somebody else's environment, taken as it is."""
+    """Return somebody else's environment, which a path or a command names, taken as it is."""
+    from provision.doctor.sites import locate, prefix_of  # noqa: PLC0415 - for --against only
+
+    found = locate(str(python), run)
+    python = environment_python(prefix_of(found)) if found.is_dir() else found
     try:
         listed = run([python, "-I", "-c", _LIST], timeout=60).require("it does not run")
-        found = json.loads(listed.stdout)
+        named = json.loads(listed.stdout)
     except (ToolError, ValueError) as error:
         evidence = str(getattr(error, "evidence", "") or error)
         raise UsageError.of("no-python", evidence, python=python) from error
-    versions = {str(canonicalize_name(name)): version for name, version in found.items() if name}
+    versions = {str(canonicalize_name(name)): version for name, version in named.items() if name}
     return Subject(python.absolute().parent.parent, python.absolute(), versions, None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,5 +40,6 @@ def _activation(folder: Path) -> str:
         return ""
     if sys.platform == "win32":
         # FAT, exFAT and network drives know no links, so `current` may be absent there.
-        return str((current if current.exists() else folder) / "Scripts" / "activate")
-    return f"source {current / 'bin' / 'activate'}"
+        path = str((current if current.exists() else folder) / "Scripts" / "activate")
+        return f'& "{path}"' if " " in path else path  # as PowerShell takes it
+    return f"source {shlex.quote(str(current / 'bin' / 'activate'))}"

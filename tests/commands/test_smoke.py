@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -162,7 +163,7 @@ def test_another_environment_is_checked_as_it_is_and_keeps_no_report(lab: Lab) -
 def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "python").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "python").chmod(0o755)
-    with pytest.raises(UsageError, match="no Python that runs"):
+    with pytest.raises(UsageError, match="does not report which environment"):
         smoke.from_interpreter(tmp_path / "python", run)
 
 
@@ -436,3 +437,17 @@ def test_a_file_that_changed_is_found_whatever_the_lock_is(
     assert main.main(["verify", TARGET, "--json", "--project", str(lab.project.root)]) == 1
     codes = {f["code"] for f in json.loads(capsys.readouterr().out)["result"]["findings"]}
     assert codes == {"older-lock", "changed-file"}
+
+
+@pytest.mark.parametrize("named", ["command", "folder", "bin", "interpreter"])
+def test_another_environment_is_named_as_the_doctor_takes_it(
+    lab: Lab, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prefix = Path(sys.prefix)
+    monkeypatch.setenv("PATH", str(prefix / "bin"), prepend=os.pathsep)
+    words = {"command": "python", "folder": prefix, "bin": prefix / "bin",
+             "interpreter": prefix / "bin" / "python"}  # fmt: skip
+    assert call(lab, "--against", str(words[named]), "--json") == Exit.OK
+    assert json.loads(capsys.readouterr().out)["result"]["report"]["checks"]
+    assert main.main(["doctor", "--python", str(words[named]), "--json"]) != Exit.USAGE
+    assert json.loads(capsys.readouterr().out)["result"]["facts"]

@@ -277,9 +277,9 @@ def test_what_is_no_page_of_an_index_loses_nothing(
      (("text/html", "<p>It works!</p>"), "", "offers nothing for torch"), ("closed", "", "torch")],
 )  # fmt: skip
 def test_an_index_that_gives_nothing_gets_no_catalog(
-    vendor: Vendor, tmp_path: Path, page: Any, code: str, said: str
+    vendor: Vendor, tmp_path: Path, page: str | tuple[str, str] | None, code: str, said: str
 ) -> None:
-    if page == "closed":
+    if isinstance(page, str):
         vendor.url = "http://127.0.0.1:9"
     elif page:
         vendor.pages["torch"] = page
