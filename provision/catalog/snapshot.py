@@ -17,7 +17,6 @@ from pydantic import AfterValidator, Field, ValidationError
 from provision.core.credentials import holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
-from provision.core.program import program_name
 from provision.core.project import fact, shipped
 from provision.core.text import plural
 from provision.spec.model import FileStem, Specifier, parse_requirement
@@ -214,7 +213,7 @@ def no_catalog(folder: Path, name: str, evidence: str = "") -> SpecError:
     close = difflib.get_close_matches(name, known, 1)
     facts = {"name": name, "folder": folder, "known": ", ".join(known)}
     guess = f"did you mean `{close[0]}`? else " if close else ""
-    return SpecError.of("no-catalog", evidence, guess=guess, program=program_name(), **facts)
+    return SpecError.of("no-catalog", evidence, guess=guess, **facts)
 
 
 def index_address(folder: Path, index: str) -> str:

@@ -7,7 +7,6 @@ from provision.commands.current import hold_current, require_current
 from provision.commands.smoke import SmokeRequest
 from provision.core.errors import UsageError
 from provision.core.process import Run
-from provision.core.program import program_name
 from provision.core.progress import Progress
 from provision.environment.manifest import Generation, mark_verified
 from provision.lockfile.pip import Lock, read_lock
@@ -29,7 +28,7 @@ def _own_lock(request: SmokeRequest, now: Generation) -> Lock:
     """Return the lock that a generation was built from; UsageError if there is another one now."""
     lock = read_lock(request.project.lock(request.target.name))
     if now.record.lock != lock.digest:
-        raise UsageError.of("older-lock", target=request.target.name, program=program_name())
+        raise UsageError.of("older-lock", target=request.target.name)
     return lock
 
 

@@ -78,7 +78,7 @@ def run(
     log.info("+ %s", redact(shlex.join(words)))
     check_interrupted()
     started = time.monotonic()
-    with os_errors(f"could not start `{words[0]}`", remedy="check that it is installed"):
+    with os_errors("not-started", program=words[0]):
         process = subprocess.Popen(
             words,
             env=dict(clean_environment() if env is None else env),

@@ -64,7 +64,7 @@ def verify(
     differ = build.get("lock", lock.digest) != lock.digest
     older = [finding("older-lock", f"built {build.get('built')}")] if differ else []
     findings = [
-        *_moved_findings(prefix, build, lock),
+        *_moved_findings(prefix, str(build.get("path", ""))),
         *(older or (*_conda_findings(conda, lock), *_distribution_findings(installed, lock))),
         *_forbidden_findings(installed, forbid),
         *files.unrecorded_findings(on_disk, records.values()),
@@ -101,36 +101,35 @@ def verify(
 
 def _distribution_findings(installed: list[InstalledDistribution], lock: Lock) -> Iterator[Finding]:
     """Yield what differs between the installed distributions and the pip layer of a lock."""
-    target, by_name = lock.folder.name, {dist.name: dist for dist in installed}
+    by_name = {dist.name: dist for dist in installed}
     # Own packages are the user's to change, and no drift.
     foreign = by_name.keys() - lock.versions.keys() - lock.local
     unlocked = [by_name[name] for name in sorted(foreign)]
     for name, version in lock.versions.items():
         found = by_name.get(name)
         if found is None:
-            has = f"the lock has {name} {version}"
-            yield finding("missing-package", has, name=name, target=target)
+            yield finding("missing-package", f"the lock has {name} {version}", name=name)
         elif found.version != version:
             cause, evidence = _replaced_by(found, version, unlocked)
             facts = {"name": name, "locked": version, "found": found.version, "cause": cause}
-            yield finding("version-drift", evidence, **facts, target=target)
+            yield finding("version-drift", evidence, **facts)
     if unlocked:
-        yield _added(target, unlocked)
+        yield _added(unlocked)
     # installed_distributions() sorts by name, so duplicates are neighbours.
     for first, second in itertools.pairwise(installed):
         if first.name == second.name:
             facts = {"name": first.name, "first": first.version, "second": second.version}
-            yield finding("installed-twice", str(second.folder), **facts, target=target)
+            yield finding("installed-twice", str(second.folder), **facts)
 
 
-def _added(target: str, unlocked: list[InstalledDistribution]) -> Finding:
+def _added(unlocked: list[InstalledDistribution]) -> Finding:
     """Return one finding for all: usually one command installed them."""
     named = [f"{dist.name or dist.folder.name} {dist.version}" for dist in unlocked]
     return finding(
         "unlocked-package", ", ".join(named), str(unlocked[0].folder),
         packages=named[0] + (f" and {len(named) - 1} more are" if named[1:] else " is"),
         command=_installed_by(unlocked[0].installer, unlocked),
-        target=target, asked=_asked(unlocked),
+        asked=_asked(unlocked),
     )  # fmt: skip
 
 
@@ -170,11 +169,10 @@ def _replaced_by(
     return f"{found.installer} replaced it after the build", str(found.folder)
 
 
-def _moved_findings(prefix: Path, record: dict[str, str], lock: Lock) -> Iterator[Finding]:
+def _moved_findings(prefix: Path, built_at: str) -> Iterator[Finding]:
     """Yield whether an environment lies elsewhere than it was built."""
-    if why := misplaced(prefix, str(record.get("path", ""))):
-        facts = {"prefix": prefix, "why": why, "target": lock.folder.name}
-        yield finding("moved-environment", f"it lies at {prefix}", **facts)
+    if why := misplaced(prefix, built_at):
+        yield finding("moved-environment", f"it lies at {prefix}", prefix=prefix, why=why)
 
 
 def _conda_findings(
@@ -194,8 +192,7 @@ def _conda_findings(
             continue
         has = f"{found.version}, sha256 {found.sha256}" if found else "not installed"
         wants = f"{package.version}, sha256 {package.sha256}" if package else "not locked"
-        evidence = f"installed: {has}; locked: {wants}"
-        yield finding("conda-drift", evidence, name=name, target=lock.folder.name)
+        yield finding("conda-drift", f"installed: {has}; locked: {wants}", name=name)
 
 
 def _forbidden_findings(
