@@ -41,6 +41,6 @@ def _activation(folder: Path) -> str:
         # FAT, exFAT and network drives know no links, so `current` may be absent there.
         path = str((current if current.exists() else folder) / "Scripts" / "activate")
         return f'& "{path}"' if " " in path else path  # as PowerShell takes it
-    import shlex  # noqa: PLC0415 - see above
+    import shlex  # noqa: PLC0415 - only where it is shown
 
     return f"source {shlex.quote(str(current / 'bin' / 'activate'))}"

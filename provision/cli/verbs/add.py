@@ -33,10 +33,7 @@ def handle(call: Call) -> Outcome:
 
 
 def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
-    """Edit and lock targets, then build those of this platform that were built before.
-
-    One that is named is built for the first time too, if its device is here: it takes gigabytes.
-    """
+    """Edit and lock targets, then build those built before, or the named one if it fits here."""
     from provision.cli.verbs.build import build_named
     from provision.cli.verbs.lock import make_resolver
     from provision.commands.edit_spec import Edited, edit_and_lock
