@@ -81,7 +81,7 @@ class Devices:
 
 def read_devices(catalog: Path) -> Devices:
     """Read the device catalog from its folder; SpecError if a file is missing or not valid."""
-    with damage_in(f"devices.toml or drivers.toml in {catalog}", "restore it from version control"):
+    with damage_in(f"the device catalog in {catalog}", "restore it from version control"):
         devices = read_parsed(fact(catalog, "devices.toml"), tomllib.loads)
         drivers = read_parsed(fact(catalog, "drivers.toml"), tomllib.loads)
         return Devices(
