@@ -52,7 +52,7 @@ class Completed:
         # Its options are internal, and in the log of --debug.
         words = [Path(self.argv[0]).name, *takewhile(str.isalpha, self.argv[1:])]
         cause = f"`{' '.join(words)}` ended with {describe_exit(self.returncode)}"
-        if _UNREACHED.search(self.stderr):
+        if words[0].startswith("uv") and _UNREACHED.search(self.stderr):
             remedy = "check the network, or set pip's index-url to a mirror that answers"
         raise ToolError(what, evidence=self.tail, cause=cause, remedy=remedy)
 
