@@ -43,6 +43,9 @@ class MissingFile:
     size: int | None
     why: str
 
+    def __str__(self) -> str:
+        return f"{self.filename}  sha256 {self.sha256}  {self.size or 'unknown'} bytes: {self.why}"
+
 
 def wanted_wheel(artifact: Artifact, index_url: str | None) -> WantedFile:
     """Return the file of a locked wheel, to be found on a simple index."""

@@ -27,8 +27,7 @@ class TargetStatus:
     status: str
     lock: str
     built: str  # `no`, or the proof in the record of the current generation
-    proof: str  # the same, as the last report of its lock says it: `proven (27 of 27)`; or that
-    # it is of an older lock
+    proof: str  # the same by the last report, `proven (27 of 27)`; or `from an older lock`
     smoke: str  # the verdict and the day of the last report
     summary: str
 
