@@ -209,9 +209,8 @@ def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
 
 def no_catalog(folder: Path, name: str, evidence: str = "") -> SpecError:
     """Return the error of a spec that names a catalog which is not there."""
-    known = snapshot_names(folder)
-    close = difflib.get_close_matches(name, known, 1)
-    facts = {"name": name, "folder": folder, "known": ", ".join(known)}
+    close = difflib.get_close_matches(name, snapshot_names(folder), 1)
+    facts = {"name": name, "folder": folder, "known": ", ".join(snapshot_names(folder))}
     guess = f"did you mean `{close[0]}`? else " if close else ""
     return SpecError.of("no-catalog", evidence, guess=guess, **facts)
 

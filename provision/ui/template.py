@@ -18,7 +18,9 @@ def template(name: str) -> Callable[[Any, Console], None]:
         from jinja2 import Environment, FileSystemLoader  # noqa: PLC0415 - slow to import
 
         folder = FileSystemLoader(Path(__file__).parent)
-        views = Environment(loader=folder, trim_blocks=True, finalize=_one_line)  # noqa: S701
+        # The further lines of a value cannot be taken for those of the template.
+        views = Environment(loader=folder, trim_blocks=True)  # noqa: S701 - none is HTML
+        views.finalize = lambda v: v.replace("\n", "\n    ") if isinstance(v, str) else v
         views.filters |= {"plural": plural, "size": size}
         values = to_jsonable(result) | {"program": console.program}
         for line in views.get_template(f"{name}.j2").render(values).splitlines():
@@ -29,8 +31,3 @@ def template(name: str) -> Callable[[Any, Console], None]:
                 console.line(found[2] if found else line, found[1] if found else "")
 
     return show
-
-
-def _one_line(value: object) -> object:
-    """Return a value whose further lines cannot be taken for those of the template."""
-    return value.replace("\n", "\n    ") if isinstance(value, str) else value
