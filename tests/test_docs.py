@@ -55,7 +55,7 @@ PROMISES = {
     "If a build is killed": ("test_faults.py", "killed_at_a_hundred_moments"),
     "one that is owed is never passed over": ("smoke/test_owed.py", "ends_early"),
     "on any platform for any target": ("commands/test_bundle.py", "by_platform"),
-    "all of them are reported at once": ("spec/test_model.py", "at_once"),
+    "all that its keys and values have are reported at once": ("spec/test_model.py", "at_once"),
     "a change cannot have touched": ("commands/test_carry.py", "only_the_checks"),
     "names the package that did it": ("environment/test_verify.py", "install_that_replaced"),
 }

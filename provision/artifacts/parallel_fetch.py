@@ -44,8 +44,7 @@ class MissingFile:
     why: str
 
     def __str__(self) -> str:
-        known = f"{self.size} bytes" if self.size is not None else "size unknown"
-        return f"{self.filename}  sha256 {self.sha256}  {known}: {self.why}"
+        return f"{self.filename}  sha256 {self.sha256}  {self.size or 'unknown'} bytes: {self.why}"
 
 
 def wanted_wheel(artifact: Artifact, index_url: str | None) -> WantedFile:
@@ -111,8 +110,7 @@ def _copy(source: Path, item: WantedFile, folder: Path) -> bool:
     # The copy is hashed, as the source may belong to another user and change in between.
     path = folder / item.filename
     part = folder / PARTIAL / item.filename
-    remedy = "check the folder and the free space"
-    with os_errors(f"cannot copy {source} to {path.parent}", remedy=remedy):
+    with os_errors("no-copy", source=source, folder=path.parent):
         if source == path:
             return sha256_file(path) == item.sha256
         part.parent.mkdir(exist_ok=True)

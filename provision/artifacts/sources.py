@@ -149,8 +149,7 @@ class SourceBuilder:
         agent = {n: os.environ[n] for n in ("SSH_AUTH_SOCK",) if n in os.environ}
         env = clean_environment(extra={"GIT_TERMINAL_PROMPT": "0", **agent})
         done = self.run(["git", "-c", "core.autocrlf=false", *words], env=env)
-        remedy = "check the address and your access to it"
-        return done.require("git failed", remedy=remedy).stdout
+        return done.require("git failed", remedy="check the address and your access to it").stdout
 
     def _commit(self, address: str, revision: str) -> str:
         if _COMMIT.fullmatch(revision):

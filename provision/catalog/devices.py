@@ -81,8 +81,7 @@ class Devices:
 
 def read_devices(catalog: Path) -> Devices:
     """Read the device catalog from its folder; SpecError if a file is missing or not valid."""
-    remedy = "restore devices.toml and drivers.toml from version control"
-    with damage_in(f"the device catalog in {catalog}", remedy):
+    with damage_in(f"the device catalog in {catalog}", "restore it from version control"):
         devices = read_parsed(fact(catalog, "devices.toml"), tomllib.loads)
         drivers = read_parsed(fact(catalog, "drivers.toml"), tomllib.loads)
         return Devices(

@@ -48,8 +48,11 @@ def _is_of(names: Collection[str]) -> Callable[[Entry], bool]:
 def _part(
     path: Path, key: str, wanted: Callable[[Entry], bool], without: Collection[str]
 ) -> list[Entry]:
-    remedy = "restore it from the last commit, or name a snapshot that exists"
-    with damage_in(f"the catalog file {path}", remedy):
+    if not path.is_file():
+        from provision.catalog.snapshot import no_catalog  # noqa: PLC0415 - slow, and rare
+
+        raise no_catalog(path.parent, path.stem)
+    with damage_in(f"the catalog file {path}", "restore it from the last commit"):
         entries = [entry for entry in read_parsed(path, json.loads)[key] if wanted(entry)]
         bare = [{k: v for k, v in entry.items() if k not in without} for entry in entries]
         # Sorted, because a refresh may list the same files in another order.

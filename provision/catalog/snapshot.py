@@ -17,7 +17,7 @@ from provision.core.credentials import holds_secret
 from provision.core.errors import SpecError
 from provision.core.limits import read_bytes, read_parsed, read_text
 from provision.core.project import fact, shipped
-from provision.core.text import plural
+from provision.core.text import nearest, plural
 from provision.spec.model import FileStem, Specifier, parse_requirement
 from provision.spec.tables import Table, faults_of
 
@@ -199,12 +199,20 @@ def load_snapshot(folder: Path, name: str, model: type[Snapshot]) -> Snapshot:
     try:
         return model.model_validate_json(read_bytes(path))
     except OSError as error:
-        facts = {"name": name, "folder": folder, "known": ", ".join(snapshot_names(folder))}
-        raise SpecError.of("no-catalog", str(error), **facts) from error
+        raise no_catalog(folder, name, str(error)) from error
     except ValidationError as error:
         faults = faults_of(error, model)
         count = plural(len(faults), "fault")
         raise SpecError.of("invalid-catalog", *faults, path=path, count=count) from error
+
+
+def no_catalog(folder: Path, name: str, evidence: str = "") -> SpecError:
+    """Return the error of a spec that names a catalog which is not there."""
+    facts = {"name": name, "folder": folder, "known": ", ".join(snapshot_names(folder))}
+    guess = (
+        f"did you mean `{close}`? else " if (close := nearest(name, snapshot_names(folder))) else ""
+    )
+    return SpecError.of("no-catalog", evidence, guess=guess, **facts)
 
 
 def index_address(folder: Path, index: str) -> str:

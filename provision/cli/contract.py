@@ -73,7 +73,9 @@ class Contract:
             facts = {"stack": read_layers(project), "lock": record.lock, "python": record.python}
             return facts | judge(("", finding) for finding in result.findings)
         # Of a run that was left out, because nothing changed since, the last report stands.
-        report = getattr(result, "report", None) or last_report(project, target)
+        report = getattr(result, "report", None) or last_report(
+            project, target, device=self._wanted.device or "0"
+        )
         assert report is not None  # noqa: S101 - see above
         compared = getattr(result, "comparison", None)
         failed = [(check.id, check.finding) for check in report.failed if check.finding]

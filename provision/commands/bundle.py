@@ -149,8 +149,7 @@ def _copy_toolkit(project: Project, target: Target, folder: Path) -> None:
     for name in input_files(target, project.root):
         places.setdefault(folder / name, project.root / name)
     bare = shutil.ignore_patterns("__pycache__", "shipped")
-    remedy = "check the toolkit's own folder, and the free space"
-    with os_errors(f"cannot copy the toolkit to {folder}", remedy=remedy):
+    with os_errors("no-toolkit-copy", folder=folder):
         for path, source in places.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
 from provision.core.filesystem import read_link
-from provision.core.program import program_name
 from provision.core.project import CURRENT, RECORD, Project
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def require_current(project: Project, target: str) -> Generation:
 
     now = current_generation(project.environments(target))
     if now is None:
-        raise UsageError.of("not-built", target=target, program=program_name())
+        raise UsageError.of("not-built", target=target)
     return now
 
 
@@ -36,7 +35,7 @@ def hold_current(project: Project, target: str) -> tuple[Generation, int | None]
     if not (python := environment_python(now.folder)).exists():
         # PATH would lead to another Python.
         evidence = f"{python} is gone, or links to an interpreter that is"
-        raise UsageError.of("gone-python", evidence, target=target, program=program_name())
+        raise UsageError.of("gone-python", evidence, target=target)
     return now, held
 
 
@@ -44,5 +43,5 @@ def current_folder(project: Project, target: str) -> Path:
     """Return the folder of the current generation; its record is not read."""
     folder = read_link(project.environments(target) / CURRENT)
     if folder is None or not (folder / RECORD).is_file():
-        raise UsageError.of("not-built", target=target, program=program_name())
+        raise UsageError.of("not-built", target=target)
     return folder

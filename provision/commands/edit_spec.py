@@ -3,7 +3,7 @@
 import contextlib
 import datetime as dt
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,13 +79,32 @@ def remove_from(path: Path, names: Sequence[str]) -> Target:
     return load_spec(path)
 
 
-def move_cutoff(path: Path, project: Project, package: str | None, day: dt.date) -> Target:
+def still_locked(project: Project, named: str, words: Iterable[str]) -> Iterator[str]:
+    """Yield what stays in the lock of a target, or of `all`, though it was removed, and why."""
+    names = set(map(_name, words))
+    for target in target_names(project.specs) if named == "all" else [named]:
+        for each in read_lock(project.lock(target)).artifacts:
+            if each.name in names:
+                yield f"{target}: {each.name} stays in the lock, for {', '.join(each.via)}"
+
+
+def upgradable(project: Project, named: Sequence[str], package: str) -> list[str]:
+    """Return the targets that have a package, of all if none is named; UsageError if one lacks."""
+    every = target_names(project.specs)
+    if package in every:
+        targets = " ".join([*named, package])
+        raise UsageError.of("upgrade-of-target", package=package, targets=targets)
+    name, asked = str(canonicalize_name(package)), named or every
+    having = [one for one in asked if name in read_lock(project.lock(one)).versions]
+    if not having or (named and len(having) < len(named)):
+        lacking = ", ".join(one for one in asked if one not in having)
+        raise UsageError.of("upgrade-of-absent", lacking=lacking, package=package, name=name)
+    return having
+
+
+def move_cutoff(path: Path, package: str | None, day: dt.date) -> Target:
     """Move the cut-off in a spec file, of one distribution of the default index or of all."""
     target, name = load_spec(path), str(canonicalize_name(package)) if package else None
-    if package in target_names(project.specs):
-        raise UsageError.of("upgrade-of-target", package=package)
-    if name and name not in read_lock(project.lock(target.name)).versions:
-        raise UsageError.of("upgrade-of-absent", target=target.name, package=package, name=name)
     if name and (index := target.pip.index_of(name)) != "default":
         facts = {"package": package, "target": target.name, "index": index}
         raise UsageError.of("upgrade-of-catalog", **facts)

@@ -18,6 +18,7 @@ from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
 from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
+from provision.core.limits import read_if_any
 from provision.core.platforms import PLATFORMS
 from provision.core.project import CURRENT, Project
 from provision.installer.install import ArtifactSources
@@ -49,6 +50,10 @@ def export(
         raise UsageError.of("no-pylock-name", name=file.name)
     if kind in _LINUX and not PLATFORMS[target.platform].docker:
         raise UsageError.of("format-of-linux", target=target.name, platform=target.platform)
+    if file and file.is_file():
+        made = formats.MADE[kind].encode()
+        if made not in (read_if_any(file) or b""):
+            raise UsageError.of("not-an-export", file=file)
     # Sorted, and only those in use: the same lock gives the same text.
     used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}

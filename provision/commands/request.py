@@ -9,7 +9,6 @@ from provision.catalog.snapshot import index_address
 from provision.commands.lock import staleness
 from provision.core.errors import SpecError, UsageError
 from provision.core.platforms import this_platform
-from provision.core.program import program_name
 from provision.core.project import Project
 from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import conda_packages
@@ -31,8 +30,7 @@ def require_fresh_lock(project: Project, target: Target) -> Lock:
     """Return the lock of a target; SpecError if the spec or catalog changed since it was made."""
     lock = read_lock(project.lock(target.name))
     if why := staleness(target, project.catalog, lock) or _foreign_variables(target, lock):
-        facts = {"target": target.name, "program": program_name()}
-        raise SpecError.of("stale-lock", why=why, **facts)
+        raise SpecError.of("stale-lock", why=why, target=target.name)
     _refuse_foreign_sources(project, target, lock)
     return lock
 
@@ -54,8 +52,7 @@ def _refuse_foreign_sources(project: Project, target: Target, lock: Lock) -> Non
     urls = {p.name: p.url for p in conda_packages(lock) if not p.url.startswith(known)}
     if foreign := of_index | urls:
         lines = (f"{name}: {source}" for name, source in foreign.items())
-        facts = {"target": target.name, "program": program_name()}
-        raise SpecError.of("foreign-sources", *lines, **facts)
+        raise SpecError.of("foreign-sources", *lines, target=target.name)
 
 
 def artifact_sources(

@@ -1,5 +1,6 @@
 """Run the checks in an environment, with its own Python, and keep the report."""
 
+import functools
 import importlib.metadata
 import json
 from contextlib import suppress
@@ -34,6 +35,7 @@ _MOST_DEVICES = 8  # of one machine; only the suite knows how many there are
 _VERDICTS = (0, 1)  # exit codes of smoke/run.py: every owed check passed, some failed
 # Codes under which the suite reports an exception or a dead process, of which it knows no cause.
 _UNEXPLAINED = ("op-fails", "import-fails", "process-died")
+_COUNT = "import sys, torch; print(getattr(torch, sys.argv[1]).device_count())"
 _LIST = (
     "import importlib.metadata as m, json; "
     "print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
@@ -69,14 +71,18 @@ def from_generation(prefix: Path, lock: Lock) -> Subject:
 
 
 def from_interpreter(python: Path, run: Run) -> Subject:
-    """Return somebody else's environment, taken as it is."""
+    """Return somebody else's environment, which a path or a command names, taken as it is."""
+    from provision.doctor.sites import locate, prefix_of  # noqa: PLC0415 - for --against only
+
+    found = locate(str(python), run)
+    python = environment_python(prefix_of(found)) if found.is_dir() else found
     try:
         listed = run([python, "-I", "-c", _LIST], timeout=60).require("it does not run")
-        found = json.loads(listed.stdout)
+        named = json.loads(listed.stdout)
     except (ToolError, ValueError) as error:
         evidence = str(getattr(error, "evidence", "") or error)
         raise UsageError.of("no-python", evidence, python=python) from error
-    versions = {str(canonicalize_name(name)): version for name, version in found.items() if name}
+    versions = {str(canonicalize_name(name)): version for name, version in named.items() if name}
     return Subject(python.absolute().parent.parent, python.absolute(), versions, None)
 
 
@@ -153,6 +159,8 @@ def smoke(
         variables = target.variables(subject.prefix) | {"PYTHONDONTWRITEBYTECODE": "1"}
         variables |= {"TMPDIR": str(folder)}  # what a killed suite leaves goes with the folder
         environment = clean_environment(prefix=subject.prefix, extra=variables)
+        if device not in ("0", "all"):
+            _require_device(device, target, subject.python, functools.partial(run, env=environment))
         known = before = None
         if verified:
             from provision.commands.carry import earlier, facts  # noqa: PLC0415 - only builds do
@@ -176,7 +184,7 @@ def smoke(
             end, python = describe_exit(finished.returncode), subject.python
             raise ToolError.of("suite-ended", *lines, end=end, target=target.name, python=python)
         document = json.loads(complete_report(written, layers, subject.lock))
-        document |= {"suite": suite, "checks": with_causes(document["checks"])}
+        document |= {"suite": suite, "asked": device, "checks": with_causes(document["checks"])}
         document |= {"files": suite_digest(project)} | (known._asdict() if known else {})
         document = before.complete(document) if before else document
         if request.junit:
@@ -184,6 +192,17 @@ def smoke(
         path = new_report(project, target.name, suite) if subject.lock else folder / "foreign.json"
         write_atomic(path, json_text(document))
         return read_report(path)
+
+
+def _require_device(device: str, target: Target, python: Path, run: Run) -> None:
+    """Raise UsageError if torch counts devices, and none of this number."""
+    count = "1"
+    if target.accelerator in ("cuda", "xpu"):
+        with suppress(ToolError):  # why a driver hangs, or there is no device, the suite tells
+            count = run([python, "-I", "-c", _COUNT, target.accelerator], timeout=300).stdout
+    if count.strip().isdecimal() and 0 < int(count) <= int(device):
+        last = "only device 0" if int(count) == 1 else f"devices 0 to {int(count) - 1}"
+        raise UsageError.of("no-such-device", device=device, target=target.name, there=last)
 
 
 def _following(journal: Path) -> Look:

@@ -8,7 +8,7 @@ from provision.commands.lock import staleness
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.project import Project
 from provision.environment.manifest import Record, current_generation
-from provision.lockfile.pip import PIP_LAYER, read_lock
+from provision.lockfile.pip import PIP_LAYER, Lock, read_lock
 from provision.report.history import last_report
 from provision.report.model import Report
 from provision.spec.model import Target
@@ -27,7 +27,7 @@ class TargetStatus:
     status: str
     lock: str
     built: str  # `no`, or the proof in the record of the current generation
-    proof: str  # the same, with what the last report of its lock says: `proven (27 of 27)`
+    proof: str  # the same by the last report, `proven (27 of 27)`; or `from an older lock`
     smoke: str  # the verdict and the day of the last report
     summary: str
 
@@ -51,11 +51,14 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
     record = _readable(lambda: _record(project, name))
     report = _readable(lambda: last_report(project, name))
     built = record if isinstance(record, str) else record.proof if record else "no"
+    locked = _readable(lambda: read_lock(project.lock(name)))
     proof, smoke = _proof(record, report) or built, _smoke(report)
+    if isinstance(record, Record) and isinstance(locked, Lock) and record.lock != locked.digest:
+        proof = "from an older lock"
     if isinstance(target, SpecError):
         faults = "; ".join([target.what, *target.evidence.splitlines()])
         return TargetStatus(name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, faults)
-    lock = _lock(project, target)
+    lock = _lock(project, target, locked)
     return TargetStatus(
         name, target.platform, target.status, lock, built, proof, smoke, target.summary
     )
@@ -69,11 +72,12 @@ def _readable(read: Callable[[], T]) -> T | str:
         return UNREADABLE
 
 
-def _lock(project: Project, target: Target) -> str:
-    lock = project.lock(target.name)
-    if not (lock / PIP_LAYER).is_file():
+def _lock(project: Project, target: Target, lock: Lock | str) -> str:
+    if not (project.lock(target.name) / PIP_LAYER).is_file():
         return "none"
-    why = _readable(lambda: staleness(target, project.catalog, read_lock(lock)))
+    if isinstance(lock, str):
+        return lock
+    why = _readable(lambda: staleness(target, project.catalog, lock))
     return UNREADABLE if why == UNREADABLE else "stale" if why else "fresh"
 
 

@@ -35,10 +35,15 @@ if TYPE_CHECKING:
 
 def update(
     project: Project, targets: Sequence[Target], downloads: Path,
-    *, progress: Progress, run: Run, only: Sequence[str] = (),
+    *, progress: Progress, run: Run, only: Sequence[str] = (), url: str = "",
 ) -> list[RefreshResult]:  # fmt: skip
-    """Refresh snapshots of wheel indexes, conda channels and driver releases."""
+    """Refresh snapshots of wheel indexes, conda channels and driver releases.
+
+    With a URL, make that of a new index, whose name alone is given.
+    """
     updater = CatalogUpdater(project.catalog, targets, downloads, progress, run)
+    if url:
+        return [updater.refresh_index(only[0], _new_index(project.catalog, targets, only, url))]
     return [updater.refresh(name) for name in only or _names(project, targets)]
 
 
@@ -49,17 +54,18 @@ def _names(project: Project, targets: Sequence[Target]) -> list[str]:
     return sorted(named | own)
 
 
-def start_index(catalog: Path, names: Sequence[str], url: str) -> None:
-    """Write an empty snapshot of an index, for :func:`update` to fill."""
+def _new_index(catalog: Path, targets: Sequence[Target], names: Sequence[str], url: str) -> Index:
+    """Return the empty snapshot of an index that a spec names; UsageError if none does."""
     known = snapshot.snapshot_names(catalog)
     if len(names) != 1 or names[0] in known or not snapshot.SNAPSHOT.fullmatch(names[0]):
         given = ", ".join(names) or "none"
         raise UsageError.of("url-for-one-name", given=given, known=", ".join(known))
+    if not any(names[0] in target.pip.index for target in targets):
+        raise UsageError.of("url-of-unused", name=names[0])
     try:
-        index = Index(url=f"{url.rstrip('/')}/", files=())
+        return Index(url=f"{url.rstrip('/')}/", files=())
     except ValidationError as error:
         raise UsageError(f"--url {url}", evidence="\n".join(faults_of(error, Index))) from error
-    write_atomic(catalog / f"{names[0]}.json", snapshot.render_snapshot(index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class CatalogUpdater:
             return self._refresh_channel(name)
         if snapshot.is_kind(self.folder, name, DriverSet):
             return self._refresh_drivers(name)
-        return self._refresh_index(name)
+        return self.refresh_index(name, snapshot.load_snapshot(self.folder, name, Index))
 
     def _refresh_channel(self, name: str) -> RefreshResult:
         old, result = snapshot.load_snapshot(self.folder, name, Channel), RefreshResult(name)
@@ -111,8 +117,9 @@ class CatalogUpdater:
         path.unlink()
         return file.model_copy(update=facts)
 
-    def _refresh_index(self, index: str) -> RefreshResult:
-        old, result = snapshot.load_snapshot(self.folder, index, Index), RefreshResult(index)
+    def refresh_index(self, index: str, old: Index) -> RefreshResult:
+        """Refresh the snapshot of an index; one without an entry is not written."""
+        result = RefreshResult(index)
         # The names in the snapshot too: an entry that no spec uses any more is kept and refreshed.
         names = {wheel.name for wheel in old.files}
         names |= {name for target in self.targets for name in target.pip.index.get(index, ())}
@@ -124,6 +131,9 @@ class CatalogUpdater:
                     listed = simple_index.list_files(session, old.url, name)
                     packages = [file for file in listed if file.package_type == "wheel"]
                     self._refresh_name(session, old.of(name), packages, files, result)
+        if not (files or result.errors):
+            facts = {"url": old.url, "names": ", ".join(sorted(names)) or index}
+            result.errors.append(ToolError.of("nothing-fits", **facts))
         return result
 
     def _refresh_name(

@@ -8,6 +8,7 @@ from provision.commands.current import current_folder
 from provision.core.findings import Finding
 from provision.core.prefix import site_packages
 from provision.core.project import Project
+from provision.environment.findings import of_target
 from provision.environment.seal import read_seal, seal_findings
 from provision.environment.verify import Verification, verify
 from provision.lockfile.pip import read_lock
@@ -24,7 +25,7 @@ def verify_current(project: Project, target: str, *, deep: bool) -> Verification
     findings = [*result.findings, *seal_findings(folder, seal)]
     if deep:
         findings += _deep_findings(folder)
-    return replace(result, findings=tuple(findings))
+    return replace(result, findings=of_target(findings, target))
 
 
 def _deep_findings(folder: Path) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from typing import Self
 
 from provision.core.credentials import redact
 from provision.core.findings import toml_table
+from provision.core.program import program_name
 
 
 class Exit(IntEnum):
@@ -42,6 +43,7 @@ class ProvisionError(Exception):
     def of(cls, name: str, /, *evidence: str, **facts: object) -> Self:
         """Return the error of a name in ``errors.toml``, with the facts that its texts name."""
         texts = toml_table(Path(__file__).with_suffix(".toml"))[name]
+        facts.setdefault("program", program_name())
         what, cause, remedy = (
             texts.get(key, "").format(**facts) for key in ("what", "cause", "remedy")
         )
@@ -65,12 +67,12 @@ class ToolError(ProvisionError):
 
 
 @contextlib.contextmanager
-def os_errors(what: str, *, cause: str = "", remedy: str) -> Iterator[None]:
-    """Raise what the system refuses in the block as a ToolError."""
+def os_errors(name: str, /, **facts: object) -> Iterator[None]:
+    """Raise what the system refuses in the block as the ToolError of a name."""
     try:
         yield
     except OSError as error:
-        raise ToolError(what, evidence=str(error), cause=cause, remedy=remedy) from error
+        raise ToolError.of(name, str(error), **facts) from error
 
 
 @contextlib.contextmanager

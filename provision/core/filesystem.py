@@ -30,7 +30,7 @@ def write_atomic(path: Path, text: str) -> None:
     # It is flushed to the disk before it is renamed: else a power loss can leave it empty.
     import tempfile  # noqa: PLC0415 - slow to import, and most verbs write nothing
 
-    with os_errors(f"cannot write {path}", remedy="check its folder and the free space"):
+    with os_errors("not-written", path=path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -67,7 +67,7 @@ def make_tagged(folder: Path) -> None:
     """Make a new folder that carries our tag, so that :func:`remove_tagged` may remove it."""
     # Tagged under another name: killed, this leaves nothing that could not be removed later.
     fresh = folder.with_name(f"{_MAKING}{os.getpid()}-{folder.name}")
-    with os_errors(f"cannot make {folder}", remedy="check the folder above it"):
+    with os_errors("not-made", folder=folder):
         fresh.mkdir(parents=True)
         tag(fresh)
         fresh.rename(folder)
@@ -97,8 +97,7 @@ def remove_tagged(folder: Path) -> None:
     if not is_tagged(folder):
         raise ToolError.of("untagged-folder", folder=folder)
     doomed = folder.with_name(f".removing-{os.getpid()}-{folder.name.removeprefix('.removing-')}")
-    cause, remedy = "a program may be running from it", "end that program and try again"
-    with os_errors(f"cannot remove {folder}", cause=cause, remedy=remedy):
+    with os_errors("not-removed", folder=folder):
         folder.rename(doomed)
         for entry in doomed.iterdir():
             if entry.name != TAG:
@@ -147,8 +146,7 @@ def swap_link(link: Path, folder: Path) -> None:
     # decides there; the junction is for people only.
     if sys.platform == "win32":
         write_atomic(_pointer(link), f"{folder.name}\n")
-    remedy = "check the folder's owner and rights, and end programs that use the link"
-    with os_errors(f"cannot make {link} point at {folder.name}", remedy=remedy):
+    with os_errors("not-linked", link=link, name=folder.name):
         _swap_junction(link, folder) if sys.platform == "win32" else _swap_symlink(link, folder)
 
 

@@ -26,11 +26,11 @@ def open_regular(path: str | Path) -> BinaryIO:
     """Open a file for reading; a pipe or a device, which might never end, is refused."""
     # O_NONBLOCK: opening a pipe would wait for a writer. It has no effect on regular files.
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-    stream = os.fdopen(os.open(path, flags), "rb")
-    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        stream.close()
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return stream
+    return os.fdopen(descriptor, "rb")
 
 
 def read_bytes(path: Path) -> bytes:

@@ -36,8 +36,7 @@ def folder_lock(folder: Path, on_wait: Callable[[], None], name: str = ".lock") 
 
 
 def _refused(folder: Path) -> contextlib.AbstractContextManager[None]:
-    remedy = "check its owner and its rights, and that its file system has locks"
-    return os_errors(f"cannot work in {folder}", remedy=remedy)
+    return os_errors("no-work-in", folder=folder)
 
 
 def waiting(what: str | Path) -> str:

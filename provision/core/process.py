@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Self
 
@@ -24,6 +26,7 @@ from provision.core.variables import clean_environment
 __all__ = ["Completed", "Run", "become", "clean_environment", "describe_exit",
            "environment_python", "interrupt", "kill_group", "run", "start"]  # fmt: skip
 log = logging.getLogger(__name__)
+_UNREACHED = re.compile("(?i)failed to fetch|connect|dns|timed out|network")
 _running: set[subprocess.Popen[str]] = set()
 
 
@@ -46,7 +49,11 @@ class Completed:
         """Return self if the process succeeded."""
         if self.returncode == 0:
             return self
-        cause = f"`{shlex.join(self.argv)}` ended with {describe_exit(self.returncode)}"
+        # Its options are internal, and in the log of --debug.
+        words = [Path(self.argv[0]).name, *takewhile(str.isalpha, self.argv[1:])]
+        cause = f"`{' '.join(words)}` ended with {describe_exit(self.returncode)}"
+        if words[0].startswith("uv") and _UNREACHED.search(self.stderr):
+            remedy = "check the network, or set pip's index-url to a mirror that answers"
         raise ToolError(what, evidence=self.tail, cause=cause, remedy=remedy)
 
 
@@ -71,8 +78,7 @@ def run(
     log.info("+ %s", redact(shlex.join(words)))
     check_interrupted()
     started = time.monotonic()
-    missing = os_errors(f"could not start `{words[0]}`", remedy="check that it is installed")
-    with _given(stdin) as given, missing:
+    with _given(stdin) as given, os_errors("not-started", program=words[0]):
         process = subprocess.Popen(
             words,
             env=dict(clean_environment() if env is None else env),

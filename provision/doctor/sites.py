@@ -37,7 +37,8 @@ def locate(python: str, run: Run) -> Path:
 def prefix_of(python: Path) -> Path:
     """Return the folder of an environment, given its interpreter or the folder itself."""
     if python.is_dir():
-        return python
+        programs = python.name in ("bin", "Scripts") and not site_packages(python)
+        return python.parent if programs else python
     # Conda on Windows has python.exe in the prefix itself.
     return python.parent.parent if python.parent.name in ("bin", "Scripts") else python.parent
 

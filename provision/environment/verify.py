@@ -16,7 +16,7 @@ from provision.core.limits import read_parsed
 from provision.core.prefix import misplaced, site_packages
 from provision.core.project import RECORD
 from provision.environment import conda_meta, files
-from provision.environment.findings import finding
+from provision.environment.findings import finding, of_target
 from provision.environment.installed import InstalledDistribution, installed_distributions, name_of
 from provision.lockfile.pip import Lock
 from provision.spec.parts import ForbiddenDistribution
@@ -57,10 +57,15 @@ def verify(
     every = [dist for dist in every if dist.name not in lock.local]
     compared = [records[dist.folder] for dist in every]
     on_disk = files.list_files(site, with_stdlib=bool(conda))
+    build: dict[str, str] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError):  # an unfinished one has none
+        build = dict(read_parsed(prefix / RECORD, json.loads))
+    # Of another lock, each difference would show as somebody's change.
+    differ = build.get("lock", lock.digest) != lock.digest
+    older = [finding("older-lock", f"built {build.get('built')}")] if differ else []
     findings = [
-        *_moved_findings(prefix, lock),
-        *_conda_findings(conda, lock),
-        *_distribution_findings(installed, lock),
+        *_moved_findings(prefix, str(build.get("path", ""))),
+        *(older or (*_conda_findings(conda, lock), *_distribution_findings(installed, lock))),
         *_forbidden_findings(installed, forbid),
         *files.unrecorded_findings(on_disk, records.values()),
     ]
@@ -84,7 +89,7 @@ def verify(
     versions = {dist.name: dist.version for dist in installed}
     replaced = {name for name, version in lock.versions.items() if versions.get(name) != version}
     return Verification(
-        findings=tuple(findings),
+        findings=of_target(findings, lock.folder.name),
         distributions=len(every),
         files=sum(map(len, compared)),
         size=sum(on_disk.values()),
@@ -96,36 +101,35 @@ def verify(
 
 def _distribution_findings(installed: list[InstalledDistribution], lock: Lock) -> Iterator[Finding]:
     """Yield what differs between the installed distributions and the pip layer of a lock."""
-    target, by_name = lock.folder.name, {dist.name: dist for dist in installed}
+    by_name = {dist.name: dist for dist in installed}
     # Own packages are the user's to change, and no drift.
     foreign = by_name.keys() - lock.versions.keys() - lock.local
     unlocked = [by_name[name] for name in sorted(foreign)]
     for name, version in lock.versions.items():
         found = by_name.get(name)
         if found is None:
-            has = f"the lock has {name} {version}"
-            yield finding("missing-package", has, name=name, target=target)
+            yield finding("missing-package", f"the lock has {name} {version}", name=name)
         elif found.version != version:
             cause, evidence = _replaced_by(found, version, unlocked)
             facts = {"name": name, "locked": version, "found": found.version, "cause": cause}
-            yield finding("version-drift", evidence, **facts, target=target)
+            yield finding("version-drift", evidence, **facts)
     if unlocked:
-        yield _added(target, unlocked)
+        yield _added(unlocked)
     # installed_distributions() sorts by name, so duplicates are neighbours.
     for first, second in itertools.pairwise(installed):
         if first.name == second.name:
             facts = {"name": first.name, "first": first.version, "second": second.version}
-            yield finding("installed-twice", str(second.folder), **facts, target=target)
+            yield finding("installed-twice", str(second.folder), **facts)
 
 
-def _added(target: str, unlocked: list[InstalledDistribution]) -> Finding:
+def _added(unlocked: list[InstalledDistribution]) -> Finding:
     """Return one finding for all: usually one command installed them."""
     named = [f"{dist.name or dist.folder.name} {dist.version}" for dist in unlocked]
     return finding(
         "unlocked-package", ", ".join(named), str(unlocked[0].folder),
         packages=named[0] + (f" and {len(named) - 1} more are" if named[1:] else " is"),
         command=_installed_by(unlocked[0].installer, unlocked),
-        target=target, asked=_asked(unlocked),
+        asked=_asked(unlocked),
     )  # fmt: skip
 
 
@@ -165,13 +169,10 @@ def _replaced_by(
     return f"{found.installer} replaced it after the build", str(found.folder)
 
 
-def _moved_findings(prefix: Path, lock: Lock) -> Iterator[Finding]:
-    """Yield whether an environment lies elsewhere than it was built; an unfinished one does not."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        record = read_parsed(prefix / RECORD, json.loads)
-        if why := misplaced(prefix, str(record.get("path", ""))):
-            facts = {"prefix": prefix, "why": why, "target": lock.folder.name}
-            yield finding("moved-environment", f"it lies at {prefix}", **facts)
+def _moved_findings(prefix: Path, built_at: str) -> Iterator[Finding]:
+    """Yield whether an environment lies elsewhere than it was built."""
+    if why := misplaced(prefix, built_at):
+        yield finding("moved-environment", f"it lies at {prefix}", prefix=prefix, why=why)
 
 
 def _conda_findings(
@@ -191,8 +192,7 @@ def _conda_findings(
             continue
         has = f"{found.version}, sha256 {found.sha256}" if found else "not installed"
         wants = f"{package.version}, sha256 {package.sha256}" if package else "not locked"
-        evidence = f"installed: {has}; locked: {wants}"
-        yield finding("conda-drift", evidence, name=name, target=lock.folder.name)
+        yield finding("conda-drift", f"installed: {has}; locked: {wants}", name=name)
 
 
 def _forbidden_findings(

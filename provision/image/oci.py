@@ -33,8 +33,7 @@ def write_layout(saved: Path, layout: Path, *, tag: str, epoch: int) -> str:
             digest = _Layout(source, target, epoch).write(tag)
         partial.replace(layout)
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
-        what, remedy = f"could not write {layout}", "check the free space"
-        raise ToolError(what, evidence=repr(error), remedy=remedy) from error
+        raise ToolError.of("not-written", repr(error), path=layout) from error
     finally:
         partial.unlink(missing_ok=True)
     return digest

@@ -23,6 +23,7 @@ from provision.spec.requirement_files import requirement_name
 
 _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 LOST = _TABLES["lost"]
+MADE = _TABLES["made"]
 
 
 def lost(target: Target, lock: Lock, kind: str) -> tuple[str, ...]:

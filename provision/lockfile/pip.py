@@ -116,8 +116,7 @@ def read_lock(folder: Path) -> Lock:
         pip = read_text(folder / PIP_LAYER)
         return parse_lock(folder, pip, read_text(conda) if conda.is_file() else None)
     except (OSError, UnicodeDecodeError) as error:
-        remedy = f"run `provision lock {folder.name}`"
-        raise SpecError(f"no lock for {folder.name}", evidence=str(error), remedy=remedy) from error
+        raise SpecError.of("no-lock", str(error), target=folder.name) from error
 
 
 def parse_lock(folder: Path, pip: str, conda: str | None) -> Lock:

@@ -52,11 +52,15 @@ def read_reports(paths: Iterable[Path], note: Callable[[str], None]) -> Iterator
 
 
 def last_report(
-    project: Project, target: str, note: Callable[[str], None] = lambda _: None
+    project: Project, target: str, note: Callable[[str], None] = lambda _: None, device: str = ""
 ) -> Report | None:
-    """Return the newest report of a target that can be read and is about its lock, or None."""
+    """Return the newest report of a target, or of its device of a number, about its lock, or None.
+
+    Files that cannot be read are left out.
+    """
     kept = [path for path in history(project, target) if not path.stem.endswith("-health")]
-    return next(read_reports(reversed(kept), note), None)
+    found = read_reports(reversed(kept), note)
+    return next((each for each in found if not device or each.scope in (device, "all")), None)
 
 
 def baseline(

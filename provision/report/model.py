@@ -96,12 +96,18 @@ class Report(Part):
     checks: tuple[Check, ...]
     not_run: tuple[NotRun, ...] = ()  # without a result; reports of earlier suites have none
     devices: tuple[dict[str, Any], ...] = ()  # every one that was checked
+    asked: str = ""  # number of the device, or `all`; reports of earlier versions have none
     carried: tuple[Carried, ...] = ()  # owed checks whose earlier result stands
     basis: str = ""
     closures: dict[str, str] = {}
     stack: dict[str, str] = {}  # see provision.host.model.host_layers()
     lock: str | None = None  # digest of the environment's lock; None for a foreign one
     files: str = ""  # SHA-256 over the suite's own files; reports of earlier suites have none
+
+    @property
+    def scope(self) -> str:
+        """The number of the device that was to be checked, or `all`."""
+        return self.asked or ("0" if self.suite == "quick" else "all")
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -156,9 +162,16 @@ def read_report(path: Path) -> Report:
 
 
 def comparable(reports: Sequence[Report], after: Report) -> list[Report]:
-    """Return the reports of the same target and device, of which results can be compared."""
+    """Return the reports of the same target and a device in common: their results compare."""
     # A report that could not name its device is comparable with any: a driver that broke is what
     # comparison is for. Timed numbers count within one suite only, see measures.series().
-    name = after.device.get("name")
-    same = [report for report in reports if report.target == after.target]
-    return [r for r in same if not name or r.device.get("name") in (None, name)]
+    names = _names(after)
+    same = [r for r in reports if r.target == after.target
+            and (r.scope == after.scope or "all" in (r.scope, after.scope))]  # fmt: skip
+    return [r for r in same if not (names and (old := _names(r))) or names.items() & old.items()]
+
+
+def _names(report: Report) -> dict[int, str]:
+    """Return the name of each device that could tell it, by its number."""
+    found = report.devices or (report.device,)
+    return {facts.get("index", 0): facts["name"] for facts in found if facts.get("name")}

@@ -141,7 +141,9 @@ class _Comparer:
         """Yield the checks of this suite that ran earlier; a note after the first time."""
         now = {check.id for check in self._after.checks}
         reasons = {entry.id: f": {entry.reason}" for entry in self._after.not_run}
-        same = [report for report in self._earlier if report.suite == self._after.suite]
+        # Asked for the same devices, too: of others, none has vanished.
+        asked = self._after.suite, self._after.scope
+        same = [report for report in self._earlier if (report.suite, report.scope) == asked]
         last = {old.id: (report, old) for report in same for old in report.checks}
         for name in sorted(last.keys() - now):
             report, old = last[name]

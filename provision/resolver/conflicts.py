@@ -36,17 +36,17 @@ _ABSENT = re.compile(r"(?:there is no|no index has a package) (\S+)")
 def explain_conflict(
     target: Target, failed: Completed, engine: UvResolver,
     catalog: Mapping[str, Sequence[Wheel]], progress: Progress,
-) -> SpecError | ToolError:  # fmt: skip
+) -> SpecError:  # fmt: skip
     """Return the error that explains why resolving failed: each fault, not only the first.
+
+    ToolError: uv itself failed.
 
     What uv says first is shown at once. Then the requirements that are part of a fault are left
     out, and the others are resolved again, until they can be.
     """
     if _NO_SOLUTION not in failed.stderr:
         remedy = f"correct what uv names, or envs/{target.name}.toml"
-        if re.search("(?i)fetch|connect|network|dns|time", failed.stderr):
-            remedy = "check the network, or set pip's index-url to a mirror that answers"
-        return ToolError(f"could not resolve {target.name}", evidence=failed.tail, remedy=remedy)
+        failed.require(f"could not resolve {target.name}", remedy=remedy)
     faults: list[tuple[Sequence[str], Sequence[str], str]] = []
     remaining = list(target.pip.requirements)
     run: Completed | None = failed

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Diagnosis
 from provision.core.text import plural, size
 from provision.ui.console import Console, print_text
+from provision.ui.template import template
 from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from provision.commands.init import Initialized
     from provision.commands.kernel import Kernel
     from provision.commands.lock import Confirmation, Freshness, LockResult
+    from provision.commands.outdated import Outdated
     from provision.commands.status import ProjectStatus
     from provision.environment.verify import Verification
     from provision.image.docker import BuiltImage
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from provision.report.fleet import Fleet
 
 _LINES = 40  # of each part of a fleet
+show_bundle: Callable[[Bundle, Console], None] = template("bundle")
+show_cleaned: Callable[[Cleaned, Console], None] = template("cleaned")
+show_evidence: Callable[[Evidence, Console], None] = template("evidence")
+show_image: Callable[[BuiltImage, Console], None] = template("image")
+show_initialized: Callable[[Initialized, Console], None] = template("initialized")
+show_kernel: Callable[[Kernel, Console], None] = template("kernel")
+show_outdated: Callable[[Outdated, Console], None] = template("outdated")
 
 
 def show_overview(result: ProjectStatus, console: Console) -> None:
@@ -62,38 +70,9 @@ def show_detection(result: Detection, console: Console) -> None:
         console.remark(advice)
 
 
-def show_initialized(result: Initialized, console: Console) -> None:
-    """Print the files that were written, then what a person may want to change."""
-    console.line(f"wrote {', '.join(result.written) or 'nothing'}", "green")
-    for target in result.targets:
-        if target.spec is None:
-            console.line(f"{target.name}: envs/{target.name}.toml exists and stays as it is")
-        for text in target.done:
-            console.line(f"{target.name}: {text}")
-        for text in target.left:
-            console.line(f"{target.name}: left out: {text}", "yellow")
-    for text in result.left:
-        console.line(f"not carried over: {text}", "yellow")
-    if result.empty:
-        console.line("none of the repository's requirements is in a spec", "red")
-        return
-    for target in result.targets:
-        verb = "build" if target.locked else "lock"
-        console.line(f"next: {console.program} {verb} {target.name}")
-
-
 def show_refresh(result: RefreshResult, console: Console) -> None:
     """Print what was added, vanished, or was refused."""
-    console.line(f"{result.name}: {len(result.added)} added, {len(result.completed)} completed")
-    for name in (*result.added, *result.completed):
-        console.line(f"  {name}")
-    for name in result.vanished:
-        console.remark(f"{name} is not listed any more; the catalog keeps it")
-    for name in result.yanked:
-        console.remark(f"yanked: {name}; the catalog keeps it")
-    for changed in result.reuploads:
-        what = f"refused: {changed.filename} differs from the file in the catalog\n  known sha256 "
-        console.line(f"{what}{changed.known}, offered {changed.offered}", "bold red")
+    template("refresh")(result, console)
     for error in result.errors:
         console.error(error)
 
@@ -120,69 +99,11 @@ def show_verification(result: Verification, console: Console) -> None:
         console.line(f"as locked: {counts}, {depth}", "green")
 
 
-def show_bundle(result: Bundle, console: Console) -> None:
-    """Print the missing files, or the next command."""
-    for item in result.missing:
-        console.line(f"missing: {item}", "bold red")
-    words = f"{plural(result.files, 'file')}, {size(result.size)} in {result.folder}"
-    if result.missing:
-        console.line(f"{result.target} is not complete: {words}", "bold red")
-        console.line("put what is missing into a folder and name it with --wheelhouse DIR")
-    else:
-        console.line(f"{result.target} is complete: {words}", "bold green")
-        console.line(f"Copy the folder; on the other machine run `{result.command}` in it")
-
-
-def show_image(result: BuiltImage, console: Console) -> None:
-    """Print the image's tag and how to check it."""
-    took = f"{size(result.size)}, in {result.seconds:.1f} s"
-    console.line(f"{result.tag} is built: {took}", "bold green")
-    if result.layout:
-        console.line(f"{result.layout}: {result.digest}")
-    console.line("Next: prove it on its device")
-    console.command(f"docker run --rm {result.tag}")
-
-
-_STYLES = {"valid": "bold green", "stale": "yellow", "refused": "bold red"}
-
-
-def show_evidence(result: Evidence, console: Console) -> None:
-    """Print what a file proves on which device, and by whose key; or why it does not."""
-    console.line(f"{result.state}: {result.file}", _STYLES[result.state])
-    if result.target:
-        device = result.device + f", driver {result.driver}" * (result.driver != "-")
-        proof = f"{result.day}, {result.checks} checks, key {result.key}"
-        console.line(f"  {result.target} on {device}, {proof}")
-    if result.reason:
-        console.line(f"  {result.reason}")
-
-
-def show_kernel(result: Kernel, console: Console) -> None:
-    """Print where the kernel lies, and what names the interpreter to an IDE."""
-    console.line(f"Jupyter starts it from {result.kernel}", "green")
-    console.line("VS Code, in .vscode/settings.json:")
-    console.command(f'"python.defaultInterpreterPath": {json.dumps(str(result.python))}')
-
-
 def show_rollback(result: RolledBack, console: Console) -> None:
     """Print the generation that is current now."""
     record = result.now.record
     console.line(f"{result.target}: {result.before} -> {result.now.folder.name}", "green")
     console.line(f"in use now: built {record.built}, Python {record.python}, {record.proof}")
-
-
-def show_cleaned(result: Cleaned, console: Console) -> None:
-    """Print what was removed and what stays."""
-    for name, taken in result.removed:
-        console.line(f"{result.target}: removed {name}, {size(taken)}")
-    users = dict(result.in_use)
-    for name, taken in result.kept:
-        console.line(f"{result.target}: kept {name}, {size(taken)}", "dim")
-        if name in users:
-            console.remark(f"{name} is in use by {users[name]}; clean again when that has ended")
-    if result.abandoned and result.kept:
-        command = f"{console.program} clean {result.target} --all"
-        console.remark(f"{result.target} has no spec any more; `{command}` removes what is kept")
 
 
 def show_diagnosis(result: Diagnosis, console: Console) -> None:

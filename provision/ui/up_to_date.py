@@ -39,5 +39,8 @@ def _activation(folder: Path) -> str:
         return ""
     if sys.platform == "win32":
         # FAT, exFAT and network drives know no links, so `current` may be absent there.
-        return str((current if current.exists() else folder) / "Scripts" / "activate")
-    return f"source {current / 'bin' / 'activate'}"
+        path = str((current if current.exists() else folder) / "Scripts" / "activate")
+        return f'& "{path}"' if " " in path else path  # as PowerShell takes it
+    import shlex  # noqa: PLC0415 - only where it is shown
+
+    return f"source {shlex.quote(str(current / 'bin' / 'activate'))}"

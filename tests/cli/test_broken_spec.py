@@ -62,3 +62,26 @@ def test_lock_of_a_named_target_that_is_missing_is_still_an_error(
 ) -> None:
     assert main(["lock", "--check", "tinyy", "--project", str(project.root)]) == Exit.USAGE
     assert f"did you mean `{TARGET}`?" in capsys.readouterr().err
+
+
+def test_a_folder_named_like_a_spec_is_named(
+    capsys: pytest.CaptureFixture[str], project: Project
+) -> None:
+    (project.specs / "folder.toml").mkdir()
+    _, (_, found, _) = call(capsys, project, "targets")
+    assert found["name"] == "folder"
+    assert "not a regular file" in found["summary"]
+    assert "folder.toml'" in found["summary"]
+
+
+def test_an_index_without_a_catalog_is_taken_for_a_slip(
+    capsys: pytest.CaptureFixture[str], project: Project
+) -> None:
+    (project.specs / "bad.toml").unlink()
+    spec = project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace("vendor =", "vendr ="))
+    assert main(["lock", "--project", str(project.root)]) == Exit.USAGE
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "there is no catalog of 'vendr'" in shown
+    assert "did you mean `vendor`?" in shown
+    assert "update vendr --url URL" in shown

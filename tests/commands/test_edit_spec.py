@@ -12,6 +12,7 @@ from provision.catalog.snapshot import Wheel
 from provision.cli import main
 from provision.commands.edit_spec import add_to, remove_from
 from provision.core.errors import Exit, UsageError
+from provision.core.program import program_name
 from provision.lockfile.pip import read_lock
 from provision.resolver import local_index
 from tests.small import TARGET
@@ -148,6 +149,7 @@ def test_it_is_edited_locked_and_built_in_one_go(
     assert call(shop, "build") == Exit.OK
     assert "up to date" in "".join(capsys.readouterr())
     assert call(shop, "remove", "gamma") == Exit.OK
+    assert "stays in the lock" not in capsys.readouterr().err
     assert state(shop) == before
     assert shop.says("import importlib.util as u; print(u.find_spec('gamma'))") == "None"
 
@@ -212,6 +214,23 @@ def test_of_all_targets_those_are_built_that_were_built_before(
     assert main.main(words) == Exit.USAGE
     assert "gamma" in spec.read_text()
     assert state(shop) == before
+
+
+@pytest.mark.machine
+def test_what_was_never_built_is_only_locked_where_its_device_is_not(
+    shop: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = shop.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('"cpu"', '"xpu"'))
+    assert call(shop, "add", "gamma") == Exit.OK
+    assert f"not built; `provision build {TARGET}`" in capsys.readouterr().out.replace(
+        program_name(), "provision"
+    )
+    assert "gamma" in read_lock(shop.project.lock(TARGET)).versions
+    assert not shop.home.exists()
+    assert call(shop, "build") == Exit.OK
+    assert call(shop, "remove", "gamma") == Exit.OK
+    assert shop.says("import importlib.util as u; print(u.find_spec('gamma'))") == "None"
 
 
 @pytest.mark.machine

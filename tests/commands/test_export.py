@@ -206,3 +206,19 @@ def test_the_password_of_a_mirror_is_in_no_export(lab: Lab) -> None:
 def test_a_format_of_linux_is_refused_for_windows(kind: str) -> None:
     with pytest.raises(UsageError, match="this format is of Linux"):
         committed(kind, "arc-windows")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_is_replaced_only_if_an_earlier_export_made_it(
+    lab: Lab, tmp_path: Path, kind: str
+) -> None:
+    file = tmp_path / "pylock.toml"
+    file.write_text("[project]\nname = 'mine'\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="was not made by this export"):
+        exported(lab, kind, file)
+    assert "mine" in file.read_text(encoding="utf-8")
+    file.unlink()
+    exported(lab, kind, file)
+    lab.relock(lab.wheels[1])
+    made = exported(lab, kind, file)
+    assert file.read_text(encoding="utf-8") == made.text

@@ -272,7 +272,10 @@ def test_an_index_that_does_not_answer_is_no_green(
     lab: Lab, shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple/")
-    assert "what is newer" in compare(lab, capsys, code=Exit.TOOL)["error"]["what"]
+    error = compare(lab, capsys, code=Exit.TOOL)["error"]
+    assert "what is newer" in error["what"]
+    assert error["cause"] == "`uv pip compile` ended with exit code 2"
+    assert error["remedy"].startswith("check the network")
 
 
 RANGE = {"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.5"}]}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.artifacts.pip_config import PipConfig
 from provision.cli.main import main
 from provision.commands.repair import repair
 from provision.core.errors import ToolError
@@ -16,6 +20,8 @@ from provision.lockfile.pip import read_lock
 from tests.small import TARGET
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.lab import Lab
 
 pytestmark = pytest.mark.machine
@@ -69,3 +75,39 @@ def test_what_a_killed_repair_left_is_removed_though_nothing_drifted(lab: Lab) -
     assert lab.left() != before
     assert main([*verb, "--repair"]) == 0
     assert lab.left() == before
+
+
+def _site(lab: Lab) -> Path:
+    return next((lab.home / "current").resolve().rglob("alpha.py")).parent
+
+
+DAMAGES = {
+    "changed-file": lambda lab: (_site(lab) / "alpha.py").write_text("pass\n"),
+    "half-installed-package": lambda lab: (_site(lab) / "alpha-1.0.dist-info/RECORD").unlink(),
+    "unrecorded-file": lambda lab: (_site(lab) / "theirs.py").write_text("pass\n"),
+    "missing-package": lambda lab: shutil.rmtree(_site(lab) / "alpha-1.0.dist-info"),
+    "unsealed": lambda lab: shutil.rmtree(lab.home / ".seals"),
+    "changed-prefix": lambda lab: (_site(lab).parents[2] / "bin/theirs").touch(),
+    "older-lock": lambda lab: lab.relock(lab.wheels[0]),
+}
+
+
+@pytest.mark.parametrize("code", DAMAGES)
+def test_the_command_that_a_finding_names_mends_it(
+    lab: Lab, code: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.build()
+    DAMAGES[code](lab)
+    monkeypatch.setattr("provision.commands.request.read_pip_config", lambda: PipConfig(
+        index_url=f"{lab.index.url}/default/", wheelhouses=()))  # fmt: skip
+    verb = ["verify", TARGET, "--deep", "--json", "--project", str(lab.project.root)]
+    assert main(verb) == 1
+    (found,) = [f for f in json.loads(capsys.readouterr().out)["result"]["findings"]
+                if f["code"] == code]  # fmt: skip
+    command = re.search("`provision ([^`]+)`", found["remedy"])
+    assert command
+    words = command[1].split()
+    assert TARGET in words
+    assert main([*words, "--project", str(lab.project.root)]) == 0
+    capsys.readouterr()
+    assert main(verb) == 0, capsys.readouterr().out

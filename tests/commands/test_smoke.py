@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -162,7 +163,7 @@ def test_another_environment_is_checked_as_it_is_and_keeps_no_report(lab: Lab) -
 def test_what_is_no_python_is_named(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "python").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "python").chmod(0o755)
-    with pytest.raises(UsageError, match="no Python that runs"):
+    with pytest.raises(UsageError, match="does not report which environment"):
         smoke.from_interpreter(tmp_path / "python", run)
 
 
@@ -233,7 +234,7 @@ def _proof(lab: Lab, capsys: pytest.CaptureFixture[str]) -> str:
     [
         ([], "0"),
         (["--full"], "all"),
-        (["--full", "--device", "1"], "1"),
+        (["--full", "--device", "00"], "0"),
         (["--device", "all"], "all"),
     ],
 )
@@ -306,6 +307,49 @@ def test_a_device_is_a_number_or_all(lab: Lab) -> None:
     assert call(lab, "--device", "first") == Exit.USAGE
 
 
+def test_a_device_that_is_not_there_is_refused_before_anything_runs(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    assert call(lab, "--device", "3") == Exit.USAGE
+    assert "only device 0" in capsys.readouterr().err
+    assert len(history(lab.project, TARGET)) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "device", "refused"), [("2", "2", True), ("2", "1", False), ("0", "1", False)]
+)
+def test_torch_counts_the_devices_of_a_gpu_target(
+    lab: Lab, count: str, device: str, refused: bool
+) -> None:
+    text = f"class cuda:\n    device_count = staticmethod(lambda: {count})\n"
+    lab.relock(*lab.wheels, lab.wheel("torch", text=text))
+    lab.build()
+    order = lab.order()
+    target = order.target.model_copy(update={"accelerator": "cuda"})
+    asked = smoke.SmokeRequest(lab.project, target, {}, device=device)
+    subject = smoke.from_generation((lab.home / "current").resolve(), order.lock)
+    if refused:
+        with pytest.raises(UsageError) as caught:
+            smoke.smoke(asked, subject, run, lab.listener)
+        assert "devices 0 to 1" in caught.value.cause
+    else:
+        assert smoke.smoke(asked, subject, run, lab.listener).scope == device
+
+
+def test_a_verdict_of_another_device_does_not_spare_a_run(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    assert call(lab) == Exit.OK
+    (path, last) = history(lab.project, TARGET)
+    path.unlink()
+    last.write_text(last.read_text().replace('"asked": "0"', '"asked": "1"'))
+    assert call(lab, "--if-driver-changed") == Exit.OK
+    assert len(history(lab.project, TARGET)) == 2
+    assert "all passed then" not in capsys.readouterr().out
+
+
 def test_what_is_expected_comes_from_the_spec_and_what_is_installed(lab: Lab) -> None:
     target = load_target(lab.project.specs, TARGET)
     expected = smoke.expectation(target, {"alpha": "1.0"}, lab.project.catalog)
@@ -363,3 +407,47 @@ def test_the_page_is_made_from_the_history(lab: Lab, tmp_path: Path) -> None:
     words = ["report", TARGET, "--project", str(lab.project.root), "-o", str(out)]
     assert main.main(words) == Exit.OK
     assert "tiny.check" in out.read_text()
+
+
+def test_what_was_built_from_an_older_lock_is_said_to_be(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    lab.relock(*lab.wheels, lab.wheel("gamma"))
+    verb = ["verify", TARGET, "--project", str(lab.project.root)]
+    assert main.main([*verb, "--json"]) == Exit.FINDINGS
+    (found,) = json.loads(capsys.readouterr().out)["result"]["findings"]
+    assert (found["code"], found["remedy"][:22]) == ("older-lock", f"`provision build {TARGET}`")
+    for words in ((), ("--if-driver-changed",)):
+        assert call(lab, *words) == Exit.USAGE
+        assert "built from an older lock" in capsys.readouterr().err
+    assert _proof(lab, capsys) == "from an older lock"
+    lab.build()
+    assert _proof(lab, capsys) == "proven (1 of 1)"
+    assert main.main(["rollback", TARGET, "--project", str(lab.project.root)]) == Exit.OK
+    assert _proof(lab, capsys) == "from an older lock"
+
+
+def test_a_file_that_changed_is_found_whatever_the_lock_is(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.build()
+    next((lab.home / "current").resolve().rglob("beta.py")).write_text("pass\n")
+    lab.relock(lab.wheels[0])
+    assert main.main(["verify", TARGET, "--json", "--project", str(lab.project.root)]) == 1
+    codes = {f["code"] for f in json.loads(capsys.readouterr().out)["result"]["findings"]}
+    assert codes == {"older-lock", "changed-file"}
+
+
+@pytest.mark.parametrize("named", ["command", "folder", "bin", "interpreter"])
+def test_another_environment_is_named_as_the_doctor_takes_it(
+    lab: Lab, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prefix = Path(sys.prefix)
+    monkeypatch.setenv("PATH", str(prefix / "bin"), prepend=os.pathsep)
+    words = {"command": "python", "folder": prefix, "bin": prefix / "bin",
+             "interpreter": prefix / "bin" / "python"}  # fmt: skip
+    assert call(lab, "--against", str(words[named]), "--json") == Exit.OK
+    assert json.loads(capsys.readouterr().out)["result"]["report"]["checks"]
+    assert main.main(["doctor", "--python", str(words[named]), "--json"]) != Exit.USAGE
+    assert json.loads(capsys.readouterr().out)["result"]["facts"]

@@ -109,7 +109,7 @@ CHANGES: dict[str, tuple[Callable[[Project], object], int, str]] = {
     "catalog, absent": (
         lambda p: (p.catalog / "vendor.json").unlink(),
         Exit.USAGE,
-        "cannot read the catalog",
+        "there is no catalog of 'vendor'",
     ),
     "catalog, another file of a package": (
         lambda p: edit(

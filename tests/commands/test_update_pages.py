@@ -14,13 +14,14 @@ import threading
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
 
 from provision.catalog.snapshot import Index, Wheel, load_snapshot
-from provision.commands.update import start_index, update
+from provision.cli.main import main
+from provision.commands.update import update
 from provision.core.process import run
 from provision.core.project import Project
 from provision.spec.model import Pip, Target
@@ -149,8 +150,8 @@ def vendor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vendor]:
 def refresh(vendor: Vendor, root: Path, *names: str) -> tuple[RefreshResult, dict[str, Wheel]]:
     project = Project(root)
     project.catalog.mkdir(parents=True, exist_ok=True)
-    if not (project.catalog / "vendor.json").exists():
-        start_index(project.catalog, ["vendor"], f"{vendor.url}/simple")
+    new = not (project.catalog / "vendor.json").exists()
+    first: dict[str, Any] = {"only": ["vendor"], "url": f"{vendor.url}/simple"} if new else {}
     pip = Pip(cutoff=dt.date(2026, 11, 1), requirements=("torch",),
               index={"vendor": names or ("torch",)})  # fmt: skip
     targets = [
@@ -158,7 +159,9 @@ def refresh(vendor: Vendor, root: Path, *names: str) -> tuple[RefreshResult, dic
                python="3.11", pip=pip)
         for platform in ("linux-64", "win-64")
     ]  # fmt: skip
-    (result,) = update(project, targets, root / "downloads", progress=Silent(), run=run)
+    (result,) = update(project, targets, root / "downloads", progress=Silent(), run=run, **first)
+    if not (project.catalog / "vendor.json").exists():
+        return result, {}  # it has no wheel
     found = load_snapshot(project.catalog, "vendor", Index).files
     return result, {wheel.filename: wheel for wheel in found}
 
@@ -266,3 +269,33 @@ def test_what_is_no_page_of_an_index_loses_nothing(
     result, after = refresh(vendor, tmp_path)
     assert after == before
     assert result.bad or sorted(result.vanished) == sorted(before)
+
+
+@pytest.mark.parametrize(
+    ("page", "code", "said"),
+    [(None, "403", "lists no torch"), (("application/pdf", "x"), "", "does not answer for torch"),
+     (("text/html", "<p>It works!</p>"), "", "offers nothing for torch"), ("closed", "", "torch")],
+)  # fmt: skip
+def test_an_index_that_gives_nothing_gets_no_catalog(
+    vendor: Vendor, tmp_path: Path, page: str | tuple[str, str] | None, code: str, said: str
+) -> None:
+    if isinstance(page, str):
+        vendor.url = "http://127.0.0.1:9"
+    elif page:
+        vendor.pages["torch"] = page
+    result, found = refresh(vendor, tmp_path)
+    (error,) = result.errors
+    assert said in error.what
+    assert code in error.evidence
+    assert (result.bad, found) == (True, {})
+    assert list((tmp_path / "envs" / "catalog").iterdir()) == []
+
+
+def test_an_index_that_no_spec_names_is_not_asked(
+    vendor: Vendor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--target", "cpu-linux", "--project", str(tmp_path)]) == 0
+    words = ["update", "nope", "--url", vendor.url, "--project", str(tmp_path)]
+    assert main(words) == 2
+    assert 'write `nope = ["PACKAGE"]`' in capsys.readouterr().err
+    assert (vendor.asked, list(tmp_path.rglob("nope.json"))) == ([], [])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from provision.commands import edit_spec
+from provision.core.errors import UsageError
 from provision.core.project import Project
 from provision.lockfile.pip import PIP_LAYER, Artifact, render_requirements
 
@@ -47,7 +48,7 @@ def project(tmp_path: Path) -> Project:
 def moved(project: Project, text: str, package: str | None) -> str:
     path = project.specs / "thing.toml"
     path.write_text(text)
-    edit_spec.move_cutoff(path, project, package, DAY)
+    edit_spec.move_cutoff(path, package, DAY)
     return path.read_text()
 
 
@@ -62,3 +63,31 @@ def test_one_package_gets_a_cutoff_of_its_own_until_all_move(project: Project) -
     assert tomllib.loads(two)["pip"]["cutoff"] == dt.date(2026, 11, 1)
     assert '"torch", # the reason' in two
     assert moved(project, two, None) == SPEC.replace("2026-11-01", "2026-11-20")
+
+
+def test_of_all_targets_those_are_moved_that_have_the_package(project: Project) -> None:
+    path = project.specs / "thing.toml"
+    path.write_text(SPEC)
+    (project.specs / "other.toml").write_text(SPEC)
+    project.lock("other").mkdir()
+    layer = project.lock("thing") / PIP_LAYER
+    wheel = Artifact("six", "1.0", "six-1.0-py3-none-any.whl", "0" * 64, 1, "default", ("numpy",))
+    text = render_requirements({"python": "3.11", "platform": "linux-64"}, [wheel])
+    (project.lock("other") / PIP_LAYER).write_text(text)
+    assert layer.is_file()
+    assert edit_spec.upgradable(project, [], "NumPy") == ["thing"]
+    assert edit_spec.upgradable(project, ["thing"], "numpy") == ["thing"]
+    with pytest.raises(UsageError, match="no package flask to upgrade in other, thing"):
+        edit_spec.upgradable(project, [], "flask")
+    with pytest.raises(UsageError, match=r"to upgrade in other$"):
+        edit_spec.upgradable(project, ["thing", "other"], "numpy")
+    with pytest.raises(UsageError) as caught:
+        edit_spec.upgradable(project, ["thing"], "other")
+    assert "`provision lock thing other --upgrade`" in caught.value.remedy
+
+
+def test_what_another_package_requires_is_said_to_stay(project: Project) -> None:
+    (project.specs / "thing.toml").write_text(SPEC)
+    said = ["thing: numpy stays in the lock, for the spec"]
+    assert list(edit_spec.still_locked(project, "thing", ["NumPy>=1", "six"])) == said
+    assert list(edit_spec.still_locked(project, "all", ["numpy"])) == said

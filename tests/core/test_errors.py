@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import string
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from provision.core.errors import Exit, SpecError, ToolError, UsageError
+from provision.core.errors import Exit, SpecError, ToolError, UsageError, os_errors
+from provision.core.program import program_name
 from provision.core.project import PACKAGE
 
 TABLE = tomllib.loads((PACKAGE / "core" / "errors.toml").read_text(encoding="utf-8"))
-CLASSES = {"SpecError", "ToolError", "UsageError"}
 
 
 def raised() -> list[tuple[str, set[str], str]]:
@@ -21,7 +22,7 @@ def raised() -> list[tuple[str, set[str], str]]:
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(function, ast.FunctionDef):
+            if isinstance(function, ast.FunctionDef) and function.name != "os_errors":
                 found += [(*each, f"{path.name}:{function.name}") for each in calls(function)]
     return found
 
@@ -36,9 +37,9 @@ def calls(function: ast.FunctionDef) -> list[tuple[str, set[str]]]:
     }
     found = []
     for node in nodes:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if not isinstance(node, ast.Call):
             continue
-        if node.func.attr == "of" and getattr(node.func.value, "id", "") in CLASSES:
+        if re.fullmatch(r"(Spec|Tool|Usage)Error\.of|os_errors", ast.unparse(node.func)):
             name = assigned.get(getattr(node.args[0], "id", ""), node.args[0])
             names = [name.body, name.orelse] if isinstance(name, ast.IfExp) else [name]
             facts = {word.arg for word in node.keywords if word.arg}
@@ -56,7 +57,7 @@ def test_each_error_is_raised_with_the_facts_that_its_texts_name() -> None:
     for name, facts, place in raised():
         texts = "".join(TABLE[name].values())
         wanted = {field for _, field, _, _ in string.Formatter().parse(texts) if field}
-        assert facts == wanted, f"{name} in {place}"
+        assert facts | {"program"} == wanted | {"program"}, f"{name} in {place}"
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -74,6 +75,17 @@ def test_an_error_of_the_table_has_its_class_and_hides_what_is_secret() -> None:
     assert "resumes" in error.remedy
     codes = [kind.of("own-folder").exit_code for kind in (SpecError, ToolError, UsageError)]
     assert codes == [Exit.USAGE, Exit.TOOL, Exit.USAGE]
+
+
+def test_a_text_gets_the_name_of_the_program_by_itself() -> None:
+    assert (
+        UsageError.of("not-built", target="t").remedy == f"build it with `{program_name()} build t`"
+    )
+    with (
+        pytest.raises(ToolError, match="could not start `mine`"),
+        os_errors("not-started", program="mine"),
+    ):
+        raise OSError("gone")
 
 
 def test_a_text_may_hold_braces() -> None:

@@ -120,6 +120,6 @@ def test_times_and_an_engine_s_own_marks_are_not_part_of_an_image() -> None:
 def test_what_no_engine_saved_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes) -> None:
     source, layout = tmp_path / "in.tar", tmp_path / "out.tar"
     source.write_bytes(content)
-    with pytest.raises(ToolError, match="could not write"):
+    with pytest.raises(ToolError, match="cannot write"):
         write_layout(source, layout, tag="x:1", epoch=EPOCH)
     assert [path.name for path in tmp_path.iterdir()] == ["in.tar"]

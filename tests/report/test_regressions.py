@@ -31,6 +31,8 @@ def report(
     device: str | None = "Arc A770",
     numbers: dict[str, dict[str, Any]] | None = None,
     seconds: float = 1.0,
+    asked: str = "",
+    devices: tuple[dict[str, Any], ...] = (),
 ) -> Report:
     rate = {"throughput": {"value": speed, "unit": "images/s", "spread": spread}}
     checks: list[dict[str, Any]] = [
@@ -52,7 +54,7 @@ def report(
         "schema_version": 1, "suite": suite, "target": "arc-linux", "python": "3.11.7",
         "torch": "2.9.1+xpu", "device": {"name": device, "driver": "25.18"} if device else {},
         "started": f"2026-01-{day:02}T00:00:00Z", "seconds": 9.0, "checks": checks, "stack": stack,
-        "lock": lock, "not_run": not_run,
+        "lock": lock, "not_run": not_run, "asked": asked, "devices": devices,
     })  # fmt: skip
 
 
@@ -63,6 +65,40 @@ def codes(*reports: Report) -> list[str]:
 def only(*reports: Report) -> Finding:
     (finding,) = compare_reports(reports[:-1], reports[-1]).findings
     return finding
+
+
+TWINS = tuple({"name": "H100", "index": index} for index in (0, 1))
+
+
+def of_one(number: int, *failed: str, day: int) -> Report:
+    ids = tuple(f"device.{name}" + f"@{number}" * bool(number) for name in ("ready", "matmul"))
+    return report(failed, ids=("identity.versions", *ids), suite="quick", asked=str(number),
+                  device="H100", devices=(TWINS[number],), day=day)  # fmt: skip
+
+
+def test_devices_that_are_checked_by_turns_are_not_compared_with_each_other() -> None:
+    by_turns = [of_one(number, day=day) for day, number in enumerate((0, 1, 0, 1), 1)]
+    for after in (of_one(0, day=9), of_one(1, day=9)):
+        before = comparable(by_turns, after)
+        assert {old.asked for old in before} == {after.asked}
+        assert codes(*before, after) == []
+
+
+def test_the_history_of_a_device_goes_on_where_all_are_checked() -> None:
+    ids = ("device.matmul", "device.matmul@1")
+    every = report(ids=ids, asked="all", device="H100", devices=TWINS)
+    one = report(("device.matmul@1",), ids=ids[1:], asked="1", device="H100", devices=TWINS[1:])
+    assert comparable([every], one) == [every]
+    assert codes(every, one) == ["check-broke"]
+    # A device that is gone is told where the same was asked before, and there alone.
+    alone = report(ids=ids[:1], asked="all", device="H100", devices=TWINS[:1])
+    assert codes(every, alone) == ["check-vanished"]
+    assert codes(every, alone.model_copy(update={"asked": "0"})) == []
+
+
+def test_reports_of_earlier_versions_are_told_apart_by_their_devices() -> None:
+    old = [of_one(number, day=1).model_copy(update={"asked": ""}) for number in (0, 1)]
+    assert comparable(old, of_one(0, day=2)) == old[:1]
 
 
 def test_nothing_changed_is_no_finding() -> None:

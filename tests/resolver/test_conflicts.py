@@ -312,16 +312,17 @@ def test_of_an_assigned_index_an_update_is_proposed() -> None:
 
 def test_a_network_that_fails_is_no_conflict() -> None:
     text = "error: Failed to fetch: `https://mirror.example/simple/numpy/`\n  cause: refused"
-    error = explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
-    assert isinstance(error, ToolError)
-    assert "refused" in error.evidence
-    assert "network" in error.remedy
+    with pytest.raises(ToolError) as caught:
+        explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
+    assert "refused" in caught.value.evidence
+    assert "network" in caught.value.remedy
 
 
 def test_a_file_that_uv_cannot_use_is_no_matter_of_the_network() -> None:
     text = "error: `/mine` does not appear to be a Python project"
-    error = explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
-    assert error.remedy == "correct what uv names, or envs/thing.toml"
+    with pytest.raises(ToolError) as caught:
+        explain_conflict(target("numpy"), failed_run(text), engine_of(Clashes()), {}, Steps())
+    assert caught.value.remedy == "correct what uv names, or envs/thing.toml"
 
 
 def test_a_network_that_fails_on_the_way_does_not_count_as_a_conflict() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import shlex
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 from provision.core.errors import ToolError
 from provision.core.findings import Finding, Level
 from provision.ui.console import Console, Screen, print_json, show_log
+from provision.ui.up_to_date import show_next_steps
 from tests.core.test_text import NASTY
 
 ADDRESS = "https://me:hunter2@host/"
@@ -97,3 +101,13 @@ def test_attack_a_result_holds_no_password(capsys: pytest.CaptureFixture[str]) -
     written = capsys.readouterr().out
     assert "hunter2" not in written
     assert json.loads(written)["result"]["a"] == ["https://***@host/"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="its shells quote otherwise")
+def test_the_line_that_activates_an_environment_can_be_pasted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "mein Prüf projekt" / "it's" / "a" / "1f"
+    show_next_steps("cpu-linux", folder, Console("provision"))
+    line = capsys.readouterr().out.partition("activate it: ")[2].strip()
+    assert shlex.split(line) == ["source", str(folder.parent / "current" / "bin" / "activate")]

@@ -33,10 +33,11 @@ def handle(call: Call) -> Outcome:
 
 
 def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
-    """Edit and lock targets, then build those of this platform; of all, those built before."""
+    """Edit and lock targets, then build those built before, or the named one if it fits here."""
     from provision.cli.verbs.build import build_named
     from provision.cli.verbs.lock import make_resolver
     from provision.commands.edit_spec import Edited, edit_and_lock
+    from provision.commands.machine import why_device_is_absent
     from provision.commands.up_to_date import fingerprint
     from provision.core.platforms import this_platform
     from provision.core.project import CURRENT
@@ -50,9 +51,9 @@ def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
     done = []
     locks = edit_and_lock(names, change, project, make_resolver(call))
     for target, lock in zip(targets, locks, strict=True):
-        wanted = not every or (project.environments(target.name) / CURRENT).exists()
-        built = None
-        if wanted and target.platform == this_platform() and not arguments.no_build:
+        known = (project.environments(target.name) / CURRENT).exists()
+        here, built = not arguments.no_build and target.platform == this_platform(), None
+        if here and (known or not (every or why_device_is_absent(project, target))):
             arguments.target = target.name
             before = fingerprint(project, target.name)
             built = build_named(Call(arguments, project, call.console), before)

@@ -45,7 +45,7 @@ def handle(call: Call) -> Outcome:
         differ = any(found.differences for found in judged)
         return Outcome(judged, each(show_confirmation), findings_if(differ))
     if wanted.upgrade is not None:
-        return _upgrade([target.name for target in targets], call, resolver)
+        return _upgrade(call, resolver)
     results = locking.lock(targets, project, resolver, write=not wanted.check)
     results += [locking.LockResult(name, error=error) for name, error in broken.items()]
     differs = wanted.check and any(result.differs for result in results)
@@ -63,15 +63,17 @@ def make_resolver(call: Call, engine: str = "uv") -> Resolver:
     return Resolver(call.project.catalog, read_pip_config(), run, call.console, engine=engine)
 
 
-def _upgrade(names: list[str], call: Call, resolver: Resolver) -> Outcome:
+def _upgrade(call: Call, resolver: Resolver) -> Outcome:
     import datetime as dt
 
-    from provision.commands.edit_spec import edit_and_lock, move_cutoff
+    from provision.commands.edit_spec import edit_and_lock, move_cutoff, upgradable
+    from provision.spec.reader import target_names
     from provision.ui.results import show_lock
 
-    project, package = call.project, call.arguments.upgrade or None
+    project, named, package = call.project, call.arguments.targets, call.arguments.upgrade
+    names = upgradable(project, named, package) if package else named or target_names(project.specs)
     today = dt.datetime.now(dt.UTC).date()
     results = edit_and_lock(
-        names, lambda path: move_cutoff(path, project, package, today), project, resolver
+        names, lambda path: move_cutoff(path, package or None, today), project, resolver
     )
     return Outcome(results, each(show_lock))

@@ -16,7 +16,7 @@ def handle(call: Call) -> Outcome:
     from provision.commands.outdated import Outdated, outdated
     from provision.core.interruption import in_threads
     from provision.spec.reader import load_targets, target_names
-    from provision.ui.outdated import show_outdated
+    from provision.ui.results import show_outdated
 
     project, only = call.project, call.arguments.audit
     names = call.arguments.targets or target_names(project.specs)

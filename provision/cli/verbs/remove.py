@@ -9,6 +9,10 @@ def add_arguments(parser: Parser) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.edit_spec import remove_from
+    from provision.commands.edit_spec import remove_from, still_locked
 
-    return edit(lambda path: remove_from(path, call.arguments.words), call)
+    named, words = call.arguments.target, call.arguments.words
+    done = edit(lambda path: remove_from(path, words), call)
+    for stays in still_locked(call.project, named, words):
+        call.console.note(stays)
+    return done

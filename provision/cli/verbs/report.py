@@ -4,7 +4,6 @@ from pathlib import Path
 
 from provision.cli.call import Call, Outcome, Parser
 from provision.core.errors import UsageError
-from provision.core.program import program_name
 
 
 def add_arguments(parser: Parser) -> None:
@@ -23,7 +22,7 @@ def handle(call: Call) -> Outcome:
     name = call.target.name
     kept = list(read_reports(history(call.project, name), call.console.note))
     if not kept:
-        raise UsageError.of("no-report-here", target=name, program=program_name())
+        raise UsageError.of("no-report-here", target=name)
     out = call.arguments.output or Path(f"{name}.html")
     write_atomic(out, render_page(kept))
     made = Export(name, "html", out, "", (), (f"it shows {plural(len(kept), 'report')}",))

@@ -38,6 +38,7 @@ def handle(call: Call) -> Outcome:
         raise UsageError("--soak: the quick checks hold no load", remedy="add --health or --full")
     if device not in ("", "all") and not device.isdecimal():
         raise UsageError(f"--device {device}: neither a number nor `all`")
+    device = str(int(device)) if device.isdecimal() else device
     layers = read_layers(call.project)
     request = SmokeRequest(
         call.project, call.target, layers, suite, soak, device, call.arguments.junit

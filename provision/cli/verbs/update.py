@@ -10,18 +10,16 @@ def add_arguments(parser: Parser) -> None:
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.update import start_index, update
+    from provision.commands.update import update
     from provision.core.process import run
     from provision.spec.reader import load_spec, target_names
     from provision.ui.results import show_refresh
 
     project, names = call.project, call.arguments.names
-    if call.arguments.url:
-        start_index(project.catalog, names, call.arguments.url)
     targets = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
     results = update(
         project, targets, project.root / ".cache" / "update", progress=call.console, run=run,
-        only=names,
+        only=names, url=call.arguments.url,
     )  # fmt: skip
     # Exit codes rise with severity, so the worst error decides.
     codes = [int(error.exit_code) for result in results for error in result.errors]
