@@ -1,11 +1,13 @@
 """The verb ``smoke``: run the checks and compare the report with the last good one."""
 
 import os
+from dataclasses import replace
+
+from packaging.utils import canonicalize_name
 
 from provision.commands import smoke
 from provision.commands.current import hold_current, require_current
-from provision.commands.smoke import SmokeRequest
-from provision.core.errors import UsageError
+from provision.commands.smoke import SmokeRequest, Subject
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.environment.manifest import Generation, mark_verified
@@ -16,28 +18,31 @@ from provision.report.regressions import SmokeResult, SmokeSkipped, changed_laye
 
 def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
     """Return the last verdict if neither this host nor the lock changed since; None otherwise."""
-    lock = _own_lock(request, require_current(request.project, request.target.name))
+    now = require_current(request.project, request.target.name)
     device = request.device or "0"
     last = last_report(request.project, request.target.name, progress.note, device)
-    if last is None or changed_layers(last, request.layers, lock.digest):
+    if last is None or changed_layers(last, request.layers, now.record.lock):
         return None
     return SmokeSkipped(request.target.name, last.started, len(last.failed) + len(last.missing))
 
 
-def _own_lock(request: SmokeRequest, now: Generation) -> Lock:
-    """Return the lock that a generation was built from; UsageError if there is another one now."""
-    lock = read_lock(request.project.lock(request.target.name))
-    if now.record.lock != lock.digest:
-        raise UsageError.of("older-lock", target=request.target.name)
-    return lock
+def _subject(now: Generation, lock: Lock, progress: Progress) -> Subject:
+    subject = smoke.from_generation(now.folder, lock)
+    if now.record.lock == lock.digest:
+        return subject
+    # After `rollback`, or before a build of what was locked since: it is what is in use.
+    progress.note(f"{lock.folder.name} was built from an older lock; it is checked as it was built")
+    had = (folder.removesuffix(".dist-info").rsplit("-", 1) for folder in now.record.distributions)
+    versions = {str(canonicalize_name(name)): version for name, version in had}
+    return replace(subject, versions=versions, lock=now.record.lock)
 
 
 def prove(request: SmokeRequest, run: Run, progress: Progress) -> SmokeResult:
     """Check a target's current generation; it becomes ``proven`` if it owes nothing more."""
     now, held = hold_current(request.project, request.target.name)
     try:
-        lock = _own_lock(request, now)
-        report = smoke.smoke(request, smoke.from_generation(now.folder, lock), run, progress)
+        subject = _subject(now, read_lock(request.project.lock(request.target.name)), progress)
+        report = smoke.smoke(request, subject, run, progress)
     finally:
         if held is not None:
             os.close(held)

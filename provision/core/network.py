@@ -66,11 +66,9 @@ def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str,
     if not wanted:
         return {}
     with session() as shared:
-
-        def look(url: str) -> int:
-            return content_length(shared, url, login_for(url, mirror))
-
-        return dict(zip(wanted, in_threads(look, wanted, PARALLEL_REQUESTS), strict=True))
+        pairs = [(shared, url, login_for(url, mirror)) for url in wanted]
+        found = in_threads(lambda given: content_length(*given), pairs, PARALLEL_REQUESTS)
+    return dict(zip(wanted, found, strict=True))
 
 
 def stated_length(reply: Response) -> int | None:

@@ -63,8 +63,11 @@ def verify(
     # Of another lock, each difference would show as somebody's change.
     differ = build.get("lock", lock.digest) != lock.digest
     older = [finding("older-lock", f"built {build.get('built')}")] if differ else []
+    why = misplaced(prefix, str(build.get("path", "")))
+    at = f"it lies at {prefix}"
+    moved = [finding("moved-environment", at, prefix=prefix, why=why)] if why else []
     findings = [
-        *_moved_findings(prefix, str(build.get("path", ""))),
+        *moved,
         *(older or (*_conda_findings(conda, lock), *_distribution_findings(installed, lock))),
         *_forbidden_findings(installed, forbid),
         *files.unrecorded_findings(on_disk, records.values()),
@@ -167,12 +170,6 @@ def _replaced_by(
                 cause = f"{_installed_by(found.installer, unlocked)} replaced it"
                 return cause, f"{dist.name} {dist.version} requires {requirement}"
     return f"{found.installer} replaced it after the build", str(found.folder)
-
-
-def _moved_findings(prefix: Path, built_at: str) -> Iterator[Finding]:
-    """Yield whether an environment lies elsewhere than it was built."""
-    if why := misplaced(prefix, built_at):
-        yield finding("moved-environment", f"it lies at {prefix}", prefix=prefix, why=why)
 
 
 def _conda_findings(

@@ -130,7 +130,11 @@ class _History:
         self.rounds += new.rounds
         self.bursts += new.bursts
         if depth <= plain:
-            self._recover(new)
+            # One under other layers ended because a layer changed, and says nothing about noise.
+            dips = [depth for _, depth, layers in self.fallen if layers == new.layers]
+            self.dips += dips
+            self.longest = max(self.longest, len(dips))
+            self.fallen.clear()
             self._accept(new)
             return None
         # Kept apart until the next recovery, which shows whether it was a dip.
@@ -150,13 +154,6 @@ class _History:
         insort(self.scores, new.score)
         insort(self.uppers, new.upper)
         insort(self.errors, new.error)
-
-    def _recover(self, new: Point) -> None:
-        # A fall under other layers ended because a layer changed, and says nothing about noise.
-        dips = [depth for _, depth, layers in self.fallen if layers == new.layers]
-        self.dips += dips
-        self.longest = max(self.longest, len(dips))
-        self.fallen.clear()
 
     def _noise(self, new: Point) -> float:
         within = math.hypot(new.error, median(self.errors))
