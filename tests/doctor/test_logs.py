@@ -362,6 +362,34 @@ def test_no_error_of_an_environment_is_called_the_programs_fault(error: str, fil
     assert "not-environment" not in [finding.code for finding in found]
 
 
+# Frames as Python, notebooks and their links print them, of a file.
+BOOK = "E        Traceback (most recent call last)\n"
+FRAMES = [
+    'Traceback (most recent call last):\n  File "/w/r.py", line 3\n  File "{}", line 3, in g\n',
+    BOOK + "<ipython-input-5-eb> in <module>\n----> 1 f()\n\n{} in g(self)\n---> 30     h()\n\n",
+    BOOK
+    + "[<ipython-input-5>](http://x) in <cell line: 1>()\n\n[{}](http://x) in g(x)\n---> 3 h()\n\n",
+    BOOK + "Cell In[5], line 1\n----> 1 f()\n\nFile [{}:30](file:///x:30), in g(x)\n---> 3 h()\n\n",
+]
+PLAIN = [
+    "NameError: name 'Quux' is not defined",
+    "AttributeError: 'NoneType' object has no attribute 'get'",
+    "KeyError: 'quux'",
+    "UnboundLocalError: local variable 'quux' referenced before assignment",
+    "TypeError: 'NoneType' object is not callable",
+]
+
+
+@pytest.mark.parametrize("error", PLAIN)
+@pytest.mark.parametrize("frames", FRAMES)
+def test_what_an_installed_package_raises_is_not_called_the_programs_fault(
+    frames: str, error: str
+) -> None:
+    for file in ("/v/lib/python3.10/site-packages/quux/a.py", "C:\\v\\Lib\\site-packages\\quux.py"):
+        assert diagnose_log(frames.format(file) + error)[0].code != "not-environment"
+    assert diagnose_log(frames.format("/w/src/quux.py") + error)[0].code == "not-environment"
+
+
 def test_what_is_not_recognised_says_where_what_is_excluded_and_what_decides() -> None:
     (found,) = diagnose_log(
         "PyTorch version: 2.9.1\nTraceback (most recent call last):\n"
