@@ -27,7 +27,8 @@ def test_sum(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
         fail("backend-not-built", "this torch has no distributed package",
              [f"torch {torch.__version__}"])  # fmt: skip
     # A second device of another model is none that works with the first.
-    ranks = [device] * 2 if device.type == "cpu" else _named(device, devices.alike(device)[:2])
+    ranks = [device] * 2 if device.type == "cpu" else [
+        torch.device(device.type, number) for number in devices.alike(device)[:2]]  # fmt: skip
     size = len(ranks)
     numbers.record("processes", size, "count")
 
@@ -45,10 +46,6 @@ def test_sum(device: torch.device, numbers: Numbers, tmp_path: Path) -> None:
         for answer in pool.map(rank, range(size)):
             _judge(answer, size)
     numbers.sample("all-reduce", answer.value[6:], "GB/s")
-
-
-def _named(device: torch.device, numbers: list[int]) -> list[torch.device]:
-    return [torch.device(device.type, number) for number in numbers]
 
 
 def add_up(device: str, rank: int, size: int, store: str) -> list[float]:

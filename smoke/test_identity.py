@@ -227,12 +227,13 @@ def _finders(files: dict[str, str]) -> Iterator[str]:
 
 def _shadows(files: dict[str, str]) -> Iterator[str]:
     """Yield packages that are, or would be, imported from elsewhere than they were installed."""
-    homes = [home.resolve() for home in (*SITES, STDLIB)]
+    homes = {each for home in (*SITES, STDLIB) for each in (home, home.resolve())}
     names = {file.partition("/")[0] for file in files if PACKAGE.fullmatch(file)}
     for name in sorted(names - OWN - NOT_CODE):
         found = sys.modules.get(name) or PathFinder.find_spec(name)
         place = getattr(found, "__file__", None) or getattr(found, "origin", None)
-        if place and not any(map(Path(place).parent.resolve().is_relative_to, homes)):
+        # A package may be a link to elsewhere, as Nix makes them.
+        if place and not {*Path(place).parents, *Path(place).resolve().parents} & homes:
             yield f"{name} comes from {place}"
 
 

@@ -51,8 +51,8 @@ def _run(group: str, device: torch.device, numbers: Numbers) -> None:
         numbers.step(name)
         torch.manual_seed(0)
         with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as folder:
-            names: dict[str, Any] = {"device": device, "devices": devices, "folder": Path(folder)}
-            names |= {"torch": torch, "models": models}
+            names: dict[str, Any] = {"device": device, "devices": devices, "folder": Path(folder),
+                                     "torch": torch, "models": models}  # fmt: skip
             exec("\n".join(program.get("lines", [])), names)  # noqa: S102 - the suite's own file
             pair = eval(program["equal"], names)  # noqa: S307
         found, right = (torch.as_tensor(each).detach().cpu().double() for each in pair)
