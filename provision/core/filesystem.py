@@ -12,6 +12,7 @@ from provision.core.errors import ToolError, os_errors
 TAG = "provision.tag"
 _NO_JUNCTIONS = (1, 50)  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
 _MAKING = ".making-"  # prefix of a new folder's name until it carries the tag
+_REMOVING = ".removing-"  # of one that is removed; its tag goes last
 _TAG_TEXT = "This folder was made by Provision, which may remove it.\n"
 
 
@@ -79,13 +80,14 @@ def tag(folder: Path) -> None:
 
 
 def is_tagged(folder: Path) -> bool:
-    """Whether a folder is ours: no link, and it has the tag or the temporary name before it."""
+    """Whether a folder is ours: no link, and it has the tag, or a name of before or after it."""
     if is_link(folder):
         return False
     try:
         return (folder / TAG).read_text(encoding="utf-8") == _TAG_TEXT
     except (OSError, UnicodeDecodeError):
-        return folder.name.startswith(_MAKING) and folder.is_dir()
+        doomed = folder.name.startswith(_REMOVING) and folder.is_dir() and not any(folder.iterdir())
+        return doomed or (folder.name.startswith(_MAKING) and folder.is_dir())
 
 
 def remove_tagged(folder: Path) -> None:
@@ -96,7 +98,7 @@ def remove_tagged(folder: Path) -> None:
 
     if not is_tagged(folder):
         raise ToolError.of("untagged-folder", folder=folder)
-    doomed = folder.with_name(f".removing-{os.getpid()}-{folder.name.removeprefix('.removing-')}")
+    doomed = folder.with_name(f"{_REMOVING}{os.getpid()}-{folder.name.removeprefix(_REMOVING)}")
     with os_errors("not-removed", folder=folder):
         folder.rename(doomed)
         for entry in doomed.iterdir():

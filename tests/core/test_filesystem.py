@@ -77,6 +77,17 @@ def test_a_folder_that_was_killed_before_its_tag_can_be_removed(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_whose_removal_was_killed_after_its_tag_can_be_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".removing-1-ours"
+    left.mkdir()
+    (left / "file").touch()
+    assert not is_tagged(left), "what is in it may be anybody's"
+    (left / "file").unlink()
+    assert is_tagged(left)
+    remove_tagged(left)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_is_never_made_where_one_is(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "file").touch()
