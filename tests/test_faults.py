@@ -278,7 +278,8 @@ def test_a_read_only_folder_is_said_so(lab: Lab) -> None:
         assert "Read-only file system" in caught.value.evidence
 
 
-def test_a_server_that_stalls_is_given_up(lab: Lab) -> None:
+def test_a_server_that_stalls_is_given_up(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_HTTP_TIMEOUT", "3")  # seconds; uv's 30 and its retries take minutes
     lab.build()
     lab.relock(lab.wheel("alpha", "2.0"), lab.wheels[1])
     lab.index.fault = "stall"

@@ -131,6 +131,11 @@ def test_the_compiler_of_an_active_environment_is_not() -> None:
     assert (kept.get("CC"), kept["INCLUDE"]) == (None, "/msvc/include")
 
 
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "SSL_CERT_FILE", "UV_HTTP_TIMEOUT"])
+def test_how_this_machine_reaches_a_network_is_kept(name: str) -> None:
+    assert clean_environment({name: "300"})[name] == "300"
+
+
 def test_pip_s_ca_bundle_reaches_uv() -> None:
     assert clean_environment({"PIP_CERT": "/ca.pem"})["SSL_CERT_FILE"] == "/ca.pem"
 
