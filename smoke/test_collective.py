@@ -66,8 +66,8 @@ def add_up(device: str, rank: int, size: int, store: str) -> list[float]:
     wrong += int((word != size).sum())
     distributed.broadcast(word.fill_(rank), size - 1)
     wrong += int((word != size - 1).sum()) + sum(_wrong(own, rank, size, n) for n in (1, 1023))
-    distributed.all_reduce(whole := torch.full((5,), 2**40 + rank, device=own))
-    wrong += int((whole != size * 2**40 + size * (size - 1) // 2).sum())
+    distributed.all_reduce(whole := torch.full((5,), 2**40 + 1 + rank, device=own))
+    wrong += int((whole != size * 2**40 + size * (size + 1) // 2).sum())
     ramp = torch.arange(LARGE, device=own).remainder(1021).float()  # whose sums are exact
     seconds = []
     for _ in range(5):
