@@ -227,7 +227,8 @@ def _finders(files: dict[str, str]) -> Iterator[str]:
 
 def _shadows(files: dict[str, str]) -> Iterator[str]:
     """Yield packages that are, or would be, imported from elsewhere than they were installed."""
-    homes = {each for home in (*SITES, STDLIB) for each in (home, home.resolve())}
+    places = (STDLIB, *(Path(str(each.locate_file(""))) for each in metadata.distributions()))
+    homes = {each for home in places for each in (home, home.resolve())}
     names = {file.partition("/")[0] for file in files if PACKAGE.fullmatch(file)}
     for name in sorted(names - OWN - NOT_CODE):
         found = sys.modules.get(name) or PathFinder.find_spec(name)
