@@ -428,6 +428,19 @@ def test_what_was_built_from_an_older_lock_is_said_to_be(
     assert _proof(lab, capsys) == "from an older lock"
 
 
+def test_what_was_built_from_an_older_lock_is_checked_as_it_was_built(lab: Lab) -> None:
+    lab.build()
+    out = _note_expectation(lab)
+    lab.relock(lab.wheel("alpha", "2.0"), lab.wheel("gamma"))
+    spec = lab.project.specs / f"{TARGET}.toml"
+    spec.write_text(spec.read_text().replace('requirements = ["', 'requirements = ["gamma", "', 1))
+    assert call(lab) == Exit.OK
+    expected = json.loads(out.read_text().split("\n", 1)[1])
+    assert expected["packages"] == {"alpha": "1.0", "beta": "1.0"}
+    assert "gamma" not in expected["requirements"]
+    assert "alpha" in expected["requirements"]
+
+
 def test_a_file_that_changed_is_found_whatever_the_lock_is(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
