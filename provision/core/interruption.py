@@ -37,7 +37,7 @@ def check_interrupted() -> None:
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Let the first Ctrl-C raise at :func:`check_interrupted` only, and when this ends."""
-    global _deferred  # noqa: PLW0603 - as above
+    global _deferred  # noqa: PLW0603 - signals are the process's
     own = int(threading.current_thread() is threading.main_thread())  # others get no signals
     _deferred += own
     try:

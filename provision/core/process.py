@@ -60,7 +60,7 @@ class Completed:
 Run = Callable[..., Completed]  # :func:`run`, for functions that take it as an argument
 
 
-@deferred()
+@deferred()  # which raises at the end, too: what was killed has no result
 def run(
     argv: Sequence[str | Path],
     *,
@@ -104,7 +104,6 @@ def run(
         raise
     finally:
         _running.discard(process)
-    check_interrupted()  # it was killed, and has no result
     return Completed(words, process.returncode, stdout, stderr or "", time.monotonic() - started)
 
 
