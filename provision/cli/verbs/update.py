@@ -1,12 +1,6 @@
 """refresh the catalogs from the network."""
 
-from provision.cli.call import Call, Outcome, Parser, each, findings_if
-
-
-def add_arguments(parser: Parser) -> None:
-    said = "an index, channel or driver set; all that the targets use if none is named"
-    parser.add_argument("names", nargs="*", metavar="NAME", help=said)
-    parser.add_argument("--url", help="the address of an index that has no catalog yet")
+from provision.cli.call import Call, Outcome, each, findings_if
 
 
 def handle(call: Call) -> Outcome:
