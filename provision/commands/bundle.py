@@ -65,7 +65,7 @@ def bundle(
 ) -> Bundle:  # fmt: skip
     """Collect everything that builds a target in a folder; UsageError if that holds other files."""
     _refuse_foreign(folder, locked=False)  # before anything is written into it
-    with folder_lock(folder, lambda: progress.step(waiting(folder)), name=_LOCK):
+    with folder_lock(folder, waiting(folder, progress), name=_LOCK):
         _refuse_foreign(folder, locked=True)
         tag(folder)
         supply = with_built_wheels(project, lock, supply, run, progress)

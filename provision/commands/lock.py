@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ def lock(
     """Lock targets in parallel, and write each lock whole or not at all."""
 
     def lock_one(target: Target) -> LockResult:
-        waits = functools.partial(resolver.progress.step, waiting(f"the lock of {target.name}"))
+        waits = waiting(f"the lock of {target.name}", resolver.progress)
         try:
             if not write:
                 return _lock(target, project.lock(target.name), resolver, write=False)

@@ -92,25 +92,19 @@ def _unknown(reason: str, evidence: Sequence[str]) -> DriverJudgement:
 
 
 def smoke_expectation(
-    host: Host, devices: Devices, *, accelerator: str, required: str, families: Sequence[str],
-    reported: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    host: Host, devices: Devices, *, accelerator: str, required: str, families: Sequence[str]
+) -> dict[str, Any]:
     """Return the judgement on the driver of a target's device, as plain data for ``expect.json``.
 
-    ``reported`` is what torch says of the device in use. It comes first, as devices of one host may
-    have different drivers. ``families`` are those of the target, empty for any.
+    ``families`` are those of the target, empty for any.
     """
     vendor = ACCELERATORS[accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
     # A device of unknown family, such as every Intel GPU in WSL, may be the one.
     own = [gpu for gpu in gpus if not families or not gpu.family or gpu.family in families]
     judged = [judge_driver(gpu, host, required, devices) for gpu in own]
-    by_torch = judge_version(reported, required, vendor, devices)
-    if by_torch.verdict is not DriverVerdict.UNKNOWN or not judged:
-        chosen = by_torch
-    elif len({each.verdict for each in judged}) == 1:
-        chosen = judged[0]
-    else:
+    chosen = next(iter(judged), None) or judge_version(None, required, vendor, devices)
+    if len({each.verdict for each in judged}) > 1:
         lines = dict.fromkeys(line for each in judged for line in each.evidence)
         chosen = _unknown("the devices of this machine have different drivers", list(lines))
     return dataclasses.asdict(chosen) | {"evidence": list(chosen.evidence)}
