@@ -18,6 +18,7 @@ from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
 from provision.lockfile.tags import best_wheel, markers
+from provision.spec.requirement_files import logical_lines
 
 if TYPE_CHECKING:
     from requests import Session
@@ -40,10 +41,8 @@ def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     # The patch version of that machine's Python is unknown: any patch that requires it counts.
     found: dict[tuple[str, str], Tool] = {}
     for name in LOCKS:
-        # A requirement and its hashes are one logical line, continued by backslashes.
-        text = (folder / name).read_text(encoding="utf-8").replace("\\\n", " ")
-        for line in text.splitlines():
-            if line[:1] not in {"", "#", " "} and (tool := _tool(line, platform, python)):
+        for _, line in logical_lines((folder / name).read_text(encoding="utf-8")):
+            if tool := _tool(line, platform, python):
                 found[tool.name, tool.version] = tool
     return list(found.values())
 
