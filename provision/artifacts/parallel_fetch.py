@@ -60,9 +60,13 @@ def wanted_archive(package: CondaPackage) -> WantedFile:
 
 
 def fetch_all(
-    wanted: Iterable[WantedFile], folder: Path, wheelhouses: Sequence[Path], progress: Progress, *,
+    wanted: Iterable[WantedFile],
+    folder: Path,
+    wheelhouses: Sequence[Path],
+    progress: Progress,
+    *,
     offline: bool = False,
-) -> list[MissingFile]:  # fmt: skip
+) -> list[MissingFile]:
     """Collect files, wheelhouses first; return those that cannot be obtained, in this order."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(wanted)

@@ -4,7 +4,6 @@
 stands for what several verbs share, under a ``title`` of its own; ``VERB`` for every verb.
 """
 
-import functools
 import json
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
@@ -23,18 +22,13 @@ def seconds(text: str) -> float:
 
 
 _TYPES = {"path": Path, "int": int, "seconds": seconds}
-
-
-@functools.cache
-def _table() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
-    return found
+_TABLE: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 
 
 def add_options(parser: Any, name: str, verbs: Sequence[str]) -> None:  # noqa: ANN401 - or a group
     """Add the options of a verb, or what several share, to a parser."""
     groups: dict[str, Any] = {}
-    for words, said in _table().get(name, {}).items():
+    for words, said in _TABLE.get(name, {}).items():
         if words == "title":
             parser = parser.add_argument_group(said)
         elif words.startswith("*"):

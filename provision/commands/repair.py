@@ -4,7 +4,6 @@ uv hard-links files from its cache, where an edit of them shows too: so it is cl
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from provision.commands.build import BuildRequest, BuildResult, build
 from provision.core.in_use import remove_unused
@@ -27,7 +26,7 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
         progress.step(f"removing from uv's cache: {', '.join(locked)}")
         uv.clean_cache(locked, run)
     built = build(replace(request, fresh=True), run, progress)
-    _distrust_others(home, built, request, progress)
+    _distrust_others(built, request, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
         with folder_lock(home, waiting(request.target.name, progress)):
             if user := remove_unused(drifted.folder):
@@ -46,11 +45,10 @@ def finish(project: Project, target: str, progress: Progress) -> None:
         manifest.sweep(home, progress.note)
 
 
-def _distrust_others(
-    home: Path, built: BuildResult, request: BuildRequest, progress: Progress
-) -> None:
+def _distrust_others(built: BuildResult, request: BuildRequest, progress: Progress) -> None:
     """Let no other generation count as proven whose files are not those that its build recorded."""
     # They share files with the drifted one through uv's cache, so they may have its edits.
+    home = request.project.environments(request.target.name)
     for other in manifest.finished_generations(home):
         if other.record.proof != "proven" or other == built.generation:  # which was just verified
             continue

@@ -13,6 +13,7 @@ from provision.catalog.devices import Devices
 from provision.core.platforms import ACCELERATORS, MAKERS
 from provision.host.driver_versions import explain, meets, parse
 from provision.host.model import Gpu, Host
+from provision.spec.parts import TargetHardware
 
 NAMES = {"apple": "macOS"}  # of what a GPU's driver is a part of
 
@@ -92,13 +93,13 @@ def _unknown(reason: str, evidence: Sequence[str]) -> DriverJudgement:
 
 
 def smoke_expectation(
-    host: Host, devices: Devices, *, accelerator: str, required: str, families: Sequence[str]
-) -> dict[str, Any]:
-    """Return the judgement on the driver of a target's device, as plain data for ``expect.json``.
-
-    ``families`` are those of the target, empty for any.
-    """
-    vendor = ACCELERATORS[accelerator].vendor
+    target: TargetHardware, host: Host, devices: Devices
+) -> dict[str, Any] | None:
+    """Return the judgement that the check ``device.driver`` reports; None without a requirement."""
+    required, families = target.driver, target.families
+    if target.accelerator == "cpu" or required is None:
+        return None
+    vendor = ACCELERATORS[target.accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
     # A device of unknown family, such as every Intel GPU in WSL, may be the one.
     own = [gpu for gpu in gpus if not families or not gpu.family or gpu.family in families]

@@ -7,15 +7,14 @@ from functools import cached_property
 from pathlib import Path
 
 from provision.catalog.devices import Devices
+from provision.core.findings import toml_table
 from provision.core.platforms import PLATFORMS
 from provision.environment.reading import list_names, read_text
 from provision.host.model import User
 
-# NixOS, Google's machines and Apptainer have folders of their own for the driver's libraries.
-_LIBRARY_FOLDERS = (*(f"usr/lib/{p.libraries}" for p in PLATFORMS.values() if p.libraries),
-                    "usr/lib64", "usr/lib", "usr/local/lib", "usr/local/lib64", "usr/lib/wsl/lib",
-                    "run/opengl-driver/lib", "usr/local/nvidia/lib64",
-                    ".singularity.d/libs")  # fmt: skip
+TABLES = toml_table(Path(__file__).with_name("machine.toml"))
+_OF_PLATFORMS = (f"usr/lib/{each.libraries}" for each in PLATFORMS.values() if each.libraries)
+_LIBRARY_FOLDERS = [*_OF_PLATFORMS, *TABLES["libraries"]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from tests.small import make_wheel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.catalog.snapshot_update import RefreshResult
+    from provision.commands.update import RefreshResult
 
 pytestmark = pytest.mark.machine
 PAGES = Path(__file__).parents[1] / "catalog" / "pages"

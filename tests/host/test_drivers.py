@@ -346,13 +346,10 @@ def test_the_remedy_in_wsl_is_in_windows(gpu: Gpu, host: Host, words: str) -> No
 
 def arc_windows(host: Host) -> dict[str, Any]:
     """Return the expectation for the target arc-windows."""
-    return smoke_expectation(
-        host,
-        DEVICES,
-        accelerator="xpu",
-        required=">=32.0.101.6129",
-        families=("dg2", "bmg", "mtl", "arl", "lnl", "ptl"),
-    )
+    (target,) = (each for each in read_hardware(ENVS) if each.name == "arc-windows")
+    found = smoke_expectation(target, host, DEVICES)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,7 @@ def handle(call: Call) -> Outcome:
 
     project, names = call.project, call.arguments.names
     targets = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
-    results = update(
-        project, targets, project.root / ".cache" / "update", progress=call.console, run=run,
-        only=names, url=call.arguments.url,
-    )  # fmt: skip
+    results = update(project, targets, call.console, run, only=names, url=call.arguments.url)
     # Exit codes rise with severity, so the worst error decides.
     codes = [int(error.exit_code) for result in results for error in result.errors]
     code = max([*codes, findings_if(any(result.bad for result in results))])
