@@ -229,7 +229,7 @@ def test_a_missing_hash_is_made_by_downloading_with_progress(
     assert (found.sha256, found.size, found.confirmed) == (digest, size, True)
     step = catalog.listener.steps.index(f"  {wheel.name}")
     assert catalog.listener.looks[step]()["files"] == {wheel.name: (size, size)}
-    assert list((catalog.project.root / "downloads").iterdir()) == []
+    assert list((catalog.project.root / ".cache/update").iterdir()) == []
 
 
 def test_a_file_that_changed_under_its_name_is_refused_and_reported(
@@ -483,7 +483,7 @@ def test_a_driver_package_without_a_hash_gets_the_vendor_s(
     assert (result.completed, result.bad) == ([DEB], False)
     assert file.sha256 == hashlib.sha256(b"the driver").hexdigest()
     assert (file.size, file.confirmed) == (10, True)
-    assert not list((catalog.project.root / "downloads").iterdir())
+    assert not list((catalog.project.root / ".cache/update").iterdir())
     asked = len(vendor.asked)
     text = catalog.path.read_text()
     assert catalog.update().completed == []
