@@ -60,9 +60,13 @@ def wanted_archive(package: CondaPackage) -> WantedFile:
 
 
 def fetch_all(
-    wanted: Iterable[WantedFile], folder: Path, wheelhouses: Sequence[Path], progress: Progress, *,
+    wanted: Iterable[WantedFile],
+    folder: Path,
+    wheelhouses: Sequence[Path],
+    progress: Progress,
+    *,
     offline: bool = False,
-) -> list[MissingFile]:  # fmt: skip
+) -> list[MissingFile]:
     """Collect files, wheelhouses first; return those that cannot be obtained, in this order."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(wanted)
@@ -70,7 +74,7 @@ def fetch_all(
         # Locks with other names are refused when read; what writes does not rely on that.
         if not _BARE.fullmatch(item.filename):
             raise ToolError(f"{item.filename!r} is not the name of a file to be collected")
-    with folder_lock(folder / PARTIAL, lambda: progress.step(waiting(folder))):
+    with folder_lock(folder / PARTIAL, waiting(folder, progress)):
         rest = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
         for item in rest:  # a file of that name has the wrong hash
             (folder / item.filename).unlink(missing_ok=True)

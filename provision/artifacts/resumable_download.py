@@ -21,9 +21,14 @@ _ATTEMPTS = 3
 
 
 def download(
-    session: Session, url: str, folder: Path, filename: str, progress: Progress, *,
+    session: Session,
+    url: str,
+    folder: Path,
+    filename: str,
+    progress: Progress,
+    *,
     most: int | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Download a file and return its path; without ``most``, of at most ``limits.DOWNLOAD`` bytes.
 
     ToolError: the server refused, sent too much, or the connection broke at each attempt; then the

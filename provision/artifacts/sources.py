@@ -72,9 +72,12 @@ class SourceBuilder:
         return f"{address} sha256:{found}"
 
     def wheel(
-        self, name: str, source: str, requires: tuple[str, ...],
+        self,
+        name: str,
+        source: str,
+        requires: tuple[str, ...],
         complete: Callable[[list[str]], tuple[str, ...]] | None = None,
-    ) -> tuple[Path, tuple[str, ...]]:  # fmt: skip
+    ) -> tuple[Path, tuple[str, ...]]:
         """Return the wheel of a source, which the wheelhouse keeps, and what its build required."""
         # ``requires`` are pins with hashes; ``complete`` pins what a build asks for besides.
         if kept := self._kept(source, requires):

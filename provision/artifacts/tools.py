@@ -18,6 +18,8 @@ from provision.core.errors import ToolError
 from provision.core.hashing import sha256_file
 from provision.core.interruption import in_threads
 from provision.lockfile.tags import best_wheel, markers
+from provision.spec.model import Target
+from provision.spec.requirement_files import logical_lines
 
 if TYPE_CHECKING:
     from requests import Session
@@ -40,10 +42,8 @@ def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     # The patch version of that machine's Python is unknown: any patch that requires it counts.
     found: dict[tuple[str, str], Tool] = {}
     for name in LOCKS:
-        # A requirement and its hashes are one logical line, continued by backslashes.
-        text = (folder / name).read_text(encoding="utf-8").replace("\\\n", " ")
-        for line in text.splitlines():
-            if line[:1] not in {"", "#", " "} and (tool := _tool(line, platform, python)):
+        for _, line in logical_lines((folder / name).read_text(encoding="utf-8")):
+            if tool := _tool(line, platform, python):
                 found[tool.name, tool.version] = tool
     return list(found.values())
 
@@ -60,18 +60,17 @@ def _tool(line: str, platform: str, python: str) -> Tool | None:
 
 
 def choose_wheels(
-    tools: Iterable[Tool], wheelhouses: Sequence[Path], index: str | None, *, platform: str,
-    python: str,
-) -> tuple[list[WantedFile], list[MissingFile]]:  # fmt: skip
-    """Return the wheel of each tool, wheelhouses first, and the tools that have none."""
+    tools: Iterable[Tool], wheelhouses: Sequence[Path], index: str | None, target: Target
+) -> tuple[list[WantedFile], list[MissingFile]]:
+    """Return the wheel of each tool for a target, wheelhouses first, and the tools without one."""
 
     def one(session: Session, tool: Tool) -> WantedFile | MissingFile:
         try:
-            here = _best(_local(tool, wheelhouses), platform, python)
-            found = here or _best(_listed(session, tool, index), platform, python)
+            here = _best(_local(tool, wheelhouses), target)
+            found = here or _best(_listed(session, tool, index), target)
         except ToolError as error:
             return missing(tool, error.what)
-        return found or missing(tool, f"its index has no wheel for {platform}")
+        return found or missing(tool, f"its index has no wheel for {target.platform}")
 
     def missing(tool: Tool, why: str) -> MissingFile:
         # Any of the hashes identifies the tool; the least is the same in each run.
@@ -100,7 +99,7 @@ def _listed(session: Session, tool: Tool, index: str | None) -> dict[str, Wanted
     }
 
 
-def _best(files: dict[str, WantedFile], platform: str, python: str) -> WantedFile | None:
+def _best(files: dict[str, WantedFile], target: Target) -> WantedFile | None:
     wheels = [name for name in files if name.endswith(".whl")]
-    filename = best_wheel(wheels, platform, python)
+    filename = best_wheel(wheels, target.platform, target.python)
     return files[filename] if filename else None

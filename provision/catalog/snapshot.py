@@ -2,6 +2,7 @@
 
 ``envs/catalog/<name>.json`` has for each file the facts of its index and its metadata, and their
 source. Only ``provision update`` changes them, so a lock depends on the commit and not on the day.
+Editors read what a key means from the schemas beside them, ``<kind>.schema.json``.
 """
 
 import json
@@ -54,6 +55,7 @@ def _open_url(url: str) -> str:
 # http is allowed for an internal mirror: the hash decides what is installed, not the transport.
 Url = Annotated[str, AfterValidator(_open_url)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+_Bytes = Annotated[int, Field(gt=0)]
 
 
 class Wheel(Table):
@@ -61,26 +63,15 @@ class Wheel(Table):
 
     filename: Annotated[str, AfterValidator(_wheel)]
     url: Url
-    sha256: Sha256 | None = Field(
-        None, description="Absent where the index publishes none and the file was not hashed yet."
-    )
-    size: Annotated[int | None, Field(gt=0, description="Bytes.")] = None
-    record: Sha256 | None = Field(
-        None, description="Digest of its RECORD, as locks have it; absent where never read."
-    )
+    sha256: Sha256 | None = None  # where the index publishes none and it was not hashed yet
+    size: _Bytes | None = None
+    record: Sha256 | None = None  # digest of its RECORD, as locks have it; None where never read
     requires_python: Specifier | None = None
-    requires_dist: tuple[_Requirement, ...] | None = Field(
-        None, description="Requires-Dist of its metadata; absent where that was never read."
-    )
-    basis: Annotated[str | None, Field(description="Where requires_dist was read from.")] = None
-    confirmed: bool = Field(
-        default=False,
-        description="The index itself, or two independent public files, list this hash.",
-    )
-    sources: Annotated[tuple[str, ...], Field(description="Public files that list the hash.")] = ()
-    replaced: tuple[Sha256, ...] = Field(
-        (), description="Hashes of other files that the vendor served under this name."
-    )
+    requires_dist: tuple[_Requirement, ...] | None = None  # of its metadata; None where never read
+    basis: str | None = None  # where requires_dist was read from
+    confirmed: bool = False  # whether the index, or two independent public files, list the hash
+    sources: tuple[str, ...] = ()  # public files that list the hash
+    replaced: tuple[Sha256, ...] = ()  # hashes of what the vendor served under this name besides
     note: str | None = None
 
     @property
@@ -124,13 +115,11 @@ class ChannelPackage(Table):
     url: Url
     sha256: Sha256
     md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    size: Annotated[int, Field(gt=0, description="Bytes.")]
+    size: _Bytes
     depends: tuple[str, ...]
     constrains: tuple[str, ...] = ()
     noarch: Literal["python", "generic"] | None = None
-    timestamp: Annotated[
-        int, Field(description="Milliseconds since 1970; the solver prefers later builds.")
-    ]
+    timestamp: int  # milliseconds since 1970; the solver prefers later builds
     sources: tuple[str, ...] = ()
 
     @property
@@ -152,25 +141,19 @@ class DriverFile(Table):
 
     filename: Annotated[str, AfterValidator(_deb)]
     url: Url
-    sha256: Annotated[
-        Sha256 | None, Field(description="Absent while no public file lists it; never guessed.")
-    ] = None
-    size: Annotated[int | None, Field(gt=0, description="Bytes.")] = None
-    confirmed: Annotated[
-        bool, Field(description="The vendor's own file has this hash, or two public files list it.")
-    ] = False
-    sources: Annotated[tuple[str, ...], Field(description="Public files that list the hash.")] = ()
+    sha256: Sha256 | None = None  # while no public file lists it; never guessed
+    size: _Bytes | None = None
+    confirmed: bool = False  # whether the vendor's file has the hash, or two public files list it
+    sources: tuple[str, ...] = ()  # public files that list the hash
 
 
 class DriverSet(Table):
     """The user space of a GPU driver for images: packages of one release, which fit together."""
 
     schema_: Annotated[str, Field(alias="$schema")] = "driverset.schema.json"
-    version: Annotated[
-        str, Field(description="The driver's version, which a spec's hardware.driver is judged by.")
-    ]
+    version: str  # the driver's, which a spec's hardware.driver is judged by
     note: str
-    source: Annotated[str, Field(description="Where these versions are said to fit together.")]
+    source: str  # where these versions are said to fit together
     files: Annotated[tuple[DriverFile, ...], Field(min_length=1)]
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from provision.core.errors import Exit, UsageError
 from provision.core.project import Project
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from provision.commands.build import BuildRequest
     from provision.installer.install import ArtifactSources
     from provision.lockfile.pip import Lock
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 Result = TypeVar("Result")
-Parser = ArgumentParser
-_LONGEST = 30 * 86400  # seconds
 
 
 class Call:
@@ -101,45 +99,9 @@ def each(show: Callable[[Result, Console], None]) -> Callable[[list[Result], Con
     return show_each
 
 
-def seconds(text: str) -> float:
-    """Return a time such as ``90s``, as the type of an option."""
-    unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
-    if unit is None or not text[:-1].isdecimal() or not 1 <= int(text[:-1]) * unit <= _LONGEST:
-        raise ArgumentTypeError(f"{text!r} is no time from 1s to 30d, such as 90s, 10m or 2h")
-    return float(int(text[:-1]) * unit)
-
-
 def findings_if(bad: object) -> Exit:
     """Return the exit code of a verb that judges."""
     return Exit.FINDINGS if bad else Exit.OK
-
-
-def add_wheelhouse(parser: Parser) -> None:
-    """Add ``--wheelhouse``."""
-    parser.add_argument(
-        "--wheelhouse", type=Path, action="append", default=[], metavar="DIR",
-        help="a folder of wheels to use first; may be given again",
-    )  # fmt: skip
-
-
-def add_build_options(parser: Parser) -> None:
-    """Add what ``build`` and ``verify --repair`` take."""
-    add_wheelhouse(parser)
-    parser.add_argument("--offline", action="store_true", help="ask no index")
-    parser.add_argument("--no-smoke", action="store_true", help="leave out the quick checks")
-
-
-def add_contract(parser: Parser) -> None:
-    """Add ``--contract`` and what belongs to it; :mod:`provision.cli.contract` keeps it."""
-    add = parser.add_argument_group("for schedulers, see docs/fleet.md").add_argument
-    engines = ("slurm", "kubernetes", "prometheus")
-    exits = "exit with 0 keep, 1 remove, 2 no verdict; for %(choices)s"
-    add("--contract", choices=engines, metavar="SCHEDULER", help=exits)
-    add("-o", "--output", type=Path, metavar="FILE", help="its text, else on stdout")
-    add("--verdicts", type=Path, metavar="DIR", help="keeps its JSON; default .envs/verdicts")
-    add("--node", metavar="NAME", help="default $SLURMD_NODENAME, or the name of the host")
-    add("--idle", action="store_true", help="no verdict while another process uses the device")
-    add("--time-limit", type=seconds, metavar="TIME", help="no verdict after it")
 
 
 def is_contract(arguments: Namespace) -> bool:

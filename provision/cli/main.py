@@ -13,6 +13,7 @@ from typing import NoReturn
 from provision import __version__
 from provision.cli.call import Call, is_contract
 from provision.cli.help import Formatter
+from provision.cli.options import add_options
 from provision.core.errors import Exit, ProvisionError, UsageError
 from provision.core.ownership import require_own_project
 from provision.core.program import program_name
@@ -182,17 +183,12 @@ def parser(verbs: Sequence[str] | None = None) -> argparse.ArgumentParser:
         verb.formatter_class = Formatter
         anywhere = getattr(module, "ANYWHERE", False)  # whether it needs no project
         verb.set_defaults(handle=module.handle, anywhere=anywhere, refuse=verb.error)
-        if hasattr(module, "add_arguments"):
-            module.add_arguments(verb)
+        add_options(verb, name, verb_names())
     return top
 
 
 def _common() -> _Parser:
     """Return the options of every verb; a default would undo what stood before the verb."""
     common = _Parser("provision", add_help=False, argument_default=argparse.SUPPRESS)
-    common.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
-    common.add_argument("-C", "--project", type=Path, metavar="DIR", help="the project to work in")
-    common.add_argument("-q", "--quiet", action="store_true", help="leave out the steps")
-    common.add_argument("--debug", action="store_true", help="show tracebacks")
-    common.add_argument("-v", "--verbose", action="store_true", help="show every command that runs")
+    add_options(common, "every", ())
     return common

@@ -67,17 +67,14 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
     home = request.project.environments(request.target.name)
     if ready := _ready(home, request):
         return BuildResult(request.target.name, ready)
-    with folder_lock(home, lambda: progress.step(waiting(request.target.name))) as held:
+    with folder_lock(home, waiting(request.target.name, progress)) as held:
         # Child processes inherit the lock: if this process is killed while uv still writes, the
         # next build must wait for uv before it removes the unfinished folder.
         run = functools.partial(run, pass_fds=(held,))
         # Another build may have finished while this one waited for the lock.
         if ready := _ready(home, request):
             return BuildResult(request.target.name, ready)
-        from provision.environment.seal import drop_seals
-
         manifest.sweep(home, progress.note)
-        drop_seals(home)
         if (now := manifest.current_generation(home)) and (why := now.misplaced()):
             progress.note(f"{request.target.name} {why}; building it again here")
         found = None if request.fresh else _of_same_lock(home, request)

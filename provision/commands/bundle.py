@@ -60,12 +60,17 @@ class Bundle:
 
 
 def bundle(
-    project: Project, target: Target, lock: Lock, *, supply: ArtifactSources, folder: Path,
+    project: Project,
+    target: Target,
+    lock: Lock,
+    *,
+    supply: ArtifactSources,
+    folder: Path,
     progress: Progress,
-) -> Bundle:  # fmt: skip
+) -> Bundle:
     """Collect everything that builds a target in a folder; UsageError if that holds other files."""
     _refuse_foreign(folder, locked=False)  # before anything is written into it
-    with folder_lock(folder, lambda: progress.step(waiting(folder)), name=_LOCK):
+    with folder_lock(folder, waiting(folder, progress), name=_LOCK):
         _refuse_foreign(folder, locked=True)
         tag(folder)
         supply = with_built_wheels(project, lock, supply, run, progress)
@@ -109,10 +114,8 @@ def _tools(
 ) -> list[MissingFile]:
     tools = read_tools(shipped().lock("tools"), target.platform, target.python)
     progress.step(f"collecting {plural(len(tools), 'tool')} for {target.platform}")
-    wheelhouses, index = supply.wheelhouses, supply.indexes.get("default")
-    wanted, missing = choose_wheels(
-        tools, (folder, *wheelhouses), index, platform=target.platform, python=target.python
-    )
+    houses, index = (folder, *supply.wheelhouses), supply.indexes.get("default")
+    wanted, missing = choose_wheels(tools, houses, index, target)
     return missing + _collect(wanted, folder, supply, progress)
 
 

@@ -42,9 +42,14 @@ class Export:
 
 
 def export(
-    project: Project, target: Target, lock: Lock, *, supply: ArtifactSources, kind: str,
+    project: Project,
+    target: Target,
+    lock: Lock,
+    *,
+    supply: ArtifactSources,
+    kind: str,
     file: Path | None,
-) -> Export:  # fmt: skip
+) -> Export:
     """Return a target in another format, and write the file; ToolError if a wheel is not listed."""
     if kind == "pylock" and file and not is_valid_pylock_path(file):
         raise UsageError.of("no-pylock-name", name=file.name)

@@ -37,7 +37,7 @@ def rollback(project: Project, target: str, progress: Progress) -> RolledBack:
     """Make the newest earlier generation that can run here current; UsageError if there is none."""
     home = project.environments(target)
     now = require_current(project, target)
-    with folder_lock(home, lambda: progress.step(waiting(target))):
+    with folder_lock(home, waiting(target, progress)):
         found = finished_generations(home)
         places = [generation.folder for generation in found]
         older = [g for g in found[places.index(now.folder) + 1 :] if not g.misplaced()]
@@ -64,7 +64,7 @@ def clean(
         return Cleaned(target, (), ())
     from provision.environment.seal import drop_seals  # noqa: PLC0415 - not for rollback
 
-    with folder_lock(home, lambda: progress.step(waiting(target))):
+    with folder_lock(home, waiting(target, progress)):
         sweep(home, progress.note)
         now = read_link(home / CURRENT)
         generations = finished_generations(home)

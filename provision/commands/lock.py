@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from provision.catalog.digest import catalog_digest
 from provision.core.errors import ProvisionError, SpecError
@@ -16,8 +17,7 @@ from provision.core.interruption import in_threads
 from provision.core.locking import folder_lock, waiting
 from provision.core.project import Project
 from provision.core.temporary import remove_litter
-from provision.lockfile.diff import ArtifactChange, diff_artifacts
-from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Lock, parse_lock, read_lock
+from provision.lockfile.pip import CONDA_LAYER, PIP_LAYER, Artifact, Lock, parse_lock, read_lock
 
 if TYPE_CHECKING:
     from provision.resolver.resolver import Resolver
@@ -25,6 +25,36 @@ if TYPE_CHECKING:
 
 _WORKERS = 8  # more than the cores of a small machine: resolvers mostly wait for the network, and
 # with 4 all eleven targets took half as long again (interleaved runs on two busy cores)
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactChange:
+    """The change of one distribution."""
+
+    name: str
+    before: str | None  # version in the old lock; None where it is added
+    after: str | None  # version in the new lock; None where it is removed
+    via: tuple[str, ...]  # what requires it, or required it
+
+    @property
+    def kind(self) -> str:
+        """``added``, ``removed``, ``up``, ``down``, or ``file`` where only the wheel changed."""
+        if self.before is None or self.after is None:
+            return "added" if self.before is None else "removed"
+        if self.before == self.after:  # another build of one version has another hash
+            return "file"
+        return "up" if Version(self.after) > Version(self.before) else "down"
+
+
+def diff_artifacts(before: Sequence[Artifact], after: Sequence[Artifact]) -> list[ArtifactChange]:
+    """Return the differences between two locks, by name."""
+    old, new = ({artifact.name: artifact for artifact in side} for side in (before, after))
+    pairs = ((name, old.get(name), new.get(name)) for name in sorted(old | new))
+    return [
+        ArtifactChange(name, a.version if a else None, b.version if b else None, (b or a).via)  # type: ignore[union-attr]
+        for name, a, b in pairs
+        if not (a and b and a.sha256 == b.sha256)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +92,7 @@ def lock(
     """Lock targets in parallel, and write each lock whole or not at all."""
 
     def lock_one(target: Target) -> LockResult:
-        waits = functools.partial(resolver.progress.step, waiting(f"the lock of {target.name}"))
+        waits = waiting(f"the lock of {target.name}", resolver.progress)
         try:
             if not write:
                 return _lock(target, project.lock(target.name), resolver, write=False)
@@ -122,16 +152,16 @@ def _write(folder: Path, pip: str, conda: str | None) -> None:
 
 def check_freshness(targets: Sequence[Target], project: Project) -> list[Freshness]:
     """Return which locks are stale, by comparing digests: no network and no process."""
-
-    def check(target: Target) -> Freshness:
+    found = []
+    for target in targets:
         try:
-            found = read_lock(project.lock(target.name))
-            names = tuple(artifact.name for artifact in found.open)
-            return Freshness(target.name, staleness(target, project.catalog, found), open=names)
+            locked = read_lock(project.lock(target.name))
+            names = tuple(artifact.name for artifact in locked.open)
+            stale = staleness(target, project.catalog, locked)
+            found.append(Freshness(target.name, stale, open=names))
         except SpecError as error:
-            return Freshness(target.name, error.what)
-
-    return [check(target) for target in targets]
+            found.append(Freshness(target.name, error.what))
+    return found
 
 
 def confirm_with_pip_tools(target: Target, project: Project, resolver: Resolver) -> Confirmation:

@@ -20,7 +20,7 @@ from packaging.version import Version
 
 from provision.catalog.devices import read_devices
 from provision.catalog.snapshot import Channel, load_snapshot
-from provision.commands.lock import LockResult, lock
+from provision.commands.lock import ArtifactChange, LockResult, lock
 from provision.core.errors import ProvisionError
 from provision.core.limits import read_text
 from provision.core.network import session
@@ -28,7 +28,6 @@ from provision.core.process import Run, clean_environment
 from provision.core.program import program_name
 from provision.core.project import Project
 from provision.core.temporary import scratch
-from provision.lockfile.diff import ArtifactChange
 from provision.lockfile.pip import read_lock
 from provision.lockfile.tags import markers
 from provision.resolver.resolver import Resolver

@@ -84,10 +84,8 @@ def _make_prefix(folder: Path, request: BuildRequest, run: Run, progress: Progre
         uv.make_venv(folder, version, request.target.name, run)
         return
     progress.step(f"installing {len(packages)} packages of the conda layer")
-    conda.make_prefix(
-        folder, packages, request.project.archives, run, progress,
-        wheelhouses=request.supply.wheelhouses, offline=request.supply.offline,
-    )  # fmt: skip
+    archives, supply = request.project.archives, request.supply
+    conda.make_prefix(folder, packages, archives, supply=supply, run=run, progress=progress)
 
 
 def _record(folder: Path, request: BuildRequest, verification: Verification) -> Record:

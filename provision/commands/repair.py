@@ -4,7 +4,6 @@ uv hard-links files from its cache, where an edit of them shows too: so it is cl
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 from provision.commands.build import BuildRequest, BuildResult, build
 from provision.core.in_use import remove_unused
@@ -27,9 +26,9 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
         progress.step(f"removing from uv's cache: {', '.join(locked)}")
         uv.clean_cache(locked, run)
     built = build(replace(request, fresh=True), run, progress)
-    _distrust_others(home, request, progress)
+    _distrust_others(built, request, progress)
     if built.generation and drifted and drifted.folder != built.generation.folder:
-        with folder_lock(home, lambda: progress.step(waiting(request.target.name))):
+        with folder_lock(home, waiting(request.target.name, progress)):
             if user := remove_unused(drifted.folder):
                 # Without its record `rollback` does not go back to it, and the next build or clean
                 # removes it.
@@ -42,18 +41,19 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
 def finish(project: Project, target: str, progress: Progress) -> None:
     """Remove what a repair left that was killed when the new generation was already in use."""
     home = project.environments(target)
-    with folder_lock(home, lambda: progress.step(waiting(target))):
+    with folder_lock(home, waiting(target, progress)):
         manifest.sweep(home, progress.note)
-        drop_seals(home)
 
 
-def _distrust_others(home: Path, request: BuildRequest, progress: Progress) -> None:
+def _distrust_others(built: BuildResult, request: BuildRequest, progress: Progress) -> None:
     """Let no other generation count as proven whose files are not those that its build recorded."""
     # They share files with the drifted one through uv's cache, so they may have its edits.
+    home = request.project.environments(request.target.name)
     for other in manifest.finished_generations(home):
+        if other.record.proof != "proven" or other == built.generation:  # which was just verified
+            continue
         # Which lock it is compared with does not matter to the digest of its files.
-        tree = verify(other.folder, request.lock, (), deep=True).tree
-        if tree != other.record.tree and other.record.proof == "proven":
+        if verify(other.folder, request.lock, (), deep=True).tree != other.record.tree:
             reason = "its files were edited after the build"
             distrusted = other.record.model_copy(update={"proof": "unproven", "reason": reason})
             manifest.write_record(other.folder, distrusted)

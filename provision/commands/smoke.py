@@ -11,7 +11,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from provision.catalog.devices import Devices, read_devices, read_peaks
+from provision.catalog.devices import read_devices, read_peaks
 from provision.commands.machine import this_host
 from provision.core.errors import ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -25,6 +25,7 @@ from provision.lockfile.pip import Lock
 from provision.report.history import new_report, suite_digest
 from provision.report.model import Report, complete_report, read_report
 from provision.spec.model import Target
+from provision.spec.parts import hardware_of
 
 # Seconds for one device. The suite ends what hangs by itself; where every kernel is compiled at its
 # first use, a healthy device takes most of this.
@@ -90,7 +91,11 @@ def expectation(
     target: Target, versions: dict[str, str], catalog: Path, host: Host | None = None
 ) -> dict[str, Any]:
     """Return the content of ``expect.json``: what the suite has to find."""
-    intel = target.accelerator == "xpu"
+    intel, judged = target.accelerator == "xpu", None
+    if host:
+        from provision.host.drivers import smoke_expectation  # noqa: PLC0415 - rarely judged
+
+        judged = smoke_expectation(hardware_of(target.model_dump()), host, read_devices(catalog))
     return {
         "schema": 3,
         "target": target.name,
@@ -106,7 +111,7 @@ def expectation(
         "rotary": list(target.smoke.rotary),
         "speedup_over_cpu": target.smoke.speedup_over_cpu,
         "environment": target.environment,
-        "driver_judgement": _judge_driver(target, read_devices(catalog), host) if host else None,
+        "driver_judgement": judged,
     }
 
 
@@ -120,16 +125,6 @@ def _requirements(target: Target, versions: dict[str, str]) -> list[str]:
 def runner_folder() -> Path:
     """Return the folder of the toolkit's own pytest, which the suite imports from there."""
     return Path(str(importlib.metadata.distribution("pytest").locate_file("")))
-
-
-def _judge_driver(target: Target, devices: Devices, host: Host) -> dict[str, Any] | None:
-    """Return the judgement that the check ``device.driver`` reports; None without a requirement."""
-    from provision.host.drivers import smoke_expectation  # noqa: PLC0415 - only where one is judged
-
-    kind, required, families = target.accelerator, target.hardware.driver, target.hardware.families
-    if kind == "cpu" or required is None:
-        return None
-    return smoke_expectation(host, devices, accelerator=kind, required=required, families=families)
 
 
 def smoke(

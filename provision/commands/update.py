@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from packaging.utils import parse_wheel_filename
 from pydantic import ValidationError
@@ -15,7 +15,6 @@ from provision.artifacts.resumable_download import download
 from provision.artifacts.wheel_records import remote_record, wheel_record
 from provision.catalog import simple_index, snapshot
 from provision.catalog.snapshot import Channel, ChannelPackage, DriverFile, DriverSet, Index, Wheel
-from provision.catalog.snapshot_update import FileT, RefreshResult
 from provision.core import network
 from provision.core.errors import ProvisionError, ToolError, UsageError
 from provision.core.filesystem import write_atomic
@@ -24,23 +23,74 @@ from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.project import Project
 from provision.resolver import conda_lock
+from provision.spec.model import Target
 from provision.spec.tables import faults_of
 
 if TYPE_CHECKING:
     from pypi_simple import DistributionPackage
     from requests import Session
 
-    from provision.spec.model import Target
+
+FileT = TypeVar("FileT", "Wheel", "ChannelPackage", "DriverFile")
+
+
+@dataclass(frozen=True, slots=True)
+class Reupload:
+    """A different file under a name of the catalog; refused, the catalog keeps the old hash."""
+
+    filename: str  # name of the file
+    known: str  # SHA-256 in the catalog
+    offered: str  # SHA-256 that the index lists now
+
+
+@dataclass(slots=True)
+class RefreshResult:
+    """The changes of one refreshed snapshot."""
+
+    name: str  # of the index, channel or driver release
+    added: list[str] = field(default_factory=list)
+    # Files whose hash, size, URL, requirements or confirmation were added.
+    completed: list[str] = field(default_factory=list)
+    reuploads: list[Reupload] = field(default_factory=list)
+    # Files that the index no longer lists; kept, because a wheelhouse may have them.
+    vanished: list[str] = field(default_factory=list)
+    # Files that the vendor withdrew, with the reason; kept as well.
+    yanked: list[str] = field(default_factory=list)
+    errors: list[ProvisionError] = field(default_factory=list)  # the files concerned are unchanged
+
+    @property
+    def bad(self) -> bool:
+        """Whether the result needs a person's attention."""
+        return bool(self.reuploads or self.errors)
+
+    def record(self, files: dict[str, FileT], now: FileT) -> None:
+        """Add the current entry of a file to a catalog's, or refuse it.
+
+        A hash that differs from the one in the catalog is never taken over: the name then stands
+        for another file, and locks with the old hash would be silently replaced.
+        """
+        name, before = now.filename, files.get(now.filename)
+        if before and before.sha256 and now.sha256 and before.sha256 != now.sha256:
+            self.reuploads.append(Reupload(name, before.sha256, now.sha256))
+        elif now != before:  # an unchanged entry must not rewrite the file
+            files[name] = now
+            (self.added if before is None else self.completed).append(name)
 
 
 def update(
-    project: Project, targets: Sequence[Target], downloads: Path,
-    *, progress: Progress, run: Run, only: Sequence[str] = (), url: str = "",
-) -> list[RefreshResult]:  # fmt: skip
+    project: Project,
+    targets: Sequence[Target],
+    progress: Progress,
+    run: Run,
+    *,
+    only: Sequence[str] = (),
+    url: str = "",
+) -> list[RefreshResult]:
     """Refresh snapshots of wheel indexes, conda channels and driver releases.
 
     With a URL, make that of a new index, whose name alone is given.
     """
+    downloads = project.root / ".cache" / "update"
     updater = CatalogUpdater(project.catalog, targets, downloads, progress, run)
     if url:
         return [updater.refresh_index(only[0], _new_index(project.catalog, targets, only, url))]
@@ -70,7 +120,7 @@ def _new_index(catalog: Path, targets: Sequence[Target], names: Sequence[str], u
 
 @dataclass(frozen=True, slots=True)
 class CatalogUpdater:
-    """Refreshes snapshots; the attributes are the arguments of :func:`update`."""
+    """Refreshes snapshots, for some targets."""
 
     folder: Path
     targets: Sequence[Target]
@@ -137,9 +187,13 @@ class CatalogUpdater:
         return result
 
     def _refresh_name(
-        self, session: Session, old: Sequence[Wheel], packages: Sequence[DistributionPackage],
-        files: dict[str, Wheel], result: RefreshResult,
-    ) -> None:  # fmt: skip
+        self,
+        session: Session,
+        old: Sequence[Wheel],
+        packages: Sequence[DistributionPackage],
+        files: dict[str, Wheel],
+        result: RefreshResult,
+    ) -> None:
         oldest = min((parse_wheel_filename(w.filename)[1] for w in old), default=None)
         platforms = {(target.platform, target.python) for target in self.targets}
         for package in packages:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from provision.commands.current import current_folder
-from provision.core.findings import Finding
+from provision.core.findings import Finding, Level
 from provision.core.prefix import site_packages
 from provision.core.project import Project
 from provision.environment.findings import of_target
@@ -29,7 +29,6 @@ def verify_current(project: Project, target: str, *, deep: bool) -> Verification
 
 
 def _deep_findings(folder: Path) -> Iterator[Finding]:
-    from provision.core.findings import Level  # noqa: PLC0415
     from provision.core.process import run  # noqa: PLC0415
     from provision.environment.bytecode import bytecode_findings  # noqa: PLC0415
     from provision.environment.interpreter import interpreter_findings  # noqa: PLC0415

@@ -23,8 +23,7 @@ def sha256_bytes(data: bytes) -> str:
 
 def sha256_file(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return _sha256_by_reads(str(path))
 
 
 def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from provision.core.errors import os_errors
+from provision.core.progress import Progress
 
 # Polled, because msvcrt.LK_LOCK gives up after ten attempts, one per second.
 _POLL = 0.1  # seconds between two attempts to take the lock
@@ -39,9 +40,9 @@ def _refused(folder: Path) -> contextlib.AbstractContextManager[None]:
     return os_errors("no-work-in", folder=folder)
 
 
-def waiting(what: str | Path) -> str:
-    """Return the message of a command that waits for the lock of a target, image or folder."""
-    return f"another command is working on {what}; waiting for it to end"
+def waiting(what: str | Path, progress: Progress) -> Callable[[], None]:
+    """Return what says that a command waits for the lock of a target, image or folder."""
+    return lambda: progress.step(f"another command is working on {what}; waiting for it to end")
 
 
 def try_lock(handle: int) -> bool:

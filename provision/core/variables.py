@@ -19,9 +19,11 @@ _TABLES = toml_table(Path(__file__).with_suffix(".toml"))
 
 
 def clean_environment(
-    base: Mapping[str, str] | None = None, *, prefix: Path | None = None,
+    base: Mapping[str, str] | None = None,
+    *,
+    prefix: Path | None = None,
     extra: Mapping[str, str] | None = None,
-) -> dict[str, str]:  # fmt: skip
+) -> dict[str, str]:
     """Return ``extra`` and what is allowed by name of ``base``, by default this process's own."""
     base = os.environ if base is None else base
     kept = {name: value for name, value in base.items() if _is_kept(name)}

@@ -131,12 +131,15 @@ def _read(path: Path, form: Table, manifest: Table) -> Lock:
     return replace(lock, choices=list(_choices(lock)))
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
+def _lines(path: Path, above: Sequence[Path] = ()) -> Iterator[tuple[str, str]]:
     """Yield the places and lines of a file, and of requirement files in place of their names."""
+    chain = [*above, path.resolve()]
+    if chain[-1] in above:
+        raise ValueError(f"it includes itself: {' → '.join(map(str, chain))}")
     for number, line in enumerate(read_text(path).split("\n"), 1):
         included = re.match(FORMATS["pattern"]["include"], line)
         if included and (file := path.parent / included[1]).is_file():
-            yield from _lines(file)
+            yield from _lines(file, chain)
         else:
             yield f"{path}:{number}", line
 

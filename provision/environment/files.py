@@ -94,9 +94,12 @@ def unrecorded_findings(
 
 
 def damage_findings(
-    dist: InstalledDistribution | InstalledCondaPackage, site: Path, record: list[RecordEntry],
-    on_disk: dict[str, int], hashes: dict[str, str],
-) -> Iterator[Finding]:  # fmt: skip
+    dist: InstalledDistribution | InstalledCondaPackage,
+    site: Path,
+    record: list[RecordEntry],
+    on_disk: dict[str, int],
+    hashes: dict[str, str],
+) -> Iterator[Finding]:
     """Yield what is wrong with the files of one distribution; those without a hash go by size."""
     if not record and dist.folder.suffix == ".dist-info":  # a conda package may hold no file
         record_file = str(dist.folder / "RECORD")

@@ -128,15 +128,17 @@ def unfinished_generations(environments: Path) -> list[Path]:
 
 
 def sweep(environments: Path, note: Callable[[str], None]) -> None:
-    """Remove what killed runs left below a target's folder; its lock must be held."""
+    """Remove what killed runs left below a target's folder, seals too; its lock must be held."""
     from provision.core.in_use import remove_unused  # noqa: PLC0415 - not for reading a record
     from provision.core.temporary import remove_litter  # noqa: PLC0415
+    from provision.environment.seal import drop_seals  # noqa: PLC0415
 
     for folder in unfinished_generations(environments):
         if user := remove_unused(folder):
             note(kept_in_use(folder, user))
     for folder in (environments, *environments.iterdir()):
         remove_litter(folder)
+    drop_seals(environments)
 
 
 def kept_in_use(folder: Path, user: str) -> str:

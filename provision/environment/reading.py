@@ -9,11 +9,13 @@ from provision.core.limits import open_regular
 _MOST_BYTES = 1 << 20
 
 
-def read_text(path: Path) -> str:
-    """Return the first megabyte of a file as text; "" if it cannot be read."""
+def read_text(path: Path, limit: int = _MOST_BYTES) -> str:
+    """Return the first bytes of a file as text, the last for a limit below 0; "" if unreadable."""
     try:
         with open_regular(path) as stream:
-            return stream.read(_MOST_BYTES).decode("utf-8", "replace")
+            if limit < 0:
+                stream.seek(max(0, stream.seek(0, os.SEEK_END) + limit))
+            return stream.read(abs(limit)).decode("utf-8", "replace")
     except (OSError, ValueError):  # ValueError: the path holds a NUL
         return ""
 

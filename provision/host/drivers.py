@@ -13,6 +13,7 @@ from provision.catalog.devices import Devices
 from provision.core.platforms import ACCELERATORS, MAKERS
 from provision.host.driver_versions import explain, meets, parse
 from provision.host.model import Gpu, Host
+from provision.spec.parts import TargetHardware
 
 NAMES = {"apple": "macOS"}  # of what a GPU's driver is a part of
 
@@ -92,25 +93,19 @@ def _unknown(reason: str, evidence: Sequence[str]) -> DriverJudgement:
 
 
 def smoke_expectation(
-    host: Host, devices: Devices, *, accelerator: str, required: str, families: Sequence[str],
-    reported: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Return the judgement on the driver of a target's device, as plain data for ``expect.json``.
-
-    ``reported`` is what torch says of the device in use. It comes first, as devices of one host may
-    have different drivers. ``families`` are those of the target, empty for any.
-    """
-    vendor = ACCELERATORS[accelerator].vendor
+    target: TargetHardware, host: Host, devices: Devices
+) -> dict[str, Any] | None:
+    """Return the judgement that the check ``device.driver`` reports; None without a requirement."""
+    required, families = target.driver, target.families
+    if target.accelerator == "cpu" or required is None:
+        return None
+    vendor = ACCELERATORS[target.accelerator].vendor
     gpus = [gpu for gpu in host.gpus if gpu.vendor == vendor]
     # A device of unknown family, such as every Intel GPU in WSL, may be the one.
     own = [gpu for gpu in gpus if not families or not gpu.family or gpu.family in families]
     judged = [judge_driver(gpu, host, required, devices) for gpu in own]
-    by_torch = judge_version(reported, required, vendor, devices)
-    if by_torch.verdict is not DriverVerdict.UNKNOWN or not judged:
-        chosen = by_torch
-    elif len({each.verdict for each in judged}) == 1:
-        chosen = judged[0]
-    else:
+    chosen = next(iter(judged), None) or judge_version(None, required, vendor, devices)
+    if len({each.verdict for each in judged}) > 1:
         lines = dict.fromkeys(line for each in judged for line in each.evidence)
         chosen = _unknown("the devices of this machine have different drivers", list(lines))
     return dataclasses.asdict(chosen) | {"evidence": list(chosen.evidence)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from provision.environment.reading import read_text
+
 # Time or cycles on the compute engines: https://docs.kernel.org/gpu/drm-usage-stats.html
 _COMPUTE = re.compile(r"^drm-(?:engine-compute|cycles-ccs):\s*(\d+)", re.MULTILINE)
 _INTEL = re.compile(r"^drm-driver:\s*(?:i915|xe)$", re.MULTILINE)
@@ -13,7 +15,7 @@ _INTEL = re.compile(r"^drm-driver:\s*(?:i915|xe)$", re.MULTILINE)
 def occupants(accelerator: str, notes: set[str], proc: Path = Path("/proc")) -> list[str]:
     """Return who computes on GPUs of a kind; adds to the notes what cannot be read."""
     found = (_of_nvml if accelerator == "cuda" else _of_intel)(notes, proc)
-    return [f"{_text(proc / pid / 'comm').strip() or '?'} (process {pid})" for pid in found]
+    return [f"{read_text(proc / pid / 'comm').strip() or '?'} (process {pid})" for pid in found]
 
 
 def _of_nvml(notes: set[str], _: Path) -> list[str]:
@@ -33,7 +35,7 @@ def _of_intel(notes: set[str], proc: Path) -> list[str]:
     found = []
     for process in proc.glob("[0-9]*"):
         try:
-            texts = map(_text, list((process / "fdinfo").iterdir()))
+            texts = map(read_text, list((process / "fdinfo").iterdir()))
         except PermissionError:
             notes.add("processes of other users are not seen: only root may read their fdinfo")
             continue
@@ -47,10 +49,3 @@ def _of_intel(notes: set[str], proc: Path) -> list[str]:
     if not proc.is_dir():
         notes.add("whether the device is idle is not measured: this system does not tell")
     return sorted(found)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:  # a file that was closed meanwhile, a process that ended
-        return ""

@@ -10,31 +10,28 @@ from provision.catalog.devices import Devices
 from provision.core.platforms import this_platform
 from provision.host import intel, nvidia, permissions, sysfs, system, virtualization, windows
 from provision.host.model import Host, User
-from provision.host.root import Machine, Root
+from provision.host.root import TABLES, Machine, Root
 
 # Each probe returns the host with what it found added. The order counts: whether this is WSL
 # decides which GPUs sysfs shows, the user decides which device files are usable, and the vendors'
 # probes complete the GPUs that sysfs listed.
 _LINUX = (virtualization, permissions, sysfs, intel, nvidia, system)
-# Variables that change which device a program sees or which library it loads.
-_VARIABLES = (
-    "ONEAPI_", "SYCL_", "ZE_", "UR_", "ZET_", "NEO_", "OCL_ICD_", "SETVARS_", "CMPLR_ROOT",
-    "MKLROOT", "CCL_ROOT", "CUDA_", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-    "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE",
-    "PYTORCH_", "TORCH_", "IPEX_", "IGC_", "VIRTUAL_ENV", "CONDA_PREFIX",
-)  # fmt: skip
 
 
 def read_host(
-    devices: Devices, *, root: Path = Path("/"), environ: Mapping[str, str] | None = None,
+    devices: Devices,
+    *,
+    root: Path = Path("/"),
+    environ: Mapping[str, str] | None = None,
     user: User | None = None,
-) -> Host:  # fmt: skip
+) -> Host:
     """Read what this machine has, without torch or root rights, on a Mac by its own programs.
 
     Another root than ``/`` holds a recorded Linux machine; the user is who its permissions are for.
     """
     environ = os.environ if environ is None else environ
-    variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(_VARIABLES)}
+    known = tuple(TABLES["variables"])
+    variables = {n: environ[n] for n in sorted(environ) if n.upper().startswith(known)}
     machine = Machine(Root(root), devices, environ, user)
     # A recorded Linux machine can be read on Windows and on a Mac, too.
     if sys.platform == "win32" and machine.root.live:

@@ -7,14 +7,14 @@ from functools import cached_property
 from pathlib import Path
 
 from provision.catalog.devices import Devices
+from provision.core.findings import toml_table
 from provision.core.platforms import PLATFORMS
+from provision.environment.reading import list_names, read_text
 from provision.host.model import User
 
-# NixOS, Google's machines and Apptainer have folders of their own for the driver's libraries.
-_LIBRARY_FOLDERS = (*(f"usr/lib/{p.libraries}" for p in PLATFORMS.values() if p.libraries),
-                    "usr/lib64", "usr/lib", "usr/local/lib", "usr/local/lib64", "usr/lib/wsl/lib",
-                    "run/opengl-driver/lib", "usr/local/nvidia/lib64",
-                    ".singularity.d/libs")  # fmt: skip
+TABLES = toml_table(Path(__file__).with_name("machine.toml"))
+_OF_PLATFORMS = (f"usr/lib/{each.libraries}" for each in PLATFORMS.values() if each.libraries)
+_LIBRARY_FOLDERS = [*_OF_PLATFORMS, *TABLES["libraries"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,11 @@ class Root:
 
     def text(self, path: str, limit: int = 65536) -> str:
         """Return the first bytes of a file as text, stripped; the last ones for a limit below 0."""
-        try:
-            with (self.path / path).open("rb") as stream:
-                if limit < 0:
-                    stream.seek(max(0, stream.seek(0, os.SEEK_END) + limit))
-                return stream.read(abs(limit)).decode("utf-8", "replace").strip("\0 \t\r\n")
-        except (OSError, ValueError):
-            return ""
+        return read_text(self.path / path, limit).strip("\0 \t\r\n")
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted."""
-        try:
-            return sorted(os.listdir(self.path / path))  # noqa: PTH208 - names, not paths
-        except (OSError, ValueError):
-            return []
+        return list_names(self.path / path)
 
     def target(self, path: str) -> str:
         """Return the last component of the target of a symbolic link."""

@@ -9,10 +9,9 @@ from pathlib import PurePosixPath
 
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Host, System
-from provision.host.root import Machine, Root
+from provision.host.root import TABLES, Machine, Root
 
 _MODULES = {"nvidia": r"nvidia(?:-current)?", "intel": r"(?:i915|xe)"}
-_CONFIGURED = ("etc/modprobe.d", "run/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d")
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # Not "module verification failed", which only says that the kernel is tainted.
 _REJECTED = re.compile(r"Key was rejected|module with unavailable key|unsigned module is rejected")
@@ -57,7 +56,7 @@ def _refusal(root: Root, host: Host, vendor: str, log: str) -> tuple[str, str] |
     """Return what keeps a vendor's kernel driver out: a table of obstacles.toml, and where."""
     module = _MODULES[vendor]
     blacklist = rf"^\s*(?:blacklist\s+{module}\s*$|install\s+{module}\s+\S*/(?:false|true)\b.*$)"
-    files = [f"{folder}/{n}" for folder in _CONFIGURED for n in root.names(folder)]
+    files = [f"{folder}/{n}" for folder in TABLES["modprobe"] for n in root.names(folder)]
     places = [(path, blacklist) for path in files if path.endswith(".conf")]
     # nomodeset stops the drivers of the kernel itself, not NVIDIA's.
     words = r"|\bnomodeset\b" if vendor == "intel" else ""

@@ -5,16 +5,7 @@ import re
 from collections.abc import Mapping
 
 from provision.host.model import Host
-from provision.host.root import Machine, Root
-
-_CONTAINERS = {"docker": "docker", "kubepods": "kubernetes", "libpod": "podman", "lxc": "lxc"}
-_MARKERS = {"run/.containerenv": "podman", ".dockerenv": "docker", ".singularity.d": "apptainer"}
-# In "sys_vendor product_name" of DMI, as the common hypervisors fill it in.
-_MACHINES = re.compile(
-    r"QEMU|KVM|VMware|VirtualBox|innotek|Xen|Bochs|Parallels|Amazon EC2|Google Compute"
-    r"|OpenStack|Microsoft Corporation Virtual Machine|Virtual Machine",
-    re.IGNORECASE,
-)
+from provision.host.root import TABLES, Machine, Root
 
 
 def probe(machine: Machine, host: Host) -> Host:
@@ -39,15 +30,16 @@ def _is_virtual(root: Root) -> bool:
     # The first processor is enough: with hundreds of them the file is megabytes long.
     flags = re.search(r"^flags\s*:(.*)$", root.text("proc/cpuinfo", 8192), re.MULTILINE)
     flagged = flags and " hypervisor" in flags[1]
-    return bool(_MACHINES.search(dmi) or root.text("sys/hypervisor/type") or flagged)
+    known = re.search(TABLES["virtual"], dmi, re.IGNORECASE)
+    return bool(known or root.text("sys/hypervisor/type") or flagged)
 
 
 def _containers(root: Root, environ: Mapping[str, str]) -> list[str]:
     # With cgroup v2 the path is often only "/", hence the marker files below.
     groups = root.text("proc/1/cgroup")
-    found = [name for word, name in _CONTAINERS.items() if word in groups]
+    found = [name for word, name in TABLES["containers"].items() if word in groups]
     if "KUBERNETES_SERVICE_HOST" in environ:
         found.insert(0, "kubernetes")
-    found += [name for path, name in _MARKERS.items() if root.exists(path)]
+    found += [name for path, name in TABLES["markers"].items() if root.exists(path)]
     found += ["apptainer"] if "APPTAINER_CONTAINER" in environ else []
     return list(dict.fromkeys(found))

@@ -61,9 +61,11 @@ if sys.platform == "win32":
 
 
 def read_windows(
-    found: Mapping[str, Mapping[str, str | int]], devices: Devices, variables: Mapping[str, str],
+    found: Mapping[str, Mapping[str, str | int]],
+    devices: Devices,
+    variables: Mapping[str, str],
     kernel: str,
-) -> Host:  # fmt: skip
+) -> Host:
     """Return the host of a device tree, as :func:`probe` reads it; the kernel is of Windows."""
     system = Path(os.environ.get("SYSTEMROOT", "C:\\Windows")) / "System32"
     gpus = parse(found, devices)

@@ -64,8 +64,8 @@ def context_lock(
     request: ImageRequest, progress: Progress
 ) -> contextlib.AbstractContextManager[int]:
     """Return the lock of the folder of a build context, which each preparation makes anew."""
-    folder, text = request.context, waiting(f"an image of {request.target.name}")
-    return folder_lock(folder.parent, lambda: progress.step(text), name=f"{folder.name}.lock")
+    folder, waits = request.context, waiting(f"an image of {request.target.name}", progress)
+    return folder_lock(folder.parent, waits, name=f"{folder.name}.lock")
 
 
 def find_engine(run: Run) -> str:

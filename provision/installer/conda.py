@@ -11,21 +11,28 @@ from provision.core.errors import ToolError
 from provision.core.process import Run
 from provision.core.progress import Progress
 from provision.core.text import plural
+from provision.installer.install import ArtifactSources
 from provision.lockfile.conda import CondaPackage
 
 _WORKER = Path(__file__).with_name("conda_worker.py")
 
 
 def make_prefix(
-    prefix: Path, packages: Sequence[CondaPackage], archives: Path, run: Run, progress: Progress, *,
-    wheelhouses: Sequence[Path] = (), offline: bool = False,
-) -> None:  # fmt: skip
+    prefix: Path,
+    packages: Sequence[CondaPackage],
+    archives: Path,
+    *,
+    supply: ArtifactSources,
+    run: Run,
+    progress: Progress,
+) -> None:
     """Install conda packages into a new folder."""
     # Every archive is first collected in ``archives`` and hashed: rattler verifies what it
     # downloads, but not local files (seen with 0.28.0). Rattler's package cache is a temporary
     # folder that is removed after the installation, so no cache can be tampered with.
     wanted = [wanted_archive(package) for package in packages]
-    if missing := fetch_all(wanted, archives, wheelhouses, progress, offline=offline):
+    houses, offline = supply.wheelhouses, supply.offline
+    if missing := fetch_all(wanted, archives, houses, progress, offline=offline):
         count = plural(len(missing), "package")
         raise ToolError.of("conda-packages-missing", *map(str, missing), count=count)
     # Inside the prefix, so that the files of a killed build are removed with its generation.

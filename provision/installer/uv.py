@@ -94,10 +94,16 @@ def fetch_python(version: str, platform: str, folder: Path, run: Run) -> Complet
 
 
 def install_wheels(
-    python: Path, artifacts: Sequence[Artifact], run: Run, arrived: dict[str, tuple[int, int]], *,
-    index_url: str | None = None, wheelhouses: Sequence[Path] = (), offline: bool = False,
+    python: Path,
+    artifacts: Sequence[Artifact],
+    run: Run,
+    arrived: dict[str, tuple[int, int]],
+    *,
+    index_url: str | None = None,
+    wheelhouses: Sequence[Path] = (),
+    offline: bool = False,
     complete: bool = False,
-) -> Completed:  # fmt: skip
+) -> Completed:
     """Install locked wheels into an environment, and nothing else; the caller reads the exit code.
 
     Where the wheelhouses are complete no index is needed, and offline uv's cache is used as well.

@@ -39,7 +39,7 @@ class CondaPackage(Table):
     hash: _Hashes
     category: str
     optional: bool
-    size: Annotated[int | None, Field(description="Bytes; None where the lock has none.")] = None
+    size: int | None = None  # bytes; None where the lock has none
 
     @property
     def filename(self) -> str:

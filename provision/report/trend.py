@@ -48,9 +48,13 @@ class Fall(NamedTuple):
 
 
 def point(
-    rounds: Sequence[float], layers: object, *, better: int = 1, share: float | None = None,
+    rounds: Sequence[float],
+    layers: object,
+    *,
+    better: int = 1,
+    share: float | None = None,
     spread: float | None = None,
-) -> Point:  # fmt: skip
+) -> Point:
     """Return the point of a run: of all rounds, or of the median and the ``spread`` of five.
 
     ``better`` is 1 where more is better, -1 where less is; the spread is relative to the median.

@@ -34,9 +34,12 @@ _ABSENT = re.compile(r"(?:there is no|no index has a package) (\S+)")
 
 
 def explain_conflict(
-    target: Target, failed: Completed, engine: UvResolver,
-    catalog: Mapping[str, Sequence[Wheel]], progress: Progress,
-) -> SpecError:  # fmt: skip
+    target: Target,
+    failed: Completed,
+    engine: UvResolver,
+    catalog: Mapping[str, Sequence[Wheel]],
+    progress: Progress,
+) -> SpecError:
     """Return the error that explains why resolving failed: each fault, not only the first.
 
     ToolError: uv itself failed.
@@ -121,9 +124,12 @@ def _shortened(fact: str) -> str:
 
 
 def _judged(
-    target: Target, conflict: Sequence[str], text: str, engine: UvResolver,
+    target: Target,
+    conflict: Sequence[str],
+    text: str,
+    engine: UvResolver,
     catalog: Mapping[str, Sequence[Wheel]],
-) -> tuple[list[str], str]:  # fmt: skip
+) -> tuple[list[str], str]:
     """Return the facts of a fault, and its remedy."""
     spec, facts = f"envs/{target.name}.toml", stated_facts(text)
     assigned = {target.pip.index_of(requirement_name(r)) for r in conflict}

@@ -25,9 +25,13 @@ def version() -> str:
 
 
 def pins(
-    target: Target, wheels: Mapping[str, Sequence[Wheel]], default_index: str | None, run: Run, *,
+    target: Target,
+    wheels: Mapping[str, Sequence[Wheel]],
+    default_index: str | None,
+    run: Run,
+    *,
     given: Mapping[str, str] | None = None,
-) -> uv.Pins:  # fmt: skip
+) -> uv.Pins:
     """Resolve a target's requirements: at the given versions, or else by the cut-off.
 
     pip merges all indexes that it is given, so it gets a single one: that serves the names of the

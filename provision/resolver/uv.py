@@ -22,6 +22,7 @@ from provision.core.temporary import scratch
 from provision.lockfile.pip import Artifact
 from provision.lockfile.tags import best_wheel
 from provision.spec.model import Target
+from provision.spec.requirement_files import logical_lines
 
 _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+))?")
 # Distribution -> its version, and what requires it.
@@ -172,8 +173,7 @@ class UvResolver:
         options = ["--generate-hashes", "--no-annotate", REQUIREMENTS]
         done = self._compile(target, {REQUIREMENTS: names}, options)
         done.require(f"could not resolve the build requirements {', '.join(names)}")
-        lines = done.stdout.replace("\\\n", " ").splitlines()
-        return tuple(" ".join(line.split()) for line in lines if line.strip())
+        return tuple(line for _, line in logical_lines(done.stdout))
 
     def _pylock(self, target: Target, pins: Pins) -> str:
         pinned = {PINS: [f"{name}=={version}" for name, (version, _) in pins.items()]}

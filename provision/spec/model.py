@@ -1,4 +1,7 @@
-"""The model of a spec: ``envs/<target>.toml``, the only file a person writes for a target."""
+"""The model of a spec: ``envs/<target>.toml``, the only file a person writes for a target.
+
+What its keys mean stands in ``model.toml``, of which `provision schema` makes the descriptions.
+"""
 
 import datetime as dt
 import hashlib
@@ -13,6 +16,7 @@ from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from provision.core.credentials import holds_secret
+from provision.core.findings import toml_table
 from provision.core.platforms import PLATFORMS
 from provision.spec.parts import Accelerator, ForbiddenDistribution, Platform, Status
 from provision.spec.tables import Table
@@ -78,13 +82,9 @@ Distribution = Annotated[str, AfterValidator(lambda text: str(canonicalize_name(
 class Hardware(Table):
     """The devices and drivers that the target is for."""
 
-    families: tuple[str, ...] = Field(
-        (), description="Device families of envs/catalog/devices.toml."
-    )
-    driver: Specifier | None = Field(None, description="Versions of the GPU driver, or of macOS.")
-    compute_capability: Specifier | None = Field(
-        None, description="CUDA compute capabilities that the wheels are compiled for."
-    )
+    families: tuple[str, ...] = ()
+    driver: Specifier | None = None
+    compute_capability: Specifier | None = None
 
 
 class Conda(Table):
@@ -104,47 +104,26 @@ class Override(Table):
 class Accepted(Table):
     """A known vulnerability that the spec accepts, until a day."""
 
-    id: str = Field(
-        pattern=r"^[A-Za-z0-9][\w.-]*$",
-        description="Such as CVE-2025-3000; or a package that the service does not know.",
-    )
+    id: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
     reason: str = Field(min_length=1)
-    until: dt.date = Field(description="The last day on which it is accepted.")
+    until: dt.date
 
 
 class Pip(Table):
     """The Python packages."""
 
-    cutoff: dt.date = Field(description="Packages uploaded on this day or later do not exist.")
-    cutoffs: dict[Distribution, dt.date] = Field(
-        {}, description="Distributions with a cut-off of their own, as `lock --upgrade` sets."
-    )
-    requirements: tuple[Annotated[str, AfterValidator(source_requirement)], ...] = Field(
-        (), description="PEP 508; `name @ git+https://…@tag` and `name @ https://…` are built."
-    )
-    files: tuple[str, ...] = Field(
-        (), description="Requirement files of pip, relative to the project's folder."
-    )
-    drop: tuple[Distribution, ...] = Field(
-        (), description="Distributions of what is inherited and of the files to leave out."
-    )
-    constraints: tuple[IndexRequirement, ...] = Field(
-        (), description="Limits on the versions of what others require."
-    )
-    local: tuple[Annotated[str, AfterValidator(_local)], ...] = Field(
-        (), description="Folders of own packages, such as '-e .'; installed last, not locked."
-    )
-    build: tuple[Distribution, ...] = Field(
-        (), description="Distributions that are built from their sdist: this runs their code."
-    )
+    cutoff: dt.date
+    cutoffs: dict[Distribution, dt.date] = {}
+    requirements: tuple[Annotated[str, AfterValidator(source_requirement)], ...] = ()
+    files: tuple[str, ...] = ()
+    drop: tuple[Distribution, ...] = ()
+    constraints: tuple[IndexRequirement, ...] = ()
+    local: tuple[Annotated[str, AfterValidator(_local)], ...] = ()
+    build: tuple[Distribution, ...] = ()
     overrides: tuple[Override, ...] = ()
-    forbid: tuple[ForbiddenDistribution, ...] = Field(
-        (), description="Distributions that must not be installed."
-    )
+    forbid: tuple[ForbiddenDistribution, ...] = ()
     accepted: tuple[Accepted, ...] = ()
-    index: dict[FileStem, tuple[Distribution, ...]] = Field(
-        {}, description="Catalog index -> the distributions that come from it and nowhere else."
-    )
+    index: dict[FileStem, tuple[Distribution, ...]] = {}
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
@@ -173,29 +152,21 @@ class Smoke(Table):
 
     fused_ops: tuple[str, ...] = ()
     rotary: tuple[Literal["half", "interleaved", "ipex-llm"], ...] = ("half", "interleaved")
-    speedup_over_cpu: float | None = Field(
-        None, gt=0, description="Least ratio of training throughput, device to CPU."
-    )
+    speedup_over_cpu: float | None = Field(None, gt=0)
 
 
 class Run(Table):
     """How `run` starts the user's programs."""
 
-    keep: tuple[Variable, ...] = Field(
-        (), description="Variables of the caller that pass although `run` drops them."
-    )
+    keep: tuple[Variable, ...] = ()
 
 
 class Docker(Table):
     """What the container image needs besides the environment."""
 
     # Names alone: apt would take `-o…` for an option, and `name-` for a removal.
-    apt: tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*[a-z0-9+]$")], ...] = Field(
-        (), description="Packages of the image's Linux distribution."
-    )
-    drivers: FileStem | None = Field(
-        None, description="Driver set of the catalog to install, such as 'intel-gpu-25-13'."
-    )
+    apt: tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*[a-z0-9+]$")], ...] = ()
+    drivers: FileStem | None = None
 
 
 class Target(Table):
@@ -206,21 +177,15 @@ class Target(Table):
     name: str = Field(title="extends")  # the file's; a spec may have that key in its place
     summary: str = Field(min_length=1)
     accelerator: Accelerator
-    platform: Platform = Field(description="conda's platform name.")
-    python_version: str = Field(
-        alias="python",
-        pattern=r"^3\.\d+(\.\d+)?$",
-        description="Minor version, such as '3.11', or an exact one, such as '3.11.9'.",
-    )
+    platform: Platform
+    python_version: str = Field(alias="python", pattern=r"^3\.\d+(\.\d+)?$")
     status: Status = "supported"
-    reason: str | None = Field(None, description="Why the target is legacy; printed at each build.")
+    reason: str | None = None
     hardware: Hardware = Hardware()
     conda: Conda | None = None
     pip: Pip
     smoke: Smoke = Smoke()
-    environment: dict[Variable, Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]] = Field(
-        {}, description="Set by run, smoke and the image; {prefix} is filled in."
-    )
+    environment: dict[Variable, Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]] = {}
     run: Run = Run()
     docker: Docker | None = None
 
@@ -277,6 +242,10 @@ def spec_schema() -> dict[str, Any]:
     A file that extends another one need not say anything itself.
     """
     document = Target.model_json_schema()
+    for table, texts in toml_table(Path(__file__).with_suffix(".toml")).items():
+        fields = document["$defs"].get(table, document)["properties"]
+        for name, text in texts.items():
+            fields[name]["description"] = text
     document["properties"].pop("name")
     required = [key for key in document.pop("required") if key != "name"]
     pip = document["$defs"]["Pip"]

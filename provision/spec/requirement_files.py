@@ -39,19 +39,24 @@ class RequirementFiles:
     places: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
-    def add(self, path: Path, *, constrains: bool = False) -> None:
+    def add(self, path: Path) -> None:
         """Read a file and what it includes, each file once."""
+        try:
+            self._read(path, constrains=False)
+        except ValueError as error:
+            self.faults.append(str(error))
+
+    def _read(self, path: Path, *, constrains: bool) -> None:
+        """Read a file; ValueError, which the line that includes it reports, if it cannot be."""
         if path in self.read:
             return
         self.read.append(path)
         if not path.is_relative_to(self.root):
-            self.faults.append(f"{path} is outside the project {self.root}")
-            return
+            raise ValueError(f"{path} is outside the project {self.root}")
         try:
             text = read_text(path)
         except (OSError, UnicodeError) as error:
-            self.faults.append(f"{path}: {error}")
-            return
+            raise ValueError(f"{path}: {getattr(error, 'strerror', '') or error}") from error
         for number, line in logical_lines(text):
             known, ignored = len(self.requirements), len(self.ignored)
             try:
@@ -72,7 +77,7 @@ class RequirementFiles:
         if kind in {"r", "c"}:
             if "://" in value:
                 raise ValueError(f"{line!r} is on a server; keep a copy of the file in the project")
-            self.add((path.parent / value).resolve(), constrains=constrains or kind == "c")
+            self._read((path.parent / value).resolve(), constrains=constrains or kind == "c")
         elif line.startswith("-") and not kind:
             self.ignored.append(line)
         elif constrains:

@@ -20,9 +20,10 @@ class Table(BaseModel):
 
 
 def faults_of(
-    error: Exception, model: type[BaseModel],
+    error: Exception,
+    model: type[BaseModel],
     origin: Callable[[tuple[int | str, ...]], str] = lambda _: "",
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Return one line per fault: place, what is wrong, what is allowed, and the file of origin."""
     if not isinstance(error, ValidationError):  # what kept the file from being validated
         return [str(error)]

@@ -12,7 +12,6 @@ from provision.ui.template import template
 from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
 if TYPE_CHECKING:
-    from provision.catalog.snapshot_update import RefreshResult
     from provision.commands.build import BuildResult
     from provision.commands.bundle import Bundle
     from provision.commands.detect import Detection
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
     from provision.commands.generations import Cleaned, RolledBack
     from provision.commands.init import Initialized
     from provision.commands.kernel import Kernel
-    from provision.commands.lock import Confirmation, Freshness, LockResult
+    from provision.commands.lock import ArtifactChange, Confirmation, Freshness, LockResult
     from provision.commands.outdated import Outdated
     from provision.commands.status import ProjectStatus
+    from provision.commands.update import RefreshResult
     from provision.environment.verify import Verification
     from provision.image.docker import BuiltImage
-    from provision.lockfile.diff import ArtifactChange
     from provision.report.fleet import Fleet
 
 _LINES = 40  # of each part of a fleet

@@ -130,6 +130,9 @@ def test_a_committed_snapshot_is_sound_and_written_as_update_writes_it(path: Pat
 def test_the_committed_schema_is_that_of_the_model(
     model: type[Index | Channel | DriverSet],
 ) -> None:
-    schema = COMMITTED / f"{model.__name__.lower()}.schema.json"
+    schema = json.loads((COMMITTED / f"{model.__name__.lower()}.schema.json").read_text())
+    for table in (schema, *schema["$defs"].values()):
+        for field in table["properties"].values():
+            field.pop("description", None)  # for who edits a catalog; the model has none
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    assert json.loads(schema.read_text()) == draft | model.model_json_schema()
+    assert schema == draft | model.model_json_schema()

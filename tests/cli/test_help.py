@@ -84,5 +84,5 @@ def test_each_default_is_told(capsys: pytest.CaptureFixture[str]) -> None:
                 part = said.partition(" options: ")[2].partition(f"{action.option_strings[-1]} ")[2]
                 name = re.search(r"default:? (\S+)", part)
                 assert name, (verb, action.dest)
-                told = name[1].rstrip(";,.").replace("~", str(Path.home()))
+                told = name[1].rstrip(";,.")
                 assert told == str(action.default), (verb, action.dest)

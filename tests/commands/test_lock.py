@@ -16,10 +16,10 @@ from provision.catalog.digest import catalog_digest
 from provision.catalog.snapshot import Wheel
 from provision.commands import edit_spec, lock
 from provision.commands.edit_spec import edit_and_lock
+from provision.commands.lock import diff_artifacts
 from provision.core.errors import SpecError, UsageError
 from provision.core.process import run
 from provision.core.project import Project
-from provision.lockfile.diff import diff_artifacts
 from provision.lockfile.pip import (
     PIP_LAYER,
     Artifact,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,8 +21,7 @@ from provision.lockfile.pip import read_lock
 from tests.small import TARGET
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from provision.lockfile.pip import Lock
     from tests.lab import Lab
 
 pytestmark = pytest.mark.machine
@@ -53,6 +53,25 @@ def test_a_poisoned_file_is_fetched_again_and_nothing_else_is(lab: Lab) -> None:
     assert look(lab).findings == ()
     fetched = [path for path in lab.index.asked if path.endswith(".whl")]
     assert fetched == ["/default/alpha-1.0-py3-none-any.whl"]
+
+
+def test_a_repair_compares_each_generation_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.build()
+    lab.relock(*lab.wheels, lab.wheel("gamma"))
+    lab.build()
+    poison(lab)
+    found, compared = look(lab), list[Path]()
+
+    def noted(prefix: Path, lock: Lock, forbid: tuple[()], *, deep: bool) -> Verification:
+        compared.append(prefix)
+        return verify(prefix, lock, forbid, deep=deep)
+
+    for module in ("repair", "populate"):
+        monkeypatch.setattr(f"provision.commands.{module}.verify", noted)
+    built = repair(found, lab.order(), run, lab.listener)
+    assert built.generation is not None
+    assert compared.count(built.generation.folder) == 1
+    assert len(compared) == len(set(compared)) == 3
 
 
 def test_what_cannot_be_fetched_again_leaves_everything(lab: Lab) -> None:

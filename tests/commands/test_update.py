@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from provision.catalog import snapshot_update
 from provision.catalog.snapshot import Channel, DriverSet, Index, Wheel, load_snapshot
 from provision.commands import update
 from provision.core import network
@@ -148,7 +147,7 @@ class SmallCatalog:
         document = {"$schema": "index.schema.json", "url": f"{vendor.url}/simple/", "files": files}
         self.path.write_text(json.dumps(document, indent=1))
 
-    def update(self, *dependencies: str) -> snapshot_update.RefreshResult:
+    def update(self, *dependencies: str) -> update.RefreshResult:
         pip = Pip(
             cutoff=dt.date(2026, 11, 1), requirements=("alpha",), index={"vendor": ("alpha",)}
         )
@@ -161,13 +160,7 @@ class SmallCatalog:
             pip=pip,
             conda=Conda(channels=("vendor",), dependencies=dependencies) if dependencies else None,
         )
-        (result,) = update.update(
-            self.project,
-            [target],
-            self.project.root / "downloads",
-            progress=self.listener,
-            run=run,
-        )
+        (result,) = update.update(self.project, [target], self.listener, run)
         return result
 
     def wheels(self) -> dict[str, Wheel]:
@@ -236,7 +229,7 @@ def test_a_missing_hash_is_made_by_downloading_with_progress(
     assert (found.sha256, found.size, found.confirmed) == (digest, size, True)
     step = catalog.listener.steps.index(f"  {wheel.name}")
     assert catalog.listener.looks[step]()["files"] == {wheel.name: (size, size)}
-    assert list((catalog.project.root / "downloads").iterdir()) == []
+    assert list((catalog.project.root / ".cache/update").iterdir()) == []
 
 
 def test_a_file_that_changed_under_its_name_is_refused_and_reported(
@@ -247,7 +240,7 @@ def test_a_file_that_changed_under_its_name_is_refused_and_reported(
     digest = vendor.offer(wheel)
     result = catalog.update()
     assert result.bad
-    assert result.reuploads == [snapshot_update.Reupload(wheel.name, "a" * 64, digest)]
+    assert result.reuploads == [update.Reupload(wheel.name, "a" * 64, digest)]
     assert catalog.path.read_bytes() == before
 
 
@@ -490,7 +483,7 @@ def test_a_driver_package_without_a_hash_gets_the_vendor_s(
     assert (result.completed, result.bad) == ([DEB], False)
     assert file.sha256 == hashlib.sha256(b"the driver").hexdigest()
     assert (file.size, file.confirmed) == (10, True)
-    assert not list((catalog.project.root / "downloads").iterdir())
+    assert not list((catalog.project.root / ".cache/update").iterdir())
     asked = len(vendor.asked)
     text = catalog.path.read_text()
     assert catalog.update().completed == []

@@ -31,7 +31,7 @@ from tests.small import make_wheel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from provision.catalog.snapshot_update import RefreshResult
+    from provision.commands.update import RefreshResult
 
 pytestmark = pytest.mark.machine
 PAGES = Path(__file__).parents[1] / "catalog" / "pages"
@@ -159,7 +159,7 @@ def refresh(vendor: Vendor, root: Path, *names: str) -> tuple[RefreshResult, dic
                python="3.11", pip=pip)
         for platform in ("linux-64", "win-64")
     ]  # fmt: skip
-    (result,) = update(project, targets, root / "downloads", progress=Silent(), run=run, **first)
+    (result,) = update(project, targets, Silent(), run, **first)
     if not (project.catalog / "vendor.json").exists():
         return result, {}  # it has no wheel
     found = load_snapshot(project.catalog, "vendor", Index).files

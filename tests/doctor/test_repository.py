@@ -191,6 +191,22 @@ def test_what_cannot_be_read_is_named(
     assert name in error.value.what
 
 
+def test_a_requirement_file_that_includes_itself_is_named_with_its_way(
+    tmp_path: Path, devices: Devices
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "requirements.txt").write_text("einops\n-r sub/more.txt\n", "utf-8")
+    (tmp_path / "sub/more.txt").write_text("-r twice.txt\n-r twice.txt\n", "utf-8")
+    (tmp_path / "sub/twice.txt").write_text("tqdm\n", "utf-8")
+    assert found(tmp_path, devices) == []  # the same file on two ways is no circle
+    (tmp_path / "sub/twice.txt").write_text("-r ../sub/../requirements.txt\n", "utf-8")
+    with pytest.raises(SpecError) as error:
+        found(tmp_path, devices)
+    files = ("requirements.txt", "sub/more.txt", "sub/twice.txt", "requirements.txt")
+    way = " → ".join(str(tmp_path.resolve() / name) for name in files)
+    assert error.value.evidence == f"it includes itself: {way}"
+
+
 def test_a_lock_replaces_what_it_was_made_from(tmp_path: Path, devices: Devices) -> None:
     pin = '[project]\nname = "x"\ndependencies = ["torch==2.4.0", "torchvision==0.18.0"]\n'
     (tmp_path / "pyproject.toml").write_text(pin, "utf-8")

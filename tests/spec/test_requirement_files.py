@@ -110,6 +110,17 @@ def test_of_an_own_package_its_requirements_count_and_no_linter(root: Path) -> N
     assert local_digest(target, root) != before
 
 
+def test_the_line_that_asks_for_an_absent_file_is_named(root: Path) -> None:
+    (root / "needs" / "all.txt").write_text("einops\n-r more.txt\n-c ../gone.txt\n")
+    (root / "needs" / "more.txt").write_text("\n-r absent.txt\n-r all.txt\n")
+    with pytest.raises(SpecError, match="2 faults") as error:
+        load_spec(root / "envs" / "thing.toml")
+    assert error.value.evidence.splitlines() == [
+        f"{root}/needs/more.txt, line 2: {root}/needs/absent.txt: No such file or directory",
+        f"{root}/needs/all.txt, line 3: {root}/gone.txt: No such file or directory",
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

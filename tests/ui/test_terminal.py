@@ -22,8 +22,7 @@ from provision.cli.main import main
 from provision.commands.bundle import Bundle
 from provision.commands.evidence import Evidence
 from provision.commands.generations import Cleaned
-from provision.commands.lock import LockResult
-from provision.lockfile.diff import ArtifactChange
+from provision.commands.lock import ArtifactChange, LockResult
 from provision.report.regressions import SmokeResult, compare_reports
 from provision.ui import results as views
 from provision.ui.console import Console

@@ -6,23 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from provision.cli.call import Call, Outcome, Parser, add_build_options, each, findings_if
+from provision.cli.call import Call, Outcome, each, findings_if
 
 if TYPE_CHECKING:
     from provision.spec.model import Target
-
-
-def add_arguments(parser: Parser) -> None:
-    add_edit_options(parser, "REQ", "such as 'einops>=0.8'")
-    parser.add_argument("--index", metavar="NAME", help="the catalog index that they come from")
-
-
-def add_edit_options(parser: Parser, words: str, meaning: str) -> None:
-    """Add what ``remove`` takes too."""
-    parser.add_argument("target", help="a target's name, or `all`")
-    parser.add_argument("words", nargs="+", metavar=words, help=meaning)
-    parser.add_argument("--no-build", action="store_true", help="only edit and lock")
-    add_build_options(parser)
 
 
 def handle(call: Call) -> Outcome:

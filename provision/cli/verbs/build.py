@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from provision.cli.call import Call, Outcome, Parser, add_build_options, findings_if
+from provision.cli.call import Call, Outcome, findings_if
 
 if TYPE_CHECKING:
     from provision.commands.build import BuildResult
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target", help="a target's name, or `auto` for the one that fits")
-    add_build_options(parser)
 
 
 def handle(call: Call) -> Outcome:

@@ -1,15 +1,6 @@
 """everything that a machine without a network needs."""
 
-from pathlib import Path
-
-from provision.cli.call import Call, Outcome, Parser, add_wheelhouse, findings_if
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target", help="the target's name")
-    where = "a folder that does not exist, or an earlier bundle to complete"
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help=where)
-    add_wheelhouse(parser)
+from provision.cli.call import Call, Outcome, findings_if
 
 
 def handle(call: Call) -> Outcome:

@@ -1,14 +1,7 @@
 """remove generations that are not in use."""
 
-from provision.cli.call import Call, Outcome, Parser, each
+from provision.cli.call import Call, Outcome, each
 from provision.core.errors import SpecError, UsageError
-
-
-def add_arguments(parser: Parser) -> None:
-    add, said = parser.add_argument, "all if none is named; also one whose spec is gone"
-    add("targets", nargs="*", metavar="TARGET", help=said)
-    add("--keep", type=int, default=0, metavar="N", help="keep N besides the current one")
-    add("--all", action="store_true", help="remove the current one too")
 
 
 def handle(call: Call) -> Outcome:

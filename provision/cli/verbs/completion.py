@@ -3,16 +3,10 @@
 import shlex
 from pathlib import Path
 
-from provision.cli.call import Call, Outcome, Parser
+from provision.cli.call import Call, Outcome
 from provision.core.program import program_name
 
 ANYWHERE = True
-
-
-def add_arguments(parser: Parser) -> None:
-    shells = ("bash", "zsh", "fish", "powershell", "targets")
-    told = f"{', '.join(shells[:-1])}, or targets for their names alone"
-    parser.add_argument("shell", choices=shells, metavar="SHELL", help=told)
 
 
 def handle(call: Call) -> Outcome:

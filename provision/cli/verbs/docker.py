@@ -2,21 +2,9 @@
 
 import os
 import shlex
-from pathlib import Path
 
-from provision.cli.call import Call, Outcome, Parser, add_wheelhouse
+from provision.cli.call import Call, Outcome
 from provision.core.text import harmless
-
-
-def add_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("target", help="the target's name")
-    add("--print", action="store_true", help="prepare the build's folder and print its command")
-    add("--base-image", metavar="IMAGE", help="instead of the pinned Debian")
-    add_wheelhouse(parser)
-    add("--offline", action="store_true", help="give the build no network at all")
-    add("--dev", action="store_true", help="with a C++ compiler and headers")
-    add("--oci", type=Path, metavar="FILE", help="also write an OCI layout")
 
 
 def handle(call: Call) -> Outcome:

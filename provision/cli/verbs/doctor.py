@@ -1,20 +1,10 @@
 """what is wrong with an environment, a log, a repository, a program, this machine."""
 
-from provision.cli.call import Call, Outcome, Parser, findings_if
+from provision.cli.call import Call, Outcome, findings_if
 from provision.core.errors import Exit, UsageError
 
 ANYWHERE = True
 _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
-
-
-def add_arguments(parser: Parser) -> None:
-    add, either = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
-    either("--python", metavar="PATH", help="an interpreter, its folder, or a name as python3")
-    either("--log", metavar="FILE", help="what a program printed; - reads stdin")
-    either("--watch", action="store_true", help="run CMD, and explain at its end why it failed")
-    add("command", nargs="*", metavar="-- CMD", help="what --watch runs")
-    add("--report", action="store_true", help="one text for an issue, without what is private")
-    add("--target", help="what the environment should be; without PATH, the one built here")
 
 
 def handle(call: Call) -> Outcome | int:

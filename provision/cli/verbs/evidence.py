@@ -2,18 +2,8 @@
 
 from pathlib import Path
 
-from provision.cli.call import Call, Outcome, Parser, each, findings_if
+from provision.cli.call import Call, Outcome, each, findings_if
 from provision.core.errors import UsageError
-
-
-def add_arguments(parser: Parser) -> None:
-    add, key = parser.add_argument, Path("~/.ssh/id_ed25519")
-    add("action", choices=("emit", "verify"), help="sign, or judge what is signed")
-    add("subjects", nargs="*", metavar="T|FILE", help="emit: the target; verify: files, or all")
-    add("-o", "--output", type=Path, metavar="FILE", help="emit: default TARGET.evidence.json")
-    add("--key", type=Path, metavar="FILE", help=f"emit: the private key; default {key}",
-        default=key.expanduser())  # fmt: skip
-    add("--keys", type=Path, metavar="DIR", help="verify: public keys; default docs/evidence/keys")
 
 
 def handle(call: Call) -> Outcome:
@@ -31,7 +21,7 @@ def handle(call: Call) -> Outcome:
         return Outcome(found, each(show_evidence), findings_if(bad))
     if len(arguments.subjects) != 1:
         raise UsageError("emit is about one target", remedy="name one, such as cpu-linux")
-    target, key = load_target(project.specs, arguments.subjects[0]), arguments.key
+    target, key = load_target(project.specs, arguments.subjects[0]), arguments.key.expanduser()
     file = arguments.output or Path(f"{target.name}.evidence.json")
     ask = f"passphrase of {key}: "
     made = emit(project, target, file=file, key=key, passphrase=lambda: getpass.getpass(ask))

@@ -1,18 +1,6 @@
 """a target in the format of another tool: pylock.toml, conda, uv, CI, cluster modules."""
 
-from pathlib import Path
-
-from provision.cli.call import Call, Outcome, Parser
-
-# Those of provision.lockfile.formats.LOST, which is slow to import.
-FORMATS = ("pylock", "requirements", "environment", "uv", "devcontainer", "ci",
-           "module", "apptainer")  # fmt: skip
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target", help="the target's name")
-    parser.add_argument("--format", required=True, choices=FORMATS, metavar="F", help="%(choices)s")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it to FILE")
+from provision.cli.call import Call, Outcome
 
 
 def handle(call: Call) -> Outcome:

@@ -1,20 +1,9 @@
 """the state of many nodes, from the verdicts that `--contract` wrote."""
 
-from pathlib import Path
-
-from provision.cli.call import Call, Outcome, Parser, findings_if, seconds
+from provision.cli.call import Call, Outcome, findings_if
 from provision.core.errors import UsageError, damage_in
 
 ANYWHERE = True
-
-
-def add_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("action", choices=("report",), help="what is made")
-    add("folder", type=Path, metavar="DIR", help="verdicts, at any depth")
-    add("--hosts", type=Path, metavar="FILE", help="the nodes that are expected, one a line")
-    add("--max-age", type=seconds, default="24h", metavar="TIME", help="of a verdict; default 24h")
-    add("--html", type=Path, metavar="FILE", help="write a page as well")
 
 
 def handle(call: Call) -> Outcome:

@@ -2,15 +2,10 @@
 
 from pathlib import Path
 
-from provision.cli.call import Call, Outcome, Parser, findings_if
+from provision.cli.call import Call, Outcome, findings_if
 from provision.core.project import Project
 
 ANYWHERE = True
-
-
-def add_arguments(parser: Parser) -> None:
-    said = "a shipped target, may be given again; this machine's and the CPU's if none is named"
-    parser.add_argument("--target", action="append", default=[], metavar="T", help=said)
 
 
 def handle(call: Call) -> Outcome:

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from provision.cli.call import Call, Outcome, Parser, each, findings_if
+from provision.cli.call import Call, Outcome, each, findings_if
 from provision.core.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from provision.resolver.resolver import Resolver
-
-
-def add_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
-    add("--check", action="store_true", help="only say whether the locks are fresh")
-    add("--resolve", action="store_true", help="with --check: resolve again, compare the bytes")
-    said = "move the cut-off to today, for one package or (without PKG, last) for all"
-    add("--upgrade", nargs="?", const="", metavar="PKG", help=said)
-    said = "default uv; pip-tools only for this platform, with --check as a second opinion"
-    add("--engine", choices=["uv", "pip-tools"], default="uv", help=said)
 
 
 def handle(call: Call) -> Outcome:

@@ -1,12 +1,7 @@
 """what is newer than the locks, whether it would lock, and what is known against them."""
 
-from provision.cli.call import Call, Outcome, Parser, each, findings_if
+from provision.cli.call import Call, Outcome, each, findings_if
 from provision.core.errors import Exit
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
-    parser.add_argument("--audit", action="store_true", help="look up known vulnerabilities only")
 
 
 def handle(call: Call) -> Outcome:

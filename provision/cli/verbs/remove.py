@@ -1,11 +1,7 @@
 """remove requirements from a spec, lock it and build it."""
 
-from provision.cli.call import Call, Outcome, Parser
-from provision.cli.verbs.add import add_edit_options, edit
-
-
-def add_arguments(parser: Parser) -> None:
-    add_edit_options(parser, "NAME", "a distribution")
+from provision.cli.call import Call, Outcome
+from provision.cli.verbs.add import edit
 
 
 def handle(call: Call) -> Outcome:

@@ -2,13 +2,8 @@
 
 from pathlib import Path
 
-from provision.cli.call import Call, Outcome, Parser
+from provision.cli.call import Call, Outcome
 from provision.core.errors import UsageError
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target", help="the target's name")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: TARGET.html")
 
 
 def handle(call: Call) -> Outcome:

@@ -1,10 +1,6 @@
 """go back to the generation before the current one."""
 
-from provision.cli.call import Call, Outcome, Parser
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target", help="the target's name")
+from provision.cli.call import Call, Outcome
 
 
 def handle(call: Call) -> Outcome:

@@ -3,16 +3,9 @@
 import os
 from collections.abc import Sequence
 
-from provision.cli.call import Call, Parser
+from provision.cli.call import Call
 
 _WITH_A_VALUE = ("--project", "--env")
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target", help="the target's name")
-    add, dropped = parser.add_argument, "pass a variable that is dropped"
-    add("--env", action="append", default=[], metavar="NAME", help=dropped)
-    add("command", nargs="+", metavar="[--] CMD", help="the command and its arguments")
 
 
 def mark_command(words: Sequence[str]) -> list[str]:

@@ -2,16 +2,9 @@
 
 import json
 
-from provision.cli.call import Call, Outcome, Parser
-from provision.cli.main import verb_names
+from provision.cli.call import Call, Outcome
 
 ANYWHERE = True
-
-
-def add_arguments(parser: Parser) -> None:
-    which = ("spec", "verdict", "usage", *verb_names())
-    said = "default spec; verdict; a verb, for its --json; usage, for that without a verb"
-    parser.add_argument("of", nargs="?", choices=which, default="spec", metavar="OF", help=said)
 
 
 def handle(call: Call) -> Outcome:

@@ -1,27 +1,7 @@
 """run the checks, compare with the last good report."""
 
-from pathlib import Path
-
-from provision.cli.call import Call, Outcome, Parser, add_contract, findings_if, seconds
+from provision.cli.call import Call, Outcome, findings_if
 from provision.core.errors import UsageError
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target", help="the target's name")
-    add, suite = parser.add_argument, parser.add_mutually_exclusive_group().add_argument
-    suite("--quick", action="store_true", help="what gates a build; the default")
-    suite("--full", action="store_true", help="all checks: minutes")
-    suite("--health", action="store_true", help="the hardware itself, under load")
-    said = "with --full or --health: hold the load for 90s, 10m or 2h, and draw its course"
-    add("--soak", type=seconds, metavar="TIME", help=said)
-    either = parser.add_mutually_exclusive_group().add_argument
-    said = "only where driver, kernel, runtime or lock differ from the last report"
-    either("--if-driver-changed", action="store_true", help=said)
-    either("--against", type=Path, metavar="PYTHON", help="check its environment; keeps no report")
-    said = "the device of this number, as torch counts, or `all`; all is the default of --full"
-    add("--device", default="", metavar="N", help=said)
-    add("--junit", type=Path, metavar="FILE", help="write JUnit XML as well")
-    add_contract(parser)
 
 
 def handle(call: Call) -> Outcome:

@@ -1,12 +1,6 @@
 """refresh the catalogs from the network."""
 
-from provision.cli.call import Call, Outcome, Parser, each, findings_if
-
-
-def add_arguments(parser: Parser) -> None:
-    said = "an index, channel or driver set; all that the targets use if none is named"
-    parser.add_argument("names", nargs="*", metavar="NAME", help=said)
-    parser.add_argument("--url", help="the address of an index that has no catalog yet")
+from provision.cli.call import Call, Outcome, each, findings_if
 
 
 def handle(call: Call) -> Outcome:
@@ -17,10 +11,7 @@ def handle(call: Call) -> Outcome:
 
     project, names = call.project, call.arguments.names
     targets = [load_spec(project.specs / f"{name}.toml") for name in target_names(project.specs)]
-    results = update(
-        project, targets, project.root / ".cache" / "update", progress=call.console, run=run,
-        only=names, url=call.arguments.url,
-    )  # fmt: skip
+    results = update(project, targets, call.console, run, only=names, url=call.arguments.url)
     # Exit codes rise with severity, so the worst error decides.
     codes = [int(error.exit_code) for result in results for error in result.errors]
     code = max([*codes, findings_if(any(result.bad for result in results))])

@@ -1,14 +1,6 @@
 """compare an environment with its lock."""
 
-from provision.cli.call import Call, Outcome, Parser, add_build_options, add_contract, findings_if
-
-
-def add_arguments(parser: Parser) -> None:
-    parser.add_argument("target", help="the target's name")
-    parser.add_argument("--deep", action="store_true", help="compare the hash of every file")
-    parser.add_argument("--repair", action="store_true", help="--deep, and replace what drifted")
-    add_build_options(parser)
-    add_contract(parser)
+from provision.cli.call import Call, Outcome, findings_if
 
 
 def handle(call: Call) -> Outcome:
