@@ -75,6 +75,7 @@ DEEP = frozenset(
         "operators.layers",
         "operators.modules",
         "operators.options",
+        "operators.samples",
         "operators.variants",
         "random.draws",
         "training.checkpointing",
