@@ -88,6 +88,7 @@ SLOW = frozenset(
         "memory.release",
         "transfer.speed",
         "resume.portable",
+        "operators.samples",
         "low-bit.linear",
         "low-bit.models",
         "offload.checkpoint",
