@@ -206,7 +206,7 @@ def _table(groups: list[dict[str, Any]]) -> dict[str, Case]:
 
 
 _TABLES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-ARITHMETIC, INDEXING, IMAGES, LAYERS, OPTIONS, MODULES, LARGE = map(
-    _table, list(_TABLES.values())[:7]
+ARITHMETIC, INDEXING, IMAGES, LAYERS, OPTIONS, MODULES, LARGE, SIZES = map(
+    _table, list(_TABLES.values())[:8]
 )
 ATTENTION = {name: _attention(*given) for name, given in _TABLES["attention"].items()}

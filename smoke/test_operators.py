@@ -12,7 +12,7 @@ from torch.nn import functional
 from smoke import device as devices
 from smoke import operators, precision, reference, variants
 from smoke.capabilities import NO_FLOAT64
-from smoke.checks import Numbers, check
+from smoke.checks import Numbers, check, since
 from smoke.expect import KNOWN, Expect
 from smoke.operators import Case
 from smoke.variants import Variant
@@ -98,6 +98,12 @@ def test_modules(device: torch.device, numbers: Numbers) -> None:
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """Operators are right from 65,536 rows and from four million columns on."""
     _compare(device, numbers, operators.LARGE, made=True)
+
+
+@check("operators.sizes", stands_for=STANDS_FOR, when=since("torch", 2, 5), full=True, depends=())
+def test_sizes(device: torch.device, numbers: Numbers) -> None:
+    """Convolutions, products, attention, norms and look-ups are right at the sizes of models."""
+    _compare(device, numbers, operators.SIZES, "convolution", made=True)
 
 
 @check("fused.attention", stands_for="attention in half precision is wrong", depends=())

@@ -76,6 +76,7 @@ DEEP = frozenset(
         "operators.modules",
         "operators.options",
         "operators.samples",
+        "operators.sizes",
         "operators.variants",
         "random.draws",
         "training.checkpointing",

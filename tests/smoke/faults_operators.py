@@ -288,6 +288,30 @@ def distances_of_rows_end_with_an_error() -> Iterator[None]:
         yield
 
 
+@fault("operators.sizes", "wrong-numbers", "pretend")
+def the_gradient_of_a_filter_leaves_out_the_sixteenth_image() -> Iterator[None]:
+    import torch
+
+    def batch(_gradient: Any, x: Any, *_args: Any) -> bool:
+        return len(x) >= 16
+
+    def change(result: Any, gradient: Any, x: Any, *args: Any) -> Any:
+        filters = torch.ops.aten.convolution_backward(gradient[:15], x[:15], *args)[1]
+        return (result[0], filters, result[2])
+
+    with spoiled_where("aten::convolution_backward", batch, change):
+        yield
+
+
+@fault("operators.sizes", "wrong-numbers", "pretend")
+def the_next_of_many_words_is_drawn() -> Iterator[None]:
+    def many(x: Any, *_args: Any) -> bool:
+        return bool(x.shape[-1] > 16384)
+
+    with spoiled_where("aten::multinomial", many, lambda r, x, *_args: (r + 1) % x.shape[-1]):
+        yield
+
+
 @fault("operators.samples", "wrong-numbers", "pretend", children=True)
 def patches_of_an_image_forget_their_padding() -> Iterator[None]:
     def padded(*args: Any) -> bool:

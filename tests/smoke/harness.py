@@ -89,6 +89,7 @@ SLOW = frozenset(
         "transfer.speed",
         "resume.portable",
         "operators.samples",
+        "operators.sizes",
         "low-bit.linear",
         "low-bit.models",
         "offload.checkpoint",
