@@ -180,9 +180,8 @@ def dropout_has_the_same_mask_again() -> Iterator[None]:
 
 @fault("programs.training", "wrong-numbers", "pretend")
 def a_copy_to_the_host_keeps_memory_of_the_device() -> Iterator[None]:
-    from pretend import Backend
-
     import torch
+    from pretend import Backend
 
     plain, kept = Backend.memory_allocated, [0]
     cpu = torch.Tensor.cpu
