@@ -126,7 +126,7 @@ def slopes(results: list[torch.Tensor], leaves: list[torch.Tensor]) -> list[torc
 def of(module: nn.Module, x: torch.Tensor) -> nn.Module:
     """Return a module with weights that each type holds, on the device and in the type of x."""
     for number, weight in enumerate(module.parameters()):
-        weight.data = noise(*weight.shape, seed=number).mul(16).round().clamp(-32, 32) / 64
+        weight.data.copy_(noise(*weight.shape, seed=number).mul(16).round().clamp(-32, 32) / 64)
     return module.to(x)
 
 
