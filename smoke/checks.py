@@ -69,6 +69,12 @@ def needs_package(name: str) -> When:
     return when
 
 
+def since(name: str, *release: int) -> When:
+    """Apply where a library is locked, from a release on: older ones are not known."""
+    old = f"older than {name} {release}"
+    return lambda expect: needs_package(name)(expect) or old * (expect.release(name) < release)
+
+
 def check(
     identifier: str, *, stands_for: str, when: When = always, needs: Sequence[Capability] = (),
     full: bool = False, advisory: bool = False, depends: tuple[str, ...] | None = None,

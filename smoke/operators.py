@@ -126,7 +126,7 @@ def slopes(results: list[torch.Tensor], leaves: list[torch.Tensor]) -> list[torc
 def of(module: nn.Module, x: torch.Tensor) -> nn.Module:
     """Return a module with weights that each type holds, on the device and in the type of x."""
     for number, weight in enumerate(module.parameters()):
-        weight.data = noise(*weight.shape, seed=number).mul(16).round().clamp(-32, 32) / 64
+        weight.data.copy_(noise(*weight.shape, seed=number).mul(16).round().clamp(-32, 32) / 64)
     return module.to(x)
 
 
@@ -206,7 +206,7 @@ def _table(groups: list[dict[str, Any]]) -> dict[str, Case]:
 
 
 _TABLES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-ARITHMETIC, INDEXING, IMAGES, LAYERS, OPTIONS, MODULES, LARGE = map(
-    _table, list(_TABLES.values())[:7]
+ARITHMETIC, INDEXING, IMAGES, LAYERS, OPTIONS, MODULES, LARGE, SIZES = map(
+    _table, list(_TABLES.values())[:8]
 )
 ATTENTION = {name: _attention(*given) for name, given in _TABLES["attention"].items()}

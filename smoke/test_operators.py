@@ -12,7 +12,7 @@ from torch.nn import functional
 from smoke import device as devices
 from smoke import operators, precision, reference, variants
 from smoke.capabilities import NO_FLOAT64
-from smoke.checks import Numbers, check
+from smoke.checks import Numbers, check, since
 from smoke.expect import KNOWN, Expect
 from smoke.operators import Case
 from smoke.variants import Variant
@@ -25,7 +25,9 @@ _NO_HALF = re.compile(
     re.I,
 )
 _NO_SPECTRA = re.compile("MKL|FFT|ComplexFloat")
-_REFUSED = re.compile("(?i)no (available|viable|execution|valid)|(not|only).support|requires all")
+_REFUSED = re.compile(
+    "(?i)no (available|viable|execution|valid)|(not|only).support|requires all|MAGMA"
+)
 # Batch, rows, inner width, columns: odd sizes leave part of a tile, a long inner one is split.
 SIZES = ((1, 512, 1024, 520), (1, 7, 4096, 1023), (16, 77, 64, 513), (3, 257, 1025, 130))
 LARGE = ((1, 4096, 4096, 96), (1, 4096, 4096, 4096))
@@ -96,6 +98,12 @@ def test_modules(device: torch.device, numbers: Numbers) -> None:
 def test_large(device: torch.device, numbers: Numbers) -> None:
     """Operators are right from 65,536 rows and from four million columns on."""
     _compare(device, numbers, operators.LARGE, made=True)
+
+
+@check("operators.sizes", stands_for=STANDS_FOR, when=since("torch", 2, 5), full=True, depends=())
+def test_sizes(device: torch.device, numbers: Numbers) -> None:
+    """Convolutions, products, attention, norms and look-ups are right at the sizes of models."""
+    _compare(device, numbers, operators.SIZES, "convolution", made=True)
 
 
 @check("fused.attention", stands_for="attention in half precision is wrong", depends=())
@@ -209,13 +217,13 @@ def _compare(
                 tried = [Variant("", inputs, ("contiguous", "strided"), made=False)]
                 for each in variants.of(inputs, row + turn, case.spared) if made else tried:
                     named = each._replace(name=title + each.name, limit=limit)
-                    shares += _shares(device, numbers, case, named) if limit else []
+                    shares += shares_of(device, numbers, case, named) if limit else []
             numbers.within(f"{reference.short(dtype)}, share of the limit", max(shares), 1.0)
     finally:
         torch.set_num_threads(threads)
 
 
-def _shares(device: torch.device, numbers: Numbers, case: Case, each: Variant) -> list[float]:
+def shares_of(device: torch.device, numbers: Numbers, case: Case, each: Variant) -> list[float]:
     """Return the errors as shares of their limits; fail the check if one is above 1."""
     dtype = next((x.dtype for x in each.inputs if x.is_floating_point()), torch.float32)
     # Before torch 2.3 gradients on the CPU write beyond their memory for some transposed inputs.

@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,12 @@ import torch
 
 from smoke import device as devices
 from smoke import models, reference
-from smoke.checks import Numbers, check, needs_package
-from smoke.expect import Expect
+from smoke.checks import Numbers, check, since
 from smoke.test_resume import has_scaler
 
 # The lines of a program, and an expression of two values that are equal, what it has and what it
 # should have; in groups, which name the library that they need.
 PROGRAMS = json.loads(Path(__file__).with_name("programs.json").read_text(encoding="utf-8"))
-
-
-def since(name: str, *release: int) -> Callable[[Expect], str]:
-    """Apply where a library is locked, from a release on: older ones have other arguments."""
-    old = f"older than {name} {release}"
-    return lambda expect: needs_package(name)(expect) or old * (expect.release(name) < release)
 
 
 ACCELERATE, TRANSFORMERS = since("accelerate", 1), since("transformers", 4, 46)

@@ -75,6 +75,8 @@ DEEP = frozenset(
         "operators.layers",
         "operators.modules",
         "operators.options",
+        "operators.samples",
+        "operators.sizes",
         "operators.variants",
         "random.draws",
         "training.checkpointing",

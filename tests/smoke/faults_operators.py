@@ -288,6 +288,55 @@ def distances_of_rows_end_with_an_error() -> Iterator[None]:
         yield
 
 
+@fault("operators.sizes", "wrong-numbers", "pretend")
+def the_gradient_of_a_filter_leaves_out_the_sixteenth_image() -> Iterator[None]:
+    import torch
+
+    def batch(_gradient: Any, x: Any, *_args: Any) -> bool:
+        return len(x) >= 16
+
+    def change(result: Any, gradient: Any, x: Any, *args: Any) -> Any:
+        filters = torch.ops.aten.convolution_backward(gradient[:15], x[:15], *args)[1]
+        return (result[0], filters, result[2])
+
+    with spoiled_where("aten::convolution_backward", batch, change):
+        yield
+
+
+@fault("operators.sizes", "wrong-numbers", "pretend")
+def the_next_of_many_words_is_drawn() -> Iterator[None]:
+    def many(x: Any, *_args: Any) -> bool:
+        return bool(x.shape[-1] > 16384)
+
+    with spoiled_where("aten::multinomial", many, lambda r, x, *_args: (r + 1) % x.shape[-1]):
+        yield
+
+
+@fault("operators.samples", "wrong-numbers", "pretend", children=True)
+def patches_of_an_image_forget_their_padding() -> Iterator[None]:
+    def padded(*args: Any) -> bool:
+        return any(args[3])
+
+    with spoiled_where("aten::im2col", padded, lambda result, *_args: result.flip(-1)):
+        yield
+
+
+@fault("operators.samples", "wrong-numbers", "pretend", children=True)
+def a_scan_of_logarithms_starts_anew_at_its_end() -> Iterator[None]:
+    def change(result: Any, x: Any, axis: int) -> Any:
+        result.select(axis, -1).copy_(x.select(axis, -1))
+        return result
+
+    with spoiled_where("aten::logcumsumexp", lambda x, _axis: bool(x.dim()), change):
+        yield
+
+
+@fault("operators.samples", "wrong-numbers", "pretend", children=True)
+def the_gradient_of_shuffled_pixels_is_in_their_old_order() -> Iterator[None]:
+    with spoiled_where("aten::pixel_unshuffle", lambda *_args: True, lambda r, *_args: r.flip(-1)):
+        yield
+
+
 @fault("operators.modules", "wrong-numbers", "pretend")
 def dropout_scales_its_gradient_otherwise() -> Iterator[None]:
     with spoiled_where("aten::native_dropout_backward", half(), lambda r, *_args: r * 0.75):

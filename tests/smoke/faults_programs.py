@@ -158,6 +158,45 @@ def a_peak_forgets_what_is_still_held() -> Iterator[None]:
         yield
 
 
+@fault("programs.training", "wrong-numbers", "pretend")
+def dropout_has_the_same_mask_again() -> Iterator[None]:
+    import torch
+    from pretend import spoiled
+
+    def change(result: Any, x: Any, share: float, *_args: Any) -> Any:
+        if x.numel() < 65536 or not 0 < share < 1:
+            return result
+        mask = torch.arange(x.numel()).view(x.shape) % 2 == 0
+        return x * mask / (1 - share), mask
+
+    def drawn(result: Any, x: Any, *_args: Any) -> Any:
+        if x.numel() < 65536:
+            return result
+        return x.copy_(torch.arange(x.numel()).view(x.shape) % 2)
+
+    with spoiled("aten::native_dropout", change), spoiled("aten::bernoulli_", drawn):
+        yield
+
+
+@fault("programs.training", "wrong-numbers", "pretend")
+def a_copy_to_the_host_keeps_memory_of_the_device() -> Iterator[None]:
+    import torch
+    from pretend import Backend
+
+    plain, kept = Backend.memory_allocated, [0]
+    cpu = torch.Tensor.cpu
+
+    def copy(self: Any, *more: Any, **named: Any) -> Any:
+        kept[0] += self.nbytes if self.device.type == "pretend" and self.nbytes >= 2**20 else 0
+        return cpu(self, *more, **named)
+
+    with (
+        patch.object(torch.Tensor, "cpu", copy),
+        patch.object(Backend, "memory_allocated", lambda self, *d: plain(self, *d) + kept[0]),
+    ):
+        yield
+
+
 @library("training.loader", "torch.utils.data.dataloader:_BaseDataLoaderIter", "__init__")
 def workers_that_start_anew_draw_the_same_numbers(plain: Any, self: Any, loader: Any) -> None:
     plain(self, loader)

@@ -18,6 +18,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -87,6 +88,8 @@ SLOW = frozenset(
         "memory.release",
         "transfer.speed",
         "resume.portable",
+        "operators.samples",
+        "operators.sizes",
         "low-bit.linear",
         "low-bit.models",
         "offload.checkpoint",
@@ -187,6 +190,9 @@ def inhabit(world: str) -> Iterator[None]:
         importlib.import_module("smoke.sensors").SYS = Path("/nowhere")
         # It is one core of a CPU: a minute for one of them in float16.
         importlib.import_module("smoke.test_operators").LARGE = ()
+        samples = importlib.import_module("smoke.test_samples")
+        samples.MOST = 4
+        samples.UNFIT = re.compile(f"{samples.UNFIT.pattern}|{pretend.UNFIT}")
     yield
 
 

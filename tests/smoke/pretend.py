@@ -71,6 +71,9 @@ FREE_MEMORY = "doesn't support querying the available free memory"
 COUNTED = 2**26
 # Operators that take lengths on the host, as recurrent networks do: they are not played.
 NOT_PLAYED = frozenset({"aten::_pack_padded_sequence", "aten::_ctc_loss"})
+# Functions of torch that a tensor of Python can't play: a change of its shape in place, indices of
+# the CPU, a list of its values; and samples at which points are looked up on an edge.
+UNFIT = ".*(combinations|stft|quantile|getitem|index_put|ctc_loss|grid_sampler_3d).*"
 # Operators that launch no kernel: memory is only granted, moved or looked at another way.
 NO_KERNEL = frozenset({"aten::_to_copy", "aten::copy_", "aten::_copy_from",
                        "aten::_local_scalar_dense", "aten::detach", "aten::set_",

@@ -212,6 +212,8 @@ def not_owed(played: dict[str, Any]) -> set[str]:
         found |= {"fused.operators", "rotary.ipex-llm", "rotary.scripted"}
     if played["release"] < [2, 3]:
         found |= {"resume.scaler", "programs.training", "programs.accelerate"}
+    if played["release"] < [2, 5]:
+        found |= {"operators.samples", "operators.sizes"}
     if played["accelerator"] == "xpu" and played["release"] < [2, 5]:
         found |= {"operators.large", "operators.modules", "operators.options"}
     if not any("triton" in name for name in packages):

@@ -14,6 +14,7 @@ import gc
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -50,6 +51,8 @@ def play(world: World) -> Iterator[None]:
     if number := world.get("device", 0):  # the one that the run is for is the first it sees
         says |= {**says["others"][number - 1], "others": [world["says"]]}
     pretend.QUEUE.reset()
+    if world.get("deep"):  # torch's tests try the CUDA device when they are imported
+        import_module("smoke.test_samples")._table()
     with ExitStack() as stack:
         stack.enter_context(patch.dict(pretend.SAYS, says))
         for target, name, value in _replaced(world):
@@ -90,6 +93,9 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     plates = import_module("smoke.models").plates
     yield speed, "plates", lambda _count: plates(2)
     yield speed, "ROUNDS", 2
+    samples = import_module("smoke.test_samples")
+    yield samples, "MOST", 4
+    yield samples, "UNFIT", re.compile(f"{samples.UNFIT.pattern}|{pretend.UNFIT}")
     for kind in ("cuda", "xpu"):
         module, chosen = getattr(torch, kind), is_on and kind == accelerator
         yield module, "is_available", _named(module, chosen)

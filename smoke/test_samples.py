@@ -1,0 +1,138 @@
+"""The samples of torch's own tests: each operator that torch has, with the options that it takes.
+
+torch ships the table of operators (OpInfo) that its tests compare between devices, and what of them
+differs on a healthy one (``test_ops.py: test_compare_cpu``).
+"""
+
+import random
+import re
+import sys
+import types
+import unittest
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from smoke import child_process, reference, test_operators
+from smoke import device as devices
+from smoke.checks import Numbers, Unmeasured, check, since
+from smoke.finding import CheckFailed
+from smoke.journal import Journal
+from smoke.operators import Case
+from smoke.variants import Variant
+
+FIRST, MOST = 200, 8  # of an operator's first samples, drawn: neighbours are alike
+LIMIT = 5e-3  # torch's own comparison has 1e-3 in float32, but not cuDNN's TF32; see known.json
+# Their result is not defined, one device alone has them, or they only make or move tensors.
+UNFIT = re.compile(
+    ".*(empty|dropout|jiterator|triton|scaled_mm|attention_|histogramdd|sparse).*"
+    "|to|new_.*|.*_like|(lin|log)space.*"
+)
+
+
+@check(
+    "operators.samples", stands_for="an option of an operator is wrong", when=since("torch", 2, 5),
+    full=True, depends=(),
+)  # fmt: skip
+def test_samples(device: torch.device, numbers: Numbers) -> None:
+    """Each operator of torch is right for samples of torch's own tests, with its gradients."""
+    # In a process of its own: torch's tests change torch's flags and Python's path for themselves.
+    answer = child_process.call(
+        "smoke.test_samples:compare", timeout=600.0, device=str(device),
+        journal=str(numbers.journal.path),
+    )  # fmt: skip
+    if answer.finding:
+        raise CheckFailed(answer.finding)
+    numbers.values, numbers.missing = answer.value
+
+
+def compare(device: str, journal: str) -> list[Any]:
+    """Compare all samples; return what was measured, and why the rest was not."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # of what is deprecated
+    numbers, own = Numbers(Journal(Path(journal))), torch.device(device)
+    with numbers.measuring("samples"):
+        table = [each for each in _table() if not UNFIT.fullmatch(each.full_name)]
+        shares = [max(test_operators.shares_of(own, numbers, *each))
+                  for entry in table for each in _cases(entry, own)]  # fmt: skip
+        numbers.record("samples", len(shares), "count")
+        numbers.within("share of the limit", max(shares), 1.0)
+    return [numbers.values, numbers.missing]
+
+
+def _table() -> list[Any]:
+    """Return torch's table of operators.
+
+    Raises:
+        Unmeasured: This torch brings none, or its table needs what is not installed.
+    """
+    # torch derives the class of its tests from one of a package that the table does not use.
+    stand_in = types.ModuleType("expecttest")
+    stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+    sys.modules.setdefault("expecttest", stand_in)
+    try:
+        from torch.testing._internal.common_methods_invocations import op_db
+    except ImportError as error:
+        raise Unmeasured(f"torch's table of operators: {error}") from error
+    return list(op_db)
+
+
+def _cases(entry: Any, device: torch.device) -> Iterator[tuple[Case, Variant]]:  # noqa: ANN401
+    """Yield samples of an operator (an OpInfo) in float32, where torch says that devices agree."""
+
+    def spared(*test: str) -> bool:
+        place = (*test, devices.kind(device), torch.float32, {})
+        marks = (getattr(each, "is_active", None) for each in entry.decorators)
+        return any(active and active(*place) for active in marks)
+
+    both = entry.supported_dtypes(device.type) & entry.supported_dtypes("cpu")
+    if torch.float32 not in both or spared("TestCommon", "test_compare_cpu"):
+        return
+    gradient = entry.supports_autograd and not spared("TestBwdGradients", "test_fn_grad")
+    layouts = ["contiguous", "transposed"]
+    if spared("TestCommon", "test_noncontiguous_samples"):
+        layouts = ["contiguous"]
+    torch.manual_seed(0)
+    samples = list(islice(entry.sample_inputs(str(device), torch.float32), FIRST))
+    drawn = random.Random(0).sample(samples, min(MOST, len(samples)))  # noqa: S311
+    for number, sample in enumerate(drawn):
+        leaves = _pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
+        given = [each.detach() for each in leaves if _is_on(each, device)]
+        if given and not any(x.is_complex() or x.layout != torch.strided for x in given):
+            # What takes no transposed inputs refuses them on the CPU, too, and is left out.
+            layout = layouts[number % len(layouts)]
+            inputs = [reference.laid_out(x.cpu(), layout) for x in given]
+            case = Case(_run(entry, sample, device), optional=True, rare=True)
+            yield case, Variant(f"{entry.full_name} {number}", inputs, ("contiguous",), gradient,
+                                "values", limit=LIMIT)  # fmt: skip
+
+
+def _is_on(leaf: object, device: torch.device) -> bool:
+    """Return whether a leaf of a sample is a tensor of the device: some have others, of the CPU."""
+    return isinstance(leaf, torch.Tensor) and leaf.device.type == device.type
+
+
+def _run(entry: Any, sample: Any, device: torch.device) -> Callable[..., list[torch.Tensor]]:  # noqa: ANN401
+    """Return a function of the tensors of a sample; it returns what is defined of the result."""
+    leaves, tree = _pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+
+    def run(*given: torch.Tensor) -> list[torch.Tensor]:
+        rest = iter(given)
+        there = [next(rest) if _is_on(each, device) else each for each in leaves]
+        first, args, kwargs = _pytree.tree_unflatten(there, tree)
+        try:
+            found = entry(first, *args, **kwargs)
+        except RuntimeError as error:  # of some inputs there is no derivative
+            if not re.search("derivative|differentiable", str(error)) or len(given) == 1:
+                raise
+            return run(given[0], *(each.detach() for each in given[1:]))
+        results = _pytree.tree_leaves(sample.output_process_fn_grad(found))
+        results = [each for each in results if isinstance(each, torch.Tensor)]
+        return [torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in results]
+
+    return run
