@@ -1,6 +1,5 @@
 """Names that libraries gained and lost: names.json.gz, which docs/record_names.py writes."""
 
-import gzip
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,8 @@ Row = dict[str, Any]
 
 @cache
 def _libraries() -> dict[str, Row]:
+    import gzip  # noqa: PLC0415 - most logs need no table
+
     packed = Path(__file__).with_name("names.json.gz").read_bytes()
     return dict(json.loads(gzip.decompress(packed)))
 
