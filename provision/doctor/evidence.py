@@ -74,7 +74,7 @@ class Evidence:
     def _excluded(self, row: Mapping[str, Any]) -> bool:
         of, value = (self._version(row[key]) for key in ("of", "value"))
         for prefix, text in row["bounds"].items():
-            start, bound = _numbers(prefix), _numbers(text)
+            start, bound = numbers(prefix), numbers(text)
             if of and value and of[: len(start)] == start:
                 found = value[: len(bound)]
                 return (found > bound) - (found < bound) in row["wrong"]
@@ -82,7 +82,7 @@ class Evidence:
 
     def _version(self, name: str) -> list[int]:
         hits = [hit for p in data("evidence")["versions"][name] for hit in self.search.find(p)]
-        return _numbers(max(hits, key=lambda hit: hit[0])[1]["version"]) if hits else []
+        return numbers(max(hits, key=lambda hit: hit[0])[1]["version"]) if hits else []
 
     def in_context(self, finding: Finding, *, general: bool) -> Finding:
         """Return a finding as the machine of the log changes it; a general one with its place."""
@@ -105,5 +105,6 @@ def provided(groups: Mapping[str, str]) -> str:
     return next(filter(None, found), "")
 
 
-def _numbers(version: str) -> list[int]:
+def numbers(version: str) -> list[int]:
+    """Return the first three numbers of a version."""
     return [int(part) for part in re.findall(r"\d+", version)[:3]]

@@ -12,6 +12,7 @@ from provision.doctor.data import data
 from provision.doctor.evidence import Evidence, provided
 from provision.doctor.failures import any_of, last_failure, quiet
 from provision.doctor.matcher import Hit, Search
+from provision.doctor.names import moved
 from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
 from provision.doctor.sampling import Line, sample
@@ -179,6 +180,7 @@ def _filled(pattern: str, hit: Hit) -> str:
 def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **more: str) -> Finding:
     more |= {k: v for k, v in hit[1].groupdict().items() if v}
     groups = defaultdict(lambda: "what is quoted", more)
+    groups |= moved(lines, hit) if rule.test == "moved" else {}
     groups["provider"] = provided(groups)
     remedy = rule.remedy + (f" (see {rule.reference})" if rule.reference else "")
     cause, remedy = (text.format_map(groups) for text in (rule.cause, remedy))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from provision.doctor.data import data
 from provision.doctor.failures import any_of
 from provision.doctor.matcher import Hit, Search
+from provision.doctor.names import moved
 
 _MODULE = re.compile(r"(?:[Nn]o module named '?|module ')(\w+)")
 
@@ -44,6 +45,8 @@ def _origin(hit: Hit, search: Search) -> str:
 
 PREDICATES: dict[str, Callable[[Hit, Search], bool]] = {
     "below-all": _below_all,
+    "moved": lambda hit, search: bool(moved(search.lines, hit)),
+    "not-moved": lambda hit, search: not moved(search.lines, hit),
     "more-is-free": lambda hit, _search: float(hit[1]["free"]) > float(hit[1]["wanted"]),
     "no-gpu-listed": _no_gpu_listed,
     "installable": lambda hit, search: _origin(hit, search) == "known",
