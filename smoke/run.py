@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -111,7 +110,7 @@ class Run:
         device = options.device or ("all" if options.full else "0")
         self._every = device == "all"
         self._first = 0 if self._every else int(device)
-        self._silent = 0.0
+        self._size = -1
         self._printed = 0
         self._argv = [
             *(sys.executable, "-I", "-u", str(worker)),
@@ -140,12 +139,12 @@ class Run:
         """Start workers until one has finished."""
         argv = [*self._argv, "--device", str(index), *options]
         while True:
-            code = self._one_worker(argv)
+            code, silent = self._one_worker(argv)
             running = self.journal.running()
             if running is None:
                 return self._broken(code)
             finding = (
-                child_process.hung(self._silent, step=running.step)
+                child_process.hung(silent, step=running.step)
                 if code is None
                 else child_process.died(code, self._output(), step=running.step)
             )
@@ -159,30 +158,21 @@ class Run:
             return f"the worker ended with {code}:\n{self._output()[-800:]}"
         return None if self.journal.results() else "no check was run"
 
-    def _one_worker(self, argv: list[str]) -> int | None:
-        """Run one worker; return its exit status, or None when it was killed at the time limit."""
+    def _one_worker(self, argv: list[str]) -> tuple[int | None, float]:
+        """Run one worker; return what `patience.wait` returns of it."""
         with self._log.open("wb") as output:
             child = child_process.start(argv, output, leader=True)
             try:
-                return self._watch(child)
+                return patience.wait(child, self._limit, self._has_grown)
             finally:
                 child_process.stop_group(child)
 
-    def _watch(self, child: subprocess.Popen[bytes]) -> int | None:
-        # The limit is on silence: a slow check that journals its steps is not hung.
-        size, patient = -1, patience.Patience(child, self._limit)
-        while True:
-            try:
-                return child.wait(patience.TICK)
-            except subprocess.TimeoutExpired:
-                pass
-            if (now := self.journal.size()) != size:
-                size = now
-                patient.restart()
-                self._print_results()
-            elif patient.exhausted:
-                self._silent = patient.silent
-                return None
+    def _has_grown(self) -> bool:
+        """Return whether the journal has: a slow check that journals its steps is not hung."""
+        before, self._size = self._size, self.journal.size()
+        if before != self._size:
+            self._print_results()
+        return before != self._size
 
     def _print_results(self) -> None:
         """Print one line for each check that has ended since the last call."""
