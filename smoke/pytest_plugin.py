@@ -62,11 +62,6 @@ class Suite:
         return self._expect
 
     @pytest.fixture
-    def journal(self) -> Journal:
-        """The journal, for facts that are not measurements."""
-        return self._journal
-
-    @pytest.fixture
     def numbers(self) -> Numbers:
         """The measurements of the running check."""
         return self._numbers

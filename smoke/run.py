@@ -29,6 +29,7 @@ from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
 from smoke.owed import Plan, carried, missing  # noqa: E402
 
+SCHEMA = 1  # of the report
 WORKER = HERE / "worker.py"
 # Exit codes of pytest: all passed, some failed, no check left. The last is no error by itself: a
 # worker that died can have had the last one. What is owed and was not run is looked up afterwards.
@@ -78,14 +79,22 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
         run = Run(options, Path(folder), worker)
         broken = run.to_the_end()
         checks = declared(check_files())
-        only, kept = frozenset(options.only), carried(expect, checks)
-        document = report.compose(
-            expect, run.journal, full=options.full, first=run.devices[0],
-            python=platform.python_version(),
-            started=time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
-            seconds=round(time.monotonic() - clock, 2),
-            not_run=missing(run.journal, checks, Plan(options.full, only, run.devices, kept)),
-        )  # fmt: skip
+        plan = Plan(options.full, frozenset(options.only), run.devices, carried(expect, checks))
+        found, events = report.devices(run.journal), run.journal.events()
+        document = {
+            "schema": SCHEMA,
+            "suite": "full" if options.full else "quick",
+            "target": expect.target,
+            "python": platform.python_version(),
+            "torch": run.journal.last("torch"),
+            "device": next((facts for facts in found if facts["index"] == plan.devices[0]), {}),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
+            "seconds": round(time.monotonic() - clock, 2),
+            "checks": run.journal.results(),
+            "not_run": missing(run.journal, checks, plan),
+            "devices": found,
+            "operators": sorted({name for each in events for name in each.get("operators", ())}),
+        }
     report.write(options.report, json.dumps(document, indent=1) + "\n")
     if options.junit:
         report.write(options.junit, report.junit(document))

@@ -7,10 +7,9 @@ import torch
 
 from smoke import cuda_code, intel_device, reference
 from smoke import device as devices
-from smoke.checks import DEVICE, Numbers, check, on_gpu
+from smoke.checks import Numbers, check, on_gpu
 from smoke.expect import Expect
 from smoke.finding import fail
-from smoke.journal import Journal
 from smoke.probe_device import probe_device
 
 # In an image, for instance: it was made on another machine than it runs on.
@@ -22,15 +21,15 @@ def has_floor(expect: Expect) -> str:
     return on_gpu(expect) or ("" if expect.driver else "the spec names no minimum driver")
 
 
-@check(DEVICE, stands_for="is_available() is true while every operation fails", depends=())
-def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
+@check("device.ready", stands_for="is_available() is true while every operation fails", depends=())
+def test_ready(expect: Expect, numbers: Numbers) -> None:
     """The device is present and computes: a product of ones has the right sum."""
     # Before anything can fail: the other devices are checked although this one is broken.
     with contextlib.suppress(Exception):
-        journal.write(count=devices.count(expect.accelerator))
+        numbers.journal.write(count=devices.count(expect.accelerator))
     device = probe_device(expect.accelerator, numbers)
     facts = devices.facts(device)
-    journal.write(device={**facts, "index": devices.number()})
+    numbers.journal.write(device={**facts, "index": devices.number()})
     numbers.record("count", facts["count"], "count")
     if "memory" in facts:
         numbers.record("memory", facts["memory"] / 2**30, "GiB")
