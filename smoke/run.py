@@ -121,13 +121,14 @@ class Run:
         self._first = 0 if self._every else int(device)
         self._size = -1
         self._printed = 0
-        self._argv = [
-            *(sys.executable, "-I", "-u", str(worker)),
-            *(str(options.expect), str(self.journal.path)),
-            *(["--full"] if options.full else []),
-            *(part for name in options.only for part in ("--only", name)),
-            *(["--runner", str(options.runner)] if options.runner else []),
-        ]
+        self._worker = worker
+        self._asked = {
+            "expect": str(options.expect),
+            "journal": str(self.journal.path),
+            "full": options.full,
+            "only": options.only,
+            "runner": str(options.runner or ""),
+        }
 
     @property
     def devices(self) -> tuple[int, ...]:
@@ -137,16 +138,14 @@ class Run:
 
     def to_the_end(self) -> str | None:
         """Check one device after the other; return why the suite broke, None if it did not."""
-        if broken := self._one_device(self._first, []):
-            return broken
         # Each in a process of its own: a driver that fails on one device spoils its process.
-        return next(
-            filter(None, (self._one_device(n, ["--other"]) for n in self.devices[1:])), None
-        )
+        broken = self._one_device(self._first)
+        return broken or next(filter(None, map(self._one_device, self.devices[1:])), None)
 
-    def _one_device(self, index: int, options: list[str]) -> str | None:
+    def _one_device(self, index: int) -> str | None:
         """Start workers until one has finished."""
-        argv = [*self._argv, "--device", str(index), *options]
+        asked = {**self._asked, "device": index, "other": index != self._first}
+        argv = [sys.executable, "-I", "-u", str(self._worker), json.dumps(asked)]
         while True:
             code, silent = self._one_worker(argv)
             running = self.journal.running()

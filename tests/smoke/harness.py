@@ -270,15 +270,8 @@ def journal_of(
             read = expectation.read(path)
             if imports:
                 worker.import_stack(read, journal)
-            worker.run_checks(
-                read,
-                journal,
-                files=check_files(),
-                full=True,
-                only=only,
-                index=index,
-                other=bool(index),
-            )
+            plan = owed.Plan(full=True, only=frozenset(only), devices=(index,))
+            worker.run_checks(read, journal, check_files(), plan, other=bool(index))
         journal.keep()
     if reason := journal.last("broken"):
         raise SystemExit(f"{fault.name}: {reason}")
