@@ -143,7 +143,7 @@ def main(argv: list[str]) -> int:
 
 def describe(out: Path) -> int:
     """Write an expectation of the CPU that fits this environment as it is."""
-    from smoke.test_identity import installed
+    from smoke.requirements import installed
 
     expect = {
         "schema": 3,
