@@ -25,7 +25,7 @@ from smoke.runner import OWN
 
 REBUILD = "build the environment again from its lock"
 IPEX = "intel-extension-for-pytorch"
-OWN_CODE = json.loads(Path(__file__).with_name("own.json").read_text(encoding="utf-8"))
+TABLE = json.loads(Path(__file__).with_name("own.json").read_text(encoding="utf-8"))
 SITES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
 STDLIB = Path(sysconfig.get_path("stdlib"))
 MAPS = Path("/proc/self/maps")
@@ -109,7 +109,7 @@ def _forbidden_code(name: str, expect: Expect) -> str:
 def test_owners() -> None:
     """No module is provided by two distributions."""
     owners = metadata.packages_distributions()
-    names = {module: sorted({*owners.get(module, ())}) for module in OWN_CODE["contested"]}
+    names = {module: sorted({*owners.get(module, ())}) for module in TABLE["contested"]}
     fail_if(
         [f"{module} comes from {' and '.join(of)}" for module, of in names.items() if len(of) > 1],
         "two-owners-of-a-module",
@@ -172,13 +172,13 @@ def _libraries() -> Iterator[str]:
     """Yield loaded libraries that the environment has, too, and what one did to arithmetic."""
     if sys.float_info.min / 2 == 0:  # as libraries of -ffast-math do when they are loaded
         yield "a library lets this process take small numbers for zero"
-    folders = [Path(sys.prefix, "lib"), *(each for home in SITES for part in OWN_CODE["libraries"]
+    folders = [Path(sys.prefix, "lib"), *(each for home in SITES for part in TABLE["libraries"]
                                           for each in home.glob(part))]  # fmt: skip
     own = {each.name: each for folder in folders for each in folder.glob("lib*.so*")}
     lines = MAPS.read_text(encoding="utf-8").splitlines() if MAPS.is_file() else []
     for loaded in sorted({Path(line.split(maxsplit=5)[5]) for line in lines if ".so" in line}):
         ours = own.get(loaded.name, loaded)
-        if ours.resolve() != loaded.resolve() and not re.match(OWN_CODE["drivers"], loaded.name):
+        if ours.resolve() != loaded.resolve() and not re.match(TABLE["drivers"], loaded.name):
             yield f"{loaded} was loaded, not {ours}"
 
 
@@ -187,7 +187,7 @@ def _is_known(name: str, path: Path, files: dict[str, str]) -> bool:
     home = next((each for each in SITES if path.is_relative_to(each)), None)
     entry = path.relative_to(home).as_posix() if home else ""
     if entry not in files:
-        return bool(re.match(OWN_CODE["known"], name)) or (not home and path.is_relative_to(STDLIB))
+        return bool(re.match(TABLE["known"], name)) or (not home and path.is_relative_to(STDLIB))
     digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
     return files[entry] in ("", f"sha256={digest.decode().rstrip('=')}")
 
@@ -230,7 +230,7 @@ def _own_versions(files: dict[str, str]) -> Iterator[str]:
     What is as its wheel has it may differ from the metadata, as versions of vendors do.
     """
     found = installed()
-    for file in OWN_CODE["version files"]:
+    for file in TABLE["version files"]:
         top = file.partition("/")[0]
         versions = found.get(normal(top), set())
         path = Path(str(metadata.distribution(top).locate_file(file))) if versions else STDLIB
