@@ -60,12 +60,8 @@ def backend(device: torch.device) -> str | None:
     cmake/Modules/FindXCCL.cmake of intel/torch-xpu-ops), torch 2.1 no XCCL, and a Mac no GPU's.
     """
     own = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl"}.get(devices.kind(device), "")
-    return own if _built(own) else None
-
-
-def _built(name: str) -> bool:
-    probe: Callable[[], bool] | None = getattr(distributed, f"is_{name}_available", None)
-    return bool(probe and probe())
+    is_built: Callable[[], bool] = getattr(distributed, f"is_{own}_available", bool)
+    return own if is_built() else None
 
 
 def collectives(device: torch.device) -> str:

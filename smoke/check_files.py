@@ -73,20 +73,14 @@ def _declared(function: ast.FunctionDef) -> Iterator[Declared]:
     parameters = [each.arg for each in function.args.args]
     for call in function.decorator_list:
         if isinstance(call, ast.Call) and getattr(call.func, "id", None) == "check":
-            identifier = _identifier(call.args[0])
-            full = any(word.arg == "full" and ast.unparse(word.value) == "True"
-                       for word in call.keywords)  # fmt: skip
+            identifier = ast.literal_eval(call.args[0])
             title = (ast.get_docstring(function) or "").partition("\n")[0]
-            named = (word.value for word in call.keywords if word.arg == "depends")
-            depends = next(map(ast.literal_eval, named), None)
+            given = {word.arg: word.value for word in call.keywords}
+            full, depends = (
+                ast.literal_eval(given.get(name, "None")) for name in ("full", "depends")
+            )
             on_device = is_on_device(identifier, parameters)
-            yield Declared(identifier, title, full, on_device, depends)
-
-
-def _identifier(node: ast.expr) -> str:
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    return {"DEVICE": DEVICE}[ast.unparse(node)]
+            yield Declared(identifier, title, bool(full), on_device, depends)
 
 
 def is_on_device(identifier: str, parameters: Iterable[str]) -> bool:

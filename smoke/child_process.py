@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +26,7 @@ WINDOWS = {
     0xC00000FD: "stack overflow", 0xC0000142: "a DLL failed to start",
     0xC0000374: "heap corruption", 0xC0000409: "stack buffer overrun",
 }  # fmt: skip
+BEAT = 200  # looks of `patience.TICK` between two signs of life: ten seconds
 
 
 def describe_exit(code: int) -> str:
@@ -97,6 +101,13 @@ def alive() -> None:
     """Report that a child is being waited for; the worker puts its journal in this place."""
 
 
+def _beat(looks: Iterator[int]) -> bool:
+    """Call `alive` at every so many looks at a child, which itself gives no sign of life."""
+    if next(looks) % BEAT == 0:
+        alive()
+    return False
+
+
 @dataclass(frozen=True)
 class Answer:
     """The result of a function that was called in a fresh process.
@@ -132,7 +143,7 @@ def call(function: str, *, timeout: float = 100.0, **arguments: object) -> Answe
         argv = [sys.executable, "-I", "-u", main, "--call", function, name]
         with (folder / "output.log").open("wb") as output:
             process = start(argv, output)
-            code, seconds = patience.wait(process, timeout, alive)
+            code, seconds = patience.wait(process, timeout, partial(_beat, itertools.count(1)))
             if code is None:
                 process.kill()
                 process.wait()

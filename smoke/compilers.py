@@ -13,7 +13,6 @@ import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 SECONDS = 100.0  # for a program of five lines; below the supervisor's limit of silence
 PROMPT = "start from a Developer Command Prompt"
@@ -22,8 +21,9 @@ _PYTHON = [sysconfig.get_path("include")]
 
 
 def found(variable: str, *names: str) -> str | None:
-    """Return the compiler that a variable names, otherwise the first of some names on PATH."""
+    """Return the compiler that a variable names, otherwise the first on PATH, on Windows cl."""
     named = os.environ.get(variable)
+    names = ("cl",) if os.name == "nt" else names
     return named or next(filter(None, map(shutil.which, names)), None)
 
 
@@ -37,10 +37,12 @@ def compiles(
         compiler: Program with its first arguments, as ``CC`` holds them; None where there is none.
         headers: What the library includes.
         suffix: ``.c`` or ``.cpp``.
-        include: Folders of headers.
+        include: Folders of headers besides Python's.
         folders: Folders of libraries.
         libraries: Names to link with.
     """
+    if os.name == "nt" and (unfit := _windows(compiler)):
+        return unfit
     if compiler is None:
         return "no C compiler" if suffix == ".c" else "no C++ compiler"
     # Windows removes no file that a process still has open: a compiler's server, for instance.
@@ -49,7 +51,7 @@ def compiles(
         lines = [*(f"#include <{header}>" for header in headers), "int probe(void) { return 0; }"]
         source.write_text("\n".join(lines) + "\n", encoding="ascii")
         make = _cl if os.name == "nt" else _gcc
-        argv = make(compiler, str(source), include, folders, libraries)
+        argv = make(compiler, str(source), [*_PYTHON, *include], folders, libraries)
         try:
             done = subprocess.run(argv, cwd=folder, capture_output=True, check=False,
                                   stdin=subprocess.DEVNULL, timeout=SECONDS)  # fmt: skip
@@ -86,12 +88,9 @@ def for_inductor() -> str:
 
     It takes ``CXX``, otherwise ``g++`` or ``cl`` (torch/_inductor/cpp_builder.py and config.py).
     """
-    if os.name == "nt":
-        return _windows(found("CXX", "cl")) or compiles(
-            found("CXX", "cl"), ["vector"], suffix=".cpp"
-        )
     default = "clang++" if sys.platform == "darwin" else "g++"
-    return compiles(found("CXX", default), ["vector", "Python.h"], suffix=".cpp", include=_PYTHON)
+    headers = ["vector"] if os.name == "nt" else ["vector", "Python.h"]
+    return compiles(found("CXX", default), headers, suffix=".cpp")
 
 
 def for_triton_cuda() -> str:
@@ -99,10 +98,7 @@ def for_triton_cuda() -> str:
 
     It takes ``CC``, otherwise gcc or clang (triton/runtime/build.py); cuda.h is part of its wheel.
     """
-    windows = os.name == "nt"
-    compiler = found("CC", *(("cl",) if windows else ("gcc", "clang")))
-    unfit = _windows(compiler) if windows else ""
-    return unfit or compiles(compiler, ["Python.h"], suffix=".c", include=_PYTHON)
+    return compiles(found("CC", "gcc", "clang"), ["Python.h"], suffix=".c")
 
 
 def for_triton_xpu() -> str:
@@ -111,29 +107,18 @@ def for_triton_xpu() -> str:
     It is C++, and links with Level Zero and SYCL; whether the headers of Level Zero are needed, and
     where they are looked for, differs between its versions (backends/intel/driver.py in the wheel).
     """
-    windows = os.name == "nt"
-    compiler = found("CXX", *(("cl",) if windows else ("g++", "clang++")))
-    if unfit := _windows(compiler) if windows else "":
-        return unfit
-    driver, helper = _triton_driver()
-    headers = ["Python.h", *([LEVEL_ZERO] if _mentions(driver, LEVEL_ZERO) else [])]
-    include = [*_PYTHON, *getattr(helper, "include_dir", ())]
-    folders, libraries = (getattr(helper, name, ()) for name in ("library_dir", "libraries"))
-    return compiles(compiler, headers, suffix=".cpp", include=include, folders=folders,
-                    libraries=libraries)  # fmt: skip
-
-
-def _triton_driver() -> tuple[Path, Any]:
-    """Return the file of Triton's driver for XPU, and what it compiles with, under either name."""
-    module = importlib.import_module("triton.backends.intel.driver")
-    names = ("COMPILATION_HELPER", "compilation_helper")
-    helper = next((getattr(module, name) for name in names if hasattr(module, name)), None)
-    return Path(str(module.__file__)), helper
-
-
-def _mentions(driver: Path, header: str) -> bool:
-    sources = [driver, *driver.parent.glob("*.c"), *driver.parent.glob("*.cpp")]
-    return any(header in file.read_text(encoding="utf-8", errors="replace") for file in sources)
+    driver = importlib.import_module("triton.backends.intel.driver")
+    either = (getattr(driver, name, None) for name in ("COMPILATION_HELPER", "compilation_helper"))
+    helper = next(filter(None, either), None)
+    folder = Path(str(driver.__file__)).parent
+    sources = (file for kind in ("driver.py", "*.c", "*.cpp") for file in folder.glob(kind))
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in sources)
+    headers = ["Python.h"] + [LEVEL_ZERO] * any(LEVEL_ZERO in text for text in texts)
+    include, folders, libraries = (
+        getattr(helper, name, ()) for name in ("include_dir", "library_dir", "libraries")
+    )
+    return compiles(found("CXX", "g++", "clang++"), headers, suffix=".cpp", include=include,
+                    folders=folders, libraries=libraries)  # fmt: skip
 
 
 def _windows(compiler: str | None) -> str:

@@ -1,8 +1,8 @@
 """Reader of ``expect.json``: what the toolkit expects of the environment.
 
-The file is one JSON object: ``schema`` (the number `SCHEMA`), every key of `RULES`, and those of
-`OPTIONAL` that apply. Types are there, meanings in `Expect`. ``forbid`` is a list of ``{"name",
-"reason"}``. Unknown and missing keys are refused, and all faults are reported together.
+The file is one JSON object: ``schema`` (the number `SCHEMA`), every key that ``expectation.json``
+requires, and those of its optional ones that apply. Types are there, meanings in `Expect`. Unknown
+and missing keys are refused, and all faults are reported together.
 
 Schema 2 added ``intel_devices``, so that device names and ids have one source, the toolkit's
 catalog. Schema 3 added ``requirements``.
@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 3
-ACCELERATORS = ("cpu", "cuda", "xpu", "mps")
+RULES = json.loads(Path(__file__).with_name("expectation.json").read_text(encoding="utf-8"))
 # What torch says that it lacks on a kind of device, or does in another way, each with its source.
 KNOWN = json.loads(Path(__file__).with_name("known.json").read_text(encoding="utf-8"))
-ROTARY = ("half", "interleaved", "ipex-llm")
-VERDICTS = ("new-enough", "too-old", "unknown")
 
 
 class BadExpect(Exception):  # noqa: N818
@@ -39,7 +37,7 @@ class Expect:
 
     Attributes:
         target: Name of the target, for the report.
-        accelerator: One of `ACCELERATORS`.
+        accelerator: ``cpu``, ``cuda``, ``xpu`` or ``mps``.
         python: ``major.minor`` of the interpreter.
         packages: Every locked distribution, normalised name to version.
         requirements: Distributions that the spec names, normalised: its users import them.
@@ -50,12 +48,12 @@ class Expect:
             hexadecimal digits, marketing names. Of the toolkit's catalog; empty where the target
             is for no Intel GPU.
         fused_ops: Qualified names of fused operators that must work on the device.
-        rotary: Kinds of rotary embedding to check: see `ROTARY`.
+        rotary: Kinds of rotary embedding to check: ``half``, ``interleaved``, ``ipex-llm``.
         speedup_over_cpu: Minimum ratio of training speed, device to CPU, or None.
         environment: Environment variables that the target sets.
         driver_judgement: The toolkit's judgement of this machine's driver against ``driver``:
-            ``{"verdict": one of `VERDICTS`, "reason": text, "evidence": [text, ...]}``. None where
-            the toolkit did not see the machine, as in an image.
+            a verdict, ``new-enough``, ``too-old`` or ``unknown``, with reason and evidence. None
+            where the toolkit did not see the machine, as in an image.
         peaks: Device name -> ``memory`` in GB/s, types in TFLOP/s, as its data sheet promises.
         soak: Seconds for which `health.load` holds its load, None for its own few.
         earlier: What of an earlier run may stand: ``settled``, ids of the checks that passed or
@@ -101,52 +99,21 @@ class Expect:
         return self.accelerator != "cpu"
 
 
-def _fits(value: object, shape: Any) -> bool:  # noqa: ANN401 - see below
-    """Say whether plain JSON has a shape.
-
-    A shape is a pattern of texts, ``float`` for numbers above 0, None, a tuple of alternatives,
-    ``[each]``, ``{str: each}`` for any keys, or a table with the shape of each key.
-    """
+def _fits(value: object, shape: Any) -> bool:  # noqa: ANN401 - see expectation.json
+    """Say whether plain JSON has a shape, as ``expectation.json`` tells it."""
     match shape:
-        case re.Pattern():
-            return isinstance(value, str) and bool(shape.fullmatch(value))
-        case tuple():
-            return any(_fits(value, each) for each in shape)
+        case str():
+            return isinstance(value, str) and bool(re.fullmatch(shape, value))
         case [each]:
             return isinstance(value, list) and all(_fits(item, each) for item in value)
+        case list():
+            return any(_fits(value, each) for each in shape)
         case dict() if isinstance(value, dict):
-            same = str in shape or shape.keys() == value.keys()
-            return same and all(_fits(item, shape.get(key, shape.get(str)))
+            same = "*" in shape or shape.keys() == value.keys()
+            return same and all(_fits(item, shape.get(key, shape.get("*")))
                                 for key, item in value.items())  # fmt: skip
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and value > 0 if shape is float else shape is value  # type: ignore[operator]
-
-
-_ANY, _TEXT, _FLOOR = re.compile("(?s).*"), re.compile("(?s).+"), re.compile(">=(?s:.*)")
-_TEXTS, _TABLE = [_TEXT], {str: _ANY}
-_VERDICT = {"verdict": re.compile("|".join(VERDICTS)), "reason": _TEXT, "evidence": _TEXTS}
-RULES: dict[str, tuple[Any, str]] = {
-    "target": (_TEXT, "a name"),
-    "accelerator": (re.compile("|".join(ACCELERATORS)), f"one of {', '.join(ACCELERATORS)}"),
-    "python": (_TEXT, "major.minor, for instance 3.11"),
-    "packages": (_TABLE, "a table of name = version"),
-    "requirements": (_TEXTS, "a list of names"),
-    "forbid": ([{"name": _ANY, "reason": _ANY}], "a list of {name, reason}"),
-    "driver": ((None, _FLOOR), "null or '>=version'"),
-    "families": (_TEXTS, "a list of names"),
-    "intel_devices": ({str: {"ids": _TEXTS, "names": _TEXTS}}, "a table of family = {ids, names}"),
-    "fused_ops": (_TEXTS, "a list of operator names"),
-    "rotary": ([re.compile("|".join(ROTARY))], f"a list out of {', '.join(ROTARY)}"),
-    "speedup_over_cpu": ((None, float), "null or a number above 0"),
-    "environment": (_TABLE, "a table of name = text"),
-}
-OPTIONAL: dict[str, tuple[Any, str]] = {
-    "driver_judgement": ((None, _VERDICT), "null or a table of verdict, reason and evidence"),
-    "earlier": ((None, {"settled": _TEXTS, "changed": _TEXTS}),
-                "null or a table of settled and changed"),
-    "peaks": ({str: {str: float}}, "a table of name = {kind = number above 0}"),
-    "soak": (float, "a number of seconds above 0"),
-}  # fmt: skip
+    return number and value > shape if shape == 0 else shape is value
 
 
 def _faults(data: object) -> list[str]:
@@ -154,9 +121,9 @@ def _faults(data: object) -> list[str]:
         return ["not a JSON object"]
     if data.get("schema") != SCHEMA:
         return [f"schema: {data.get('schema')!r}, this suite reads {SCHEMA}"]
-    rules = RULES | OPTIONAL
+    rules = RULES["required"] | RULES["optional"]
     unknown = [f"{key}: unknown key" for key in sorted(set(data) - set(rules) - {"schema"})]
-    missing = [f"{key}: missing" for key in RULES if key not in data]
+    missing = [f"{key}: missing" for key in RULES["required"] if key not in data]
     wrong = [
         f"{key}: {data[key]!r:.80} is not {words}"
         for key, (shape, words) in rules.items()

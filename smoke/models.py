@@ -91,8 +91,6 @@ class TiedTransformer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, words, bias=False)
         self.tie_weights()
-        for weight in self.parameters():
-            nn.init.normal_(weight, std=weight.shape[-1] ** -0.5)
 
     def tie_weights(self) -> None:
         """Share the weight, which an initialisation without memory separates."""
@@ -106,12 +104,6 @@ class TiedTransformer(nn.Module):
         for block in self.blocks:
             x = block(x, cos, sin)
         return self.head(self.norm(x))
-
-
-def seeded(model: type[nn.Module]) -> nn.Module:
-    """Return a model with the same weights on every machine, on the CPU."""
-    torch.manual_seed(0)
-    return model()
 
 
 def filled(model: nn.Module) -> nn.Module:

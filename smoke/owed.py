@@ -76,40 +76,22 @@ def missing(journal: Journal, declared: Sequence[Declared], plan: Plan) -> list[
     A check is owed where a worker said so, and where no worker said anything of it: only then is a
     run complete because of what it did, and not because of what it forgot.
     """
-    found = _by_workers(journal) | _unmentioned(journal, declared, plan)
-    for result in journal.results():
-        found.pop(result["id"], None)
-    several = {name for name, entry in found.items() if _is_repeated(entry, found)}
-    kept = [entry for name, entry in found.items() if name not in several]
-    return sorted(kept, key=lambda entry: not entry["owed"])
-
-
-def _by_workers(journal: Journal) -> dict[str, dict[str, Any]]:
-    """Return what the workers have told of checks, by id; a later word replaces an earlier one."""
     found: dict[str, dict[str, Any]] = {}
-    for event in journal.events():
+    for event in journal.events():  # a later word replaces an earlier one
         for head in event.get("owed", ()):
             found.setdefault(head["id"], not_run(head, CUT_SHORT, owed=True))
         for entry in (*event.get("not_owed", ()), *event.get("excused", ())):
             found[entry["id"]] = entry
-    return found
-
-
-def _unmentioned(
-    journal: Journal, declared: Sequence[Declared], plan: Plan
-) -> dict[str, dict[str, Any]]:
-    """Return the declared checks that no worker has collected, by id."""
-    mentioned = _by_workers(journal)
     outcomes = {result["id"]: result["outcome"] for result in journal.results()}
     reason = NO_TORCH if outcomes.get(IMPORT["id"]) == "failed" else NOT_COLLECTED
-    found = {}
     for each in declared:
         left_out = plan.leaves_out(each.id, full=each.full)
         for index in plan.devices if each.on_device else plan.devices[:1]:
             head = {"id": each.on(index), "title": each.title}
-            if head["id"] not in mentioned:
-                found[head["id"]] = not_run(head, left_out or reason, owed=not left_out)
-    return found
+            found.setdefault(head["id"], not_run(head, left_out or reason, owed=not left_out))
+    found = {name: entry for name, entry in found.items() if name not in outcomes}
+    kept = [entry for entry in found.values() if not _is_repeated(entry, found)]
+    return sorted(kept, key=lambda entry: not entry["owed"])
 
 
 def _is_repeated(entry: dict[str, Any], found: dict[str, dict[str, Any]]) -> bool:

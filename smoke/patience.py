@@ -8,100 +8,63 @@ answer leaves its process asleep, or in a loop that polls it: that one is ended,
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import subprocess
 
 LONGEST = 900.0  # seconds of silence, whatever the process does
 BUSY = 0.1  # CPU seconds per second: a compiler on a busy machine; who waits takes a hundredth
 TICK = 0.05  # seconds between two looks; short next to any check, cheap to do
-_BEAT = 10.0  # seconds between two signs of life
-
-
-class Patience:
-    """The silence of one process, from its last sign of life on."""
-
-    def __init__(self, process: subprocess.Popen[bytes], limit: float) -> None:
-        self._process = process
-        self._limit = limit
-        self.restart()
-
-    def restart(self) -> None:
-        """Take note of a sign of life."""
-        self._since = time.monotonic()
-        self._used = cpu_seconds(self._process)
-
-    @property
-    def silent(self) -> float:
-        """The seconds since the last sign of life."""
-        return time.monotonic() - self._since
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the process counts as hung."""
-        silent = self.silent
-        return silent > self._limit and (silent > LONGEST or not self._computed(silent))
-
-    def _computed(self, seconds: float) -> bool:
-        used = cpu_seconds(self._process)
-        if used is None or self._used is None:
-            return False
-        return used - self._used > BUSY * seconds
 
 
 def wait(
-    process: subprocess.Popen[bytes], limit: float, alive: Callable[[], None]
+    process: subprocess.Popen[bytes], limit: float, heard: Callable[[], bool]
 ) -> tuple[int | None, float]:
-    """Wait for a process that reports nothing until it ends.
+    """Wait for a process until it ends, or counts as hung.
 
     Args:
         process: The process, started by this one.
-        limit: Seconds that it may take without computing.
-        alive: Called every few seconds, for whoever watches this process.
+        limit: Seconds of silence that it may take without computing.
+        heard: Called at each look; returns whether the process gave a sign of life.
 
     Returns:
-        Its exit status, None where it counts as hung; and for how long it ran.
+        Its exit status, None where it counts as hung; and for how long it was silent.
     """
-    patience, beaten = Patience(process, limit), 0.0
-    while (code := process.poll()) is None and not patience.exhausted:
-        if patience.silent - beaten > _BEAT:
-            beaten = patience.silent
-            alive()
-        time.sleep(TICK)
-    return code, patience.silent
+    since, used = time.monotonic(), cpu_seconds(process)
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(TICK), time.monotonic() - since
+        silent = time.monotonic() - since
+        if heard():
+            since, used = time.monotonic(), cpu_seconds(process)
+        elif silent > limit and (silent > LONGEST or not _computes(process, used, silent)):
+            return None, silent
+
+
+def _computes(process: subprocess.Popen[bytes], used: float | None, silent: float) -> bool:
+    now = cpu_seconds(process)
+    return now is not None and used is not None and now - used > BUSY * silent
 
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float | None:
     """Return the CPU time of a process and its ended children, None where it can't be read."""
     try:
-        return _windows(process) if sys.platform == "win32" else _linux(process.pid)
+        if sys.platform == "win32":
+            import ctypes
+
+            times = [ctypes.c_ulonglong() for _ in range(4)]  # created, ended, kernel, user; 100 ns
+            # Wine 8 gives the times of the calling process, so there only the limit decides.
+            handle, read = ctypes.c_void_p(int(vars(process)["_handle"])), map(ctypes.byref, times)
+            if not ctypes.windll.kernel32.GetProcessTimes(handle, *read):
+                return None
+            return (times[2].value + times[3].value) / 1e7
+        # proc(5): utime, stime, cutime and cstime are fields 14 to 17; the name may hold spaces.
+        text = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8", errors="replace")
+        ticks = text.rpartition(")")[2].split()[11:15]
+        return sum(map(int, ticks)) / float(os.sysconf("SC_CLK_TCK"))
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _linux(pid: int) -> float:
-    if sys.platform == "win32":
-        raise OSError
-    # proc(5): utime, stime, cutime and cstime are fields 14 to 17; the name before may hold spaces.
-    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    ticks = text.rpartition(")")[2].split()[11:15]
-    return sum(map(int, ticks)) / float(os.sysconf("SC_CLK_TCK"))
-
-
-def _windows(process: subprocess.Popen[bytes]) -> float:
-    if sys.platform != "win32":
-        raise OSError
-    import ctypes
-
-    times = [ctypes.c_ulonglong() for _ in range(4)]  # created, ended, kernel, user, in 100 ns
-    # Wine 8 gives the times of the calling process instead, so there only the limit decides.
-    handle = ctypes.c_void_p(int(vars(process)["_handle"]))
-    if not ctypes.windll.kernel32.GetProcessTimes(handle, *map(ctypes.byref, times)):
-        raise OSError
-    return (times[2].value + times[3].value) / 1e7

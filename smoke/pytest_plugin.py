@@ -34,11 +34,7 @@ def check_of(item: pytest.Function) -> Check:
 
 
 class Suite:
-    """One pytest run over the check files.
-
-    Attributes:
-        known: Ids of all collected checks.
-    """
+    """One pytest run over the check files."""
 
     def __init__(
         self, expect: Expect, journal: Journal, around: Callable[[], AbstractContextManager[None]],
@@ -54,17 +50,11 @@ class Suite:
         self._error: BaseException | None = None
         self._started = 0.0
         self._lacking: dict[Capability, str] = {}
-        self.known: set[str] = set()
 
     @pytest.fixture
     def expect(self) -> Expect:
         """The content of ``expect.json``."""
         return self._expect
-
-    @pytest.fixture
-    def journal(self) -> Journal:
-        """The journal, for facts that are not measurements."""
-        return self._journal
 
     @pytest.fixture
     def numbers(self) -> Numbers:
@@ -101,7 +91,6 @@ class Suite:
             items[:] = [item for item in items if _is_on_device(item)]
         reasons = {item: self._reason(check_of(item)) for item in items}
         heads = {item: self._headline(item) for item in items}
-        self.known = {check_of(item).identifier for item in items}
         self._journal.write(
             owed=[heads[item] for item in items if not reasons[item]],
             not_owed=[

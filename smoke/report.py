@@ -1,4 +1,4 @@
-"""The report: composed from the journal, written atomically."""
+"""The report's parts, and its form for build servers; it is written atomically."""
 
 from __future__ import annotations
 
@@ -8,35 +8,8 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 if TYPE_CHECKING:
-    from smoke.expect import Expect
     from smoke.finding import Finding
     from smoke.journal import Journal, Running
-
-SCHEMA = 1
-
-
-def compose(
-    expect: Expect, journal: Journal, *, full: bool, first: int, python: str, started: str,
-    seconds: float, not_run: list[dict[str, Any]],
-) -> dict[str, Any]:  # fmt: skip
-    """Return the report of a finished run; ``first`` is the number of its first device."""
-    found = devices(journal)
-    return {
-        "schema": SCHEMA,
-        "suite": "full" if full else "quick",
-        "target": expect.target,
-        "python": python,
-        "torch": journal.last("torch"),
-        "device": next((facts for facts in found if facts["index"] == first), {}),
-        "started": started,
-        "seconds": seconds,
-        "checks": journal.results(),
-        "not_run": not_run,
-        "devices": found,
-        "operators": sorted(
-            {name for event in journal.events() for name in event.get("operators", ())}
-        ),
-    }
 
 
 def devices(journal: Journal) -> list[dict[str, Any]]:
@@ -74,29 +47,21 @@ def write(path: Path, text: str) -> None:
 
 def junit(document: dict[str, Any]) -> str:
     """Return the report as JUnit XML, for build servers."""
-    checks = document["checks"]
-    bad = sum(entry["outcome"] == "failed" for entry in checks)
-    missing = [entry["owed"] for entry in document["not_run"]]
-    counts = {
-        "tests": str(len(checks) + len(missing)),
-        "failures": str(bad),
-        "errors": str(missing.count(True)),
-        "skipped": str(missing.count(False)),
-    }
-    suite = ET.Element("testsuite", {"name": f"smoke {document['target']}", **counts})
-    for entry in document["not_run"]:
+    suite = ET.Element("testsuite", name=f"smoke {document['target']}")
+    for entry in (*document["not_run"], *document["checks"]):
         area, _, name = entry["id"].partition(".")
-        case = ET.SubElement(suite, "testcase", classname=area, name=name, time="0")
-        ET.SubElement(case, "error" if entry["owed"] else "skipped", message=entry["reason"])
-    for entry in checks:
-        area, _, name = entry["id"].partition(".")
-        seconds = str(entry["seconds"])
+        seconds = str(entry.get("seconds", 0))
         case = ET.SubElement(suite, "testcase", classname=area, name=name, time=seconds)
-        if finding := entry["finding"]:
+        if "owed" in entry:
+            ET.SubElement(case, "error" if entry["owed"] else "skipped", message=entry["reason"])
+        elif finding := entry["finding"]:
             text = "\n".join([finding["cause"], finding["remedy"], *finding["evidence"]])
             message = f"{finding['code']}: {finding['symptom']}"
             if entry["outcome"] == "failed":
                 ET.SubElement(case, "failure", type=finding["code"], message=message).text = text
             else:  # JUnit knows no warning
                 ET.SubElement(case, "system-out").text = f"{message}\n{text}"
+    kinds = {"tests": "", "failures": "/failure", "errors": "/error", "skipped": "/skipped"}
+    for key, kind in kinds.items():
+        suite.set(key, str(len(suite.findall(f"testcase{kind}"))))
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,4 +1,4 @@
-"""Import what a spec requires, in fresh processes: as a program would, one package at a time."""
+"""What is installed, and the import of what a spec requires, as a program would import it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def top_level() -> dict[str, list[str]]:
-    """Return the public modules of every installed distribution, by its normalised name."""
-    found: dict[str, list[str]] = {}
+def installed() -> dict[str, set[str]]:
+    """Return every installed distribution with its versions: two, where an old one was left."""
+    found: dict[str, set[str]] = {}
     for distribution in metadata.distributions():
         if name := distribution.metadata["Name"]:
-            found.setdefault(normal(name), [])
+            found.setdefault(normal(name), set()).add(distribution.version)
+    return found
+
+
+def top_level() -> dict[str, list[str]]:
+    """Return the public modules of every installed distribution, by its normalised name."""
+    found: dict[str, list[str]] = {name: [] for name in installed()}
     for module, owners in sorted(metadata.packages_distributions().items()):
         if module.isidentifier() and not module.startswith("_") and module not in NOT_CODE:
             for owner in set(owners):

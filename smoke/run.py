@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ from smoke.check_files import check_files, declared  # noqa: E402
 from smoke.journal import Journal  # noqa: E402
 from smoke.owed import Plan, carried, missing  # noqa: E402
 
+SCHEMA = 1  # of the report
 WORKER = HERE / "worker.py"
 # Exit codes of pytest: all passed, some failed, no check left. The last is no error by itself: a
 # worker that died can have had the last one. What is owed and was not run is looked up afterwards.
@@ -79,14 +79,22 @@ def main(argv: list[str], *, worker: Path = WORKER) -> int:
         run = Run(options, Path(folder), worker)
         broken = run.to_the_end()
         checks = declared(check_files())
-        only, kept = frozenset(options.only), carried(expect, checks)
-        document = report.compose(
-            expect, run.journal, full=options.full, first=run.devices[0],
-            python=platform.python_version(),
-            started=time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
-            seconds=round(time.monotonic() - clock, 2),
-            not_run=missing(run.journal, checks, Plan(options.full, only, run.devices, kept)),
-        )  # fmt: skip
+        plan = Plan(options.full, frozenset(options.only), run.devices, carried(expect, checks))
+        found, events = report.devices(run.journal), run.journal.events()
+        document = {
+            "schema": SCHEMA,
+            "suite": "full" if options.full else "quick",
+            "target": expect.target,
+            "python": platform.python_version(),
+            "torch": run.journal.last("torch"),
+            "device": next((facts for facts in found if facts["index"] == plan.devices[0]), {}),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", began),
+            "seconds": round(time.monotonic() - clock, 2),
+            "checks": run.journal.results(),
+            "not_run": missing(run.journal, checks, plan),
+            "devices": found,
+            "operators": sorted({name for each in events for name in each.get("operators", ())}),
+        }
     report.write(options.report, json.dumps(document, indent=1) + "\n")
     if options.junit:
         report.write(options.junit, report.junit(document))
@@ -111,15 +119,16 @@ class Run:
         device = options.device or ("all" if options.full else "0")
         self._every = device == "all"
         self._first = 0 if self._every else int(device)
-        self._silent = 0.0
+        self._size = -1
         self._printed = 0
-        self._argv = [
-            *(sys.executable, "-I", "-u", str(worker)),
-            *(str(options.expect), str(self.journal.path)),
-            *(["--full"] if options.full else []),
-            *(part for name in options.only for part in ("--only", name)),
-            *(["--runner", str(options.runner)] if options.runner else []),
-        ]
+        self._worker = worker
+        self._asked = {
+            "expect": str(options.expect),
+            "journal": str(self.journal.path),
+            "full": options.full,
+            "only": options.only,
+            "runner": str(options.runner or ""),
+        }
 
     @property
     def devices(self) -> tuple[int, ...]:
@@ -129,23 +138,21 @@ class Run:
 
     def to_the_end(self) -> str | None:
         """Check one device after the other; return why the suite broke, None if it did not."""
-        if broken := self._one_device(self._first, []):
-            return broken
         # Each in a process of its own: a driver that fails on one device spoils its process.
-        return next(
-            filter(None, (self._one_device(n, ["--other"]) for n in self.devices[1:])), None
-        )
+        broken = self._one_device(self._first)
+        return broken or next(filter(None, map(self._one_device, self.devices[1:])), None)
 
-    def _one_device(self, index: int, options: list[str]) -> str | None:
+    def _one_device(self, index: int) -> str | None:
         """Start workers until one has finished."""
-        argv = [*self._argv, "--device", str(index), *options]
+        asked = {**self._asked, "device": index, "other": index != self._first}
+        argv = [sys.executable, "-I", "-u", str(self._worker), json.dumps(asked)]
         while True:
-            code = self._one_worker(argv)
+            code, silent = self._one_worker(argv)
             running = self.journal.running()
             if running is None:
                 return self._broken(code)
             finding = (
-                child_process.hung(self._silent, step=running.step)
+                child_process.hung(silent, step=running.step)
                 if code is None
                 else child_process.died(code, self._output(), step=running.step)
             )
@@ -159,30 +166,21 @@ class Run:
             return f"the worker ended with {code}:\n{self._output()[-800:]}"
         return None if self.journal.results() else "no check was run"
 
-    def _one_worker(self, argv: list[str]) -> int | None:
-        """Run one worker; return its exit status, or None when it was killed at the time limit."""
+    def _one_worker(self, argv: list[str]) -> tuple[int | None, float]:
+        """Run one worker; return what `patience.wait` returns of it."""
         with self._log.open("wb") as output:
             child = child_process.start(argv, output, leader=True)
             try:
-                return self._watch(child)
+                return patience.wait(child, self._limit, self._has_grown)
             finally:
                 child_process.stop_group(child)
 
-    def _watch(self, child: subprocess.Popen[bytes]) -> int | None:
-        # The limit is on silence: a slow check that journals its steps is not hung.
-        size, patient = -1, patience.Patience(child, self._limit)
-        while True:
-            try:
-                return child.wait(patience.TICK)
-            except subprocess.TimeoutExpired:
-                pass
-            if (now := self.journal.size()) != size:
-                size = now
-                patient.restart()
-                self._print_results()
-            elif patient.exhausted:
-                self._silent = patient.silent
-                return None
+    def _has_grown(self) -> bool:
+        """Return whether the journal has: a slow check that journals its steps is not hung."""
+        before, self._size = self._size, self.journal.size()
+        if before != self._size:
+            self._print_results()
+        return before != self._size
 
     def _print_results(self) -> None:
         """Print one line for each check that has ended since the last call."""

@@ -1,18 +1,30 @@
-"""The device is present, of the right family, with a driver that is new enough, and computes."""
+"""The device is present, of the right family, with a driver that is new enough, and computes.
+
+Why it is not usable is tested in this order, because each reason hides those after it: torch is not
+built for it, driver missing, driver too old, no permission, no device, operations fail. Other
+checks report the rest: unsupported (``device.family``), wrong numbers (each check), slow
+(``throughput``), process died or hung (the supervisor).
+"""
 
 import contextlib
+import glob
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from smoke import cuda_code, intel_device, reference
 from smoke import device as devices
-from smoke.checks import DEVICE, Numbers, check, on_gpu
+from smoke.checks import Numbers, check, on_gpu
 from smoke.expect import Expect
 from smoke.finding import fail
-from smoke.journal import Journal
-from smoke.probe_device import probe_device
 
+NODES = {"cuda": "/dev/nvidia[0-9]*", "xpu": "/dev/dri/renderD*"}
+WSL = "/dev/dxg"  # the one door to every GPU there; WSL has no driver for a GPU of its own
+# Why a device is absent: code, cause and remedy.
+ABSENT = json.loads(Path(__file__).with_name("absent.json").read_text(encoding="utf-8"))
 # In an image, for instance: it was made on another machine than it runs on.
 NOT_JUDGED = {"verdict": "unknown", "reason": "the machine was not read", "evidence": ()}
 
@@ -22,18 +34,76 @@ def has_floor(expect: Expect) -> str:
     return on_gpu(expect) or ("" if expect.driver else "the spec names no minimum driver")
 
 
-@check(DEVICE, stands_for="is_available() is true while every operation fails", depends=())
-def test_ready(expect: Expect, journal: Journal, numbers: Numbers) -> None:
+@check("device.ready", stands_for="is_available() is true while every operation fails", depends=())
+def test_ready(expect: Expect, numbers: Numbers) -> None:
     """The device is present and computes: a product of ones has the right sum."""
     # Before anything can fail: the other devices are checked although this one is broken.
     with contextlib.suppress(Exception):
-        journal.write(count=devices.count(expect.accelerator))
-    device = probe_device(expect.accelerator, numbers)
+        numbers.journal.write(count=devices.count(expect.accelerator))
+    device = _probed(expect.accelerator, numbers)
     facts = devices.facts(device)
-    journal.write(device={**facts, "index": devices.number()})
+    numbers.journal.write(device={**facts, "index": devices.number()})
     numbers.record("count", facts["count"], "count")
     if "memory" in facts:
         numbers.record("memory", facts["memory"] / 2**30, "GiB")
+
+
+def _probed(accelerator: str, numbers: Numbers) -> torch.device:
+    """Return the device after a first operation on it gave the right result."""
+    numbers.step("look for the device")
+    if not devices.compiled(accelerator):
+        fail("cpu-build-of-torch-installed",
+             f"torch {torch.__version__} is built without {accelerator}",
+             evidence=[f"torch.version.cuda = {torch.version.cuda}"])  # fmt: skip
+    if accelerator != "cpu":
+        _available(accelerator)
+    numbers.step("first operation")
+    device = devices.of(accelerator)
+    total = float((torch.ones(64, 64).to(device) @ torch.ones(64, 64).to(device)).sum().cpu())
+    numbers.within("first operation", abs(total / 64**3 - 1), 0.0)
+    return device
+
+
+def _available(accelerator: str) -> None:
+    module = devices.backend(devices.of(accelerator))
+    if module.is_available() and module.device_count() > 0:
+        return
+    pattern = NODES.get(accelerator, "") if os.name == "posix" else ""
+    nodes = sorted(glob.glob(pattern))  # noqa: PTH207
+    message, driver = _init_error(module), devices.driver(accelerator)
+    code, *texts = ABSENT[_reason(accelerator, message, driver, nodes)]
+    cause, remedy = (text.format(node=" ".join(nodes[:1]), wsl=WSL) for text in texts)
+    evidence = [
+        f"torch.{accelerator}.is_available() = {module.is_available()}",
+        f"torch.{accelerator}.device_count() = {module.device_count()}",
+        f"driver = {driver}",
+        f"device nodes = {' '.join(nodes) or 'none'}",
+        f"torch reports: {message}",
+    ]
+    fail(code, f"no {accelerator} device is usable", cause=cause, remedy=remedy, evidence=evidence)
+
+
+def _reason(accelerator: str, message: str, driver: str | None, nodes: list[str]) -> str:
+    """Return why torch finds no device, as `ABSENT` names it."""
+    # CUDA's runtime reports an insufficient driver where there is none, too.
+    if "too old" in message or ("driver version is insufficient" in message and (driver or nodes)):
+        return "too-old"
+    if nodes and not any(os.access(node, os.R_OK | os.W_OK) for node in nodes):
+        return "no-permission"
+    if not nodes and os.path.exists(WSL):  # noqa: PTH110
+        return f"wsl-{accelerator}"
+    # Containers can hide NVML, and with it the version, from a driver that is loaded.
+    gone = driver is None if accelerator == "cuda" else os.name == "posix"
+    return accelerator if gone and not nodes else "invisible"
+
+
+def _init_error(module: object) -> str:
+    """Return the first line of the error with which torch refuses to initialise the device."""
+    try:
+        module.init()  # type: ignore[attr-defined]
+    except Exception as error:  # noqa: BLE001 - its text is the result
+        return (str(error).strip() or repr(error)).splitlines()[0]
+    return "nothing"
 
 
 @check(

@@ -5,6 +5,7 @@ Reads metadata only: these checks run where torch can't be imported, too.
 
 import base64
 import hashlib
+import json
 import os
 import re
 import site
@@ -19,40 +20,16 @@ from smoke import PATH_AT_START
 from smoke.checks import Numbers, check
 from smoke.expect import Expect
 from smoke.finding import fail, fail_if
-from smoke.requirements import NOT_CODE, normal
+from smoke.requirements import NOT_CODE, installed, normal
 from smoke.runner import OWN
 
 REBUILD = "build the environment again from its lock"
 IPEX = "intel-extension-for-pytorch"
-# The modules whose version others ask for, and where they have it.
-VERSION_FILES = (
-    "torch/version.py", "numpy/version.py", "torchvision/version.py", "torchaudio/version.py",
-    "triton/__init__.py", "accelerate/__init__.py", "transformers/__init__.py",
-    "intel_extension_for_pytorch/_version.py",
-)  # fmt: skip
+TABLE = json.loads(Path(__file__).with_name("own.json").read_text(encoding="utf-8"))
 SITES = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
 STDLIB = Path(sysconfig.get_path("stdlib"))
-# Of Python, this suite, pytest, virtualenv and setuptools; often in no RECORD.
-KNOWN = re.compile(
-    r"_frozen_importlib|importlib\.|zipimport|_pytest\.|smoke\.|_virtualenv|_distutils_hack"
-    r"|distutils-precedence\.pth|_?_?editable__|.*-nspkg\.pth"
-)
-# Import names that several distributions provide; the one that is unpacked last overwrites.
-CONTESTED = ("torch", "triton", "torchvision", "torchaudio", "intel_extension_for_pytorch")
-# Where torch and its accelerator have their libraries, and those that are the system's.
-LIBRARIES = ("torch/lib", "torch.libs", "nvidia/*/lib")
-DRIVERS = re.compile(r"lib(stdc\+\+|gcc_s|cuda|nvidia|ze_|OpenCL|python)")
 MAPS = Path("/proc/self/maps")
 PACKAGE = re.compile(r"\w+/__init__\.py")
-
-
-def installed() -> dict[str, set[str]]:
-    """Return every installed distribution with its versions: two, where an old one was left."""
-    found: dict[str, set[str]] = {}
-    for distribution in metadata.distributions():
-        if name := distribution.metadata["Name"]:
-            found.setdefault(normal(name), set()).add(distribution.version)
-    return found
 
 
 @check("identity.python", stands_for="another interpreter or site-packages than intended in use")
@@ -132,7 +109,7 @@ def _forbidden_code(name: str, expect: Expect) -> str:
 def test_owners() -> None:
     """No module is provided by two distributions."""
     owners = metadata.packages_distributions()
-    names = {module: sorted({*owners.get(module, ())}) for module in CONTESTED}
+    names = {module: sorted({*owners.get(module, ())}) for module in TABLE["contested"]}
     fail_if(
         [f"{module} comes from {' and '.join(of)}" for module, of in names.items() if len(of) > 1],
         "two-owners-of-a-module",
@@ -195,13 +172,13 @@ def _libraries() -> Iterator[str]:
     """Yield loaded libraries that the environment has, too, and what one did to arithmetic."""
     if sys.float_info.min / 2 == 0:  # as libraries of -ffast-math do when they are loaded
         yield "a library lets this process take small numbers for zero"
-    folders = [Path(sys.prefix, "lib"), *(each for home in SITES for part in LIBRARIES
+    folders = [Path(sys.prefix, "lib"), *(each for home in SITES for part in TABLE["libraries"]
                                           for each in home.glob(part))]  # fmt: skip
     own = {each.name: each for folder in folders for each in folder.glob("lib*.so*")}
     lines = MAPS.read_text(encoding="utf-8").splitlines() if MAPS.is_file() else []
     for loaded in sorted({Path(line.split(maxsplit=5)[5]) for line in lines if ".so" in line}):
         ours = own.get(loaded.name, loaded)
-        if ours.resolve() != loaded.resolve() and not DRIVERS.match(loaded.name):
+        if ours.resolve() != loaded.resolve() and not re.match(TABLE["drivers"], loaded.name):
             yield f"{loaded} was loaded, not {ours}"
 
 
@@ -210,7 +187,7 @@ def _is_known(name: str, path: Path, files: dict[str, str]) -> bool:
     home = next((each for each in SITES if path.is_relative_to(each)), None)
     entry = path.relative_to(home).as_posix() if home else ""
     if entry not in files:
-        return bool(KNOWN.match(name)) or (not home and path.is_relative_to(STDLIB))
+        return bool(re.match(TABLE["known"], name)) or (not home and path.is_relative_to(STDLIB))
     digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
     return files[entry] in ("", f"sha256={digest.decode().rstrip('=')}")
 
@@ -253,7 +230,7 @@ def _own_versions(files: dict[str, str]) -> Iterator[str]:
     What is as its wheel has it may differ from the metadata, as versions of vendors do.
     """
     found = installed()
-    for file in VERSION_FILES:
+    for file in TABLE["version files"]:
         top = file.partition("/")[0]
         versions = found.get(normal(top), set())
         path = Path(str(metadata.distribution(top).locate_file(file))) if versions else STDLIB

@@ -13,7 +13,7 @@ from smoke import reference
 from smoke.checks import Numbers, check, needs_package
 from smoke.expect import Expect
 from smoke.finding import fail, fail_if
-from smoke.models import TiedTransformer, seeded
+from smoke.models import TiedTransformer, filled
 
 Places = dict[str, Any]  # module or tensor -> "cpu", "disk", or the device that keeps it
 
@@ -153,7 +153,7 @@ def _memory(model: TiedTransformer, device: torch.device) -> dict[Any, int]:
 
 @functools.cache
 def _weights(dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    return dict(seeded(TiedTransformer).to(dtype).state_dict())
+    return dict(filled(TiedTransformer()).to(dtype).state_dict())
 
 
 def _model(dtype: torch.dtype = torch.float32) -> Any:  # noqa: ANN401 - with Accelerate's hooks

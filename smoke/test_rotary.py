@@ -10,7 +10,7 @@ from smoke import device as devices
 from smoke import reference, rotary
 from smoke.checks import Numbers, check
 from smoke.expect import Expect
-from smoke.models import Attention, seeded
+from smoke.models import Attention, filled
 
 RIGHT = {"half": reference.rotate_half, "interleaved": reference.rotate_interleaved}
 WIDTH = 16  # channels of a head
@@ -107,7 +107,7 @@ def _error(
 def test_attention(device: torch.device, numbers: Numbers) -> None:
     """The forward pass of a rotary attention block is right."""
     x, positions = reference.noise(2, 9, 32), torch.arange(9)
-    model = seeded(Attention).eval()
+    model = filled(Attention()).eval()
     with torch.no_grad():
         right = _plain(model.double(), x.double(), positions)
         model.float().to(device)

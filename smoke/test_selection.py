@@ -1,9 +1,11 @@
 """Selection: programs that choose a device themselves choose that of the target."""
 
+import json
 import os
 import re
 import sys
 from collections.abc import Iterator
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +17,8 @@ from smoke.finding import fail, fail_if
 from smoke.import_order import OPERATOR_MODULES
 
 IPEX = "intel_extension_for_pytorch"
-# Functions of torch by which programs reach a device.
-_QUERIES = (
-    "is_available", "device_count", "current_device", "set_device", "synchronize", "empty_cache",
-    "get_device_name", "get_device_properties", "mem_get_info", "memory_allocated",
-)  # fmt: skip
-ENTRY_POINTS = [
-    *(f"{owner}.{name}" for owner in ("cuda", "xpu") for name in _QUERIES),
-    *(
-        f"{owner}.{name}"
-        for owner in ("Tensor", "nn.Module")
-        for name in ("to", "cuda", "xpu", "cpu")
-    ),
-]
+TABLE = json.loads(Path(__file__).with_name("own.json").read_text(encoding="utf-8"))
 OPENMP = re.compile(r"/\S*/lib(?:gomp|iomp5|omp)(?:-\w+)?\.so[.\d]*$", re.MULTILINE)
-# Shared libraries of an accelerator, as they are mapped into a process.
-LIBRARIES = {
-    "cuda": re.compile(r"/(libcudart|libcublas|libtorch_cuda|libc10_cuda)[.\-\w]*\.so"),
-    "xpu": re.compile(r"/(libsycl|libtorch_xpu|libc10_xpu|libze_loader|libintel-ext-pt-gpu)"),
-}
 
 
 def picked() -> str:
@@ -85,8 +70,9 @@ def _hijacked(expect: Expect) -> Iterator[str]:
         yield "torch.cuda.is_xpu_hijacked is set"
     theirs = [module for name, module in OPERATOR_MODULES.items() if expect.locks(name)]
     folder = str(Path(torch.__file__).parent)
-    for name in ENTRY_POINTS:
-        owner, _, last = name.rpartition(".")
+    points = (product(*map(str.split, each)) for each in TABLE["entry points"].items())
+    for owner, last in chain.from_iterable(points):
+        name = f"{owner}.{last}"
         home, called = _home(torch, name.split("."))
         other = str(Path(folder, {"cuda": "xpu", "xpu": "cuda"}.get(owner, "-")))
         own = home.startswith((folder, "torch")) and not home.startswith(other) and called == last
@@ -125,6 +111,6 @@ def _libraries(expect: Expect, mapped: str) -> list[str]:
     ours = {expect.accelerator, "cuda" if expect.locks_cuda else ""}
     return [
         f"library {found[0]}"
-        for name, pattern in LIBRARIES.items()
-        if name not in ours and (found := pattern.search(mapped))
+        for name, pattern in TABLE["accelerators"].items()
+        if name not in ours and (found := re.search(pattern, mapped))
     ]

@@ -10,7 +10,7 @@ from smoke import device as devices
 from smoke.checks import Numbers, check
 from smoke.expect import Expect
 from smoke.finding import fail
-from smoke.models import PlateReader, plates, seeded
+from smoke.models import PlateReader, plates
 
 WARMUP, ROUNDS, FEWEST = 1, 15, 5
 SECONDS = 20.0  # a busy host was seen to take four seconds for a step; FEWEST rounds suffice there
@@ -60,7 +60,7 @@ def taken_in_turns(steps: dict[torch.device, Callable[[], Step]]) -> list[dict[t
 
 def training_step(device: torch.device, numbers: Numbers) -> Callable[[], Step]:
     """Return a function that trains one step and measures it."""
-    model = seeded(PlateReader).to(device)
+    model = PlateReader().to(device)
     # A CPU's speed per image hardly depends on the batch; a GPU needs one that fills it.
     batch = 8 if device.type == "cpu" else 64
     images, text = (part.to(device) for part in plates(batch))

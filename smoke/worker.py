@@ -6,7 +6,6 @@ dies. It is started for `child_process.call` as well, with ``--call``.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
@@ -41,44 +40,28 @@ NO_PYTEST = (
 
 
 def main(argv: list[str]) -> int:
-    """Run checks, or with ``--call`` one function in this fresh process."""
+    """Run the checks that the supervisor asks for in JSON, or with ``--call`` one function."""
     lifetime.end_with_parent()
-    if argv[:1] == ["--call"]:
+    if argv[0] == "--call":
         return _call(argv[1], Path(argv[2]))
-    parser = argparse.ArgumentParser()
-    parser.add_argument("expect", type=Path)
-    parser.add_argument("journal", type=Path)
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--only", action="append", default=[])
-    parser.add_argument("--runner", type=Path)
-    parser.add_argument("--device", type=int, default=0)
-    parser.add_argument("--other", action="store_true")
-    options = parser.parse_args(argv)
-    os.environ["SMOKE_DEVICE"] = str(options.device)  # read by smoke.device, in children as well
-    expect, journal = expectation.read(options.expect), Journal(options.journal)
+    asked = json.loads(argv[0])
+    os.environ["SMOKE_DEVICE"] = str(asked["device"])  # read by smoke.device, in children as well
+    expect, journal = expectation.read(Path(asked["expect"])), Journal(Path(asked["journal"]))
     child_process.alive = lambda: journal.write(alive=True)
-    files = to_run(expect)
-    if carried(expect, ()) and set(files) <= set(NEEDS_NO_TORCH):
+    files, only = check_files(), frozenset(asked["only"])
+    plan = Plan(asked["full"], only, (asked["device"],), carried(expect, declared(files)))
+    if expect.earlier is not None:  # no file in which every quick check is carried
+        left = {each.id for each in declared(files) if plan.leaves_out(each.id, full=each.full)}
+        files = [p for p in files if not left.issuperset(each.id for each in declared([p]))]
+    if IMPORT["id"] in plan.carried and set(files) <= set(NEEDS_NO_TORCH):
         journal.write(not_owed=[not_run(IMPORT, CARRIED, owed=False)])
     elif not import_stack(expect, journal):
         files = [WITHOUT_TORCH]
-    only = tuple(options.only)
-    if only == (IMPORT["id"],):
+    if only == {IMPORT["id"]}:
         return 0
-    if options.runner and sys.version_info >= OLDEST:
-        runner.install(options.runner)
-    return run_checks(expect, journal, files=files, full=options.full, only=only,
-                      index=options.device, other=options.other)  # fmt: skip
-
-
-def to_run(expect: expectation.Expect) -> list[Path]:
-    """Return the check files; without those in which every quick check is carried."""
-    files = check_files()
-    if expect.earlier is None:
-        return files
-    kept = carried(expect, declared(files))
-    return [path for path in files
-            if any(not each.full and each.id not in kept for each in declared([path]))]  # fmt: skip
+    if asked["runner"] and sys.version_info >= OLDEST:
+        runner.install(Path(asked["runner"]))
+    return run_checks(expect, journal, files, plan, other=asked["other"])
 
 
 @contextmanager
@@ -110,9 +93,8 @@ def _call(function: str, folder: Path) -> int:
 
 
 def run_checks(
-    expect: expectation.Expect, journal: Journal, *, files: list[Path], full: bool,
-    only: tuple[str, ...], index: int = 0, other: bool = False,
-) -> int:  # fmt: skip
+    expect: expectation.Expect, journal: Journal, files: list[Path], plan: Plan, *, other: bool
+) -> int:
     """Run the checks that are owed and have no result; return pytest's exit code.
 
     It runs in this process, with the suite's own configuration and no other plugin: those of the
@@ -122,9 +104,7 @@ def run_checks(
         expect: What the target promises.
         journal: Where results go.
         files: The check files.
-        full: All checks, not only the quick ones.
-        only: Run these checks only; all where it is empty.
-        index: Number of the device, as torch counts.
+        plan: What of them is to be run, on which one device.
         other: Whether another device of this run has had the checks that are for no device.
     """
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:
@@ -137,27 +117,26 @@ def run_checks(
         return 3
     from smoke.pytest_plugin import Suite
 
-    plan = Plan(full, frozenset(only), (index,), carried(expect, declared(files)))
     suite = Suite(expect, journal, bytecode_written, plan, other=other)
     ours = ["-c", str(HERE / "pytest.ini"), f"--rootdir={HERE}"]
     # Beside the journal, so that the supervisor removes it, also after a crash.
     scratch = f"--basetemp={journal.path.parent / 'scratch'}"
     code = int(pytest.main([*ours, scratch, *map(str, files)], plugins=[suite]))
     # By their source: where torch can't be imported, most files are not collected.
-    known = {each.id for each in declared(check_files())} | suite.known | {IMPORT["id"]}
+    known = {each.id for each in declared(check_files())} | {IMPORT["id"]}
     known |= {name.partition(".")[0] for name in known}
-    if unknown := set(only) - known:
+    if unknown := plan.only - known:
         journal.write(broken=f"no such check: {', '.join(sorted(unknown))}")
-    elif reasons := _refused(journal, only):
+    elif reasons := _refused(journal, plan):
         journal.write(broken=f"not for {expect.target}: {'; '.join(reasons)}")
     return code
 
 
-def _refused(journal: Journal, only: tuple[str, ...]) -> list[str]:
+def _refused(journal: Journal, plan: Plan) -> list[str]:
     """Return why none of the checks that were asked for is owed, nothing where one is."""
     entries = [each for each in journal.last("not_owed") or () if each["reason"] != NOT_ASKED]
     told = [f"{each['id']} ({each['reason']})" for each in entries]
-    return told if only and not journal.last("owed") else []
+    return told if plan.only and not journal.last("owed") else []
 
 
 def import_stack(expect: expectation.Expect, journal: Journal) -> bool:

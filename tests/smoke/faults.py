@@ -461,7 +461,7 @@ def invisible(
     wsl: str = "/nowhere",
 ) -> Iterator[None]:
     """Let no device show, with these device nodes, this driver, and these words of torch."""
-    probe = module("smoke.probe_device")
+    probe = module("smoke.test_device")
     with (
         patch.object(probe.devices, "driver", lambda _accelerator: driver),
         says(available=False),

@@ -146,7 +146,7 @@ def main(argv: list[str]) -> int:
 
 def describe(out: Path) -> int:
     """Write an expectation of the CPU that fits this environment as it is."""
-    from smoke.test_identity import installed
+    from smoke.requirements import installed
 
     expect = {
         "schema": 3,
@@ -276,15 +276,8 @@ def journal_of(
             read = expectation.read(path)
             if imports:
                 worker.import_stack(read, journal)
-            worker.run_checks(
-                read,
-                journal,
-                files=check_files(),
-                full=True,
-                only=only,
-                index=index,
-                other=bool(index),
-            )
+            plan = owed.Plan(full=True, only=frozenset(only), devices=(index,))
+            worker.run_checks(read, journal, check_files(), plan, other=bool(index))
         journal.keep()
     if reason := journal.last("broken"):
         raise SystemExit(f"{fault.name}: {reason}")

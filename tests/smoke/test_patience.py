@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from smoke import patience
-from smoke.patience import BUSY, LONGEST, Patience
+from smoke import child_process, patience
+from smoke.patience import BUSY, LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,12 +26,22 @@ def silence(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
 
     def judge(seconds: float, used: float | None) -> bool:
         clock: dict[str, float | None] = {"now": 1000.0, "used": 5.0}
+        later = {"now": 1000.0 + seconds, "used": None if used is None else 5.0 + used}
         monkeypatch.setattr(patience, "cpu_seconds", lambda _process: clock["used"])
         monkeypatch.setattr(patience, "time", SimpleNamespace(monotonic=lambda: clock["now"]))
-        process: Any = None
-        watched = Patience(process, LIMIT)
-        clock |= {"now": 1000.0 + seconds, "used": None if used is None else 5.0 + used}
-        return watched.exhausted
+
+        class Silent:
+            """A process that ends at the second look, unless it is given up at the first."""
+
+            def wait(self, tick: float) -> int:
+                if clock == later:
+                    return 0
+                clock.update(later)
+                raise subprocess.TimeoutExpired("silent", tick)
+
+        process: Any = Silent()
+        code, _ = patience.wait(process, LIMIT, lambda: False)
+        return code is None
 
     return judge
 
@@ -60,7 +72,7 @@ def start(code: str) -> subprocess.Popen[bytes]:
 def test_a_process_that_computes_outlives_its_limit() -> None:
     """It stays silent for longer than its limit, and ends by itself."""
     child = start("import time\nwhile time.process_time() < 3.0: pass")
-    code, seconds = patience.wait(child, 2.0, lambda: None)
+    code, seconds = patience.wait(child, 2.0, lambda: False)
     assert code == 0
     assert seconds > 2.0
 
@@ -69,7 +81,7 @@ def test_a_process_that_computes_outlives_its_limit() -> None:
 def test_a_process_that_sleeps_does_not() -> None:
     child = start("import time; time.sleep(600)")
     try:
-        code, _ = patience.wait(child, 0.3, lambda: None)
+        code, _ = patience.wait(child, 0.3, lambda: False)
         assert code is None
     finally:
         child.kill()
@@ -77,9 +89,17 @@ def test_a_process_that_sleeps_does_not() -> None:
 
 
 @pytest.mark.machine
+def test_a_sign_of_life_begins_its_time_anew() -> None:
+    child = start("import time; time.sleep(2)")
+    assert patience.wait(child, 0.3, lambda: True)[0] == 0
+
+
+@pytest.mark.machine
 def test_whoever_watches_the_waiting_process_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_BEAT", 0.1)
+    monkeypatch.setattr(child_process, "BEAT", 2)
     heard: list[bool] = []
+    monkeypatch.setattr(child_process, "alive", lambda: heard.append(True))
+    beat = partial(child_process._beat, itertools.count(1))
     child = start("import time; time.sleep(1)")
-    assert patience.wait(child, 30.0, lambda: heard.append(True))[0] == 0
+    assert patience.wait(child, 30.0, beat)[0] == 0
     assert len(heard) > 2

@@ -84,7 +84,7 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield distributed, "is_xccl_available", lambda: "xccl" in world["collectives"]
     yield child_process, "call", _call(world)
     # WSL has one door to its GPU, and no render node.
-    probe, wsl = import_module("smoke.probe_device"), bool(world["nodes"])
+    probe, wsl = import_module("smoke.test_device"), bool(world["nodes"])
     nodes = "/nowhere" if wsl else "/dev/nul[l]"
     yield probe, "NODES", {"cuda": nodes, "xpu": nodes}
     yield probe, "WSL", "/dev/null" if wsl else "/nowhere"
