@@ -1,5 +1,7 @@
 """Training as people do it: gradient checkpointing, loaders with workers and pinned memory."""
 
+import random
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -41,11 +43,16 @@ def test_checkpointing(device: torch.device, numbers: Numbers) -> None:
 
 
 class Drawing(TensorDataset):  # type: ignore[misc]
-    """Samples with a random number each, as augmentations draw them in a worker."""
+    """Samples with random numbers each, as augmentations draw them in a worker."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
-        """Return the tensors of a sample, and its draw."""
-        return (*super().__getitem__(index), torch.randint(2**62, ()))
+        """Return the tensors of a sample, and its draws: of torch, of Python, of NumPy."""
+        draws = [int(torch.randint(2**62, ())), random.getrandbits(62)]
+        with suppress(ImportError):  # torch does not require it
+            import numpy as np
+
+            draws.append(int(np.random.randint(2**62, dtype=np.int64)))
+        return (*super().__getitem__(index), torch.tensor(draws))
 
 
 @check("training.loader", stands_for="workers repeat or damage batches", full=True, depends=())
@@ -60,16 +67,18 @@ def test_loader(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     order, twin = (RandomSampler(samples, generator=torch.Generator().manual_seed(0))
                    for _ in range(2))  # fmt: skip
     settings, found, draws = {"sampler": order, "num_workers": 2, **pinned}, [], set()
+    drawn = 0
     kept, anew = (DataLoader(samples, 6, persistent_workers=each, **settings) for each in (1, 0))
     for loader in (kept, kept, anew, anew):
         # Kept until the epoch has ended: memory that is used again too early shows.
         for x, number, draw in [(x.to(device, non_blocking=True), *more) for x, *more in loader]:
-            draws.update(draw.tolist())
+            draws.update(draw.flatten().tolist())
+            drawn += draw.numel()
             whole = (x == number.to(device)[:, None]).all(1).cpu()
             found += torch.where(whole, number, -1).tolist()
     epochs = [tuple(found[start : start + 48]) for start in range(0, 192, 48)]
     moved = sum(one != other for epoch in epochs for one, other in zip(epoch, twin, strict=True))
     numbers.within("damaged or out of order", moved, 0.0)
-    numbers.within("random numbers repeated", 192.0 - len(draws), 0.0)
+    numbers.within("random numbers repeated", float(drawn - len(draws)), 0.0)
     numbers.within("repeated", 192.0 - sum(len({*epoch}) for epoch in epochs), 0.0)
     numbers.within("epochs alike", 4.0 - len({*epochs}), 0.0)

@@ -197,6 +197,43 @@ def a_copy_to_the_host_keeps_memory_of_the_device() -> Iterator[None]:
         yield
 
 
+@fault("programs.training", "wrong-numbers", "pretend")
+def what_is_loaded_to_the_device_is_zero() -> Iterator[None]:
+    import torch
+
+    plain = torch.load
+
+    def load(file: Any, map_location: Any = None, **more: Any) -> Any:
+        found = plain(file, map_location, **more)
+        if str(map_location).startswith("pretend"):
+            return {name: each * 0 for name, each in found.items()}
+        return found
+
+    with patch.object(torch, "load", load):
+        yield
+
+
+@fault("training.loader", "wrong-numbers")
+def workers_draw_the_same_numbers_of_numpy() -> Iterator[None]:
+    worker = importlib.import_module("torch.utils.data._utils.worker")
+    with patch.object(worker, "HAS_NUMPY", False):
+        yield
+
+
+@fault("memory.leak", "memory-leak", "pretend")
+def attention_keeps_its_result() -> Iterator[None]:
+    import torch
+
+    plain, kept = torch.nn.functional.scaled_dot_product_attention, []
+
+    def attend(*given: Any, **named: Any) -> Any:
+        kept.append(plain(*given, **named))
+        return kept[-1]
+
+    with patch.object(torch.nn.functional, "scaled_dot_product_attention", attend):
+        yield
+
+
 @library("training.loader", "torch.utils.data.dataloader:_BaseDataLoaderIter", "__init__")
 def workers_that_start_anew_draw_the_same_numbers(plain: Any, self: Any, loader: Any) -> None:
     plain(self, loader)

@@ -24,6 +24,7 @@ import tempfile
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from multiprocessing import forkserver, spawn
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,6 +181,7 @@ def inhabit(world: str) -> Iterator[None]:
 
         device.of = lambda _accelerator: pretend.DEVICE
         device.compiled = lambda _accelerator: True
+        torch.load = partial(pretend.load, torch.load)
         # Its memory is the host's.
         torch.Tensor.pin_memory = lambda tensor: tensor  # type: ignore[method-assign]
         faults_offload.read_safetensors(pretend.NAME)

@@ -7,8 +7,8 @@ spoil single operations, so that a check of a device can be shown to fail.
 It plays what `profiles.toml` holds of a real device: what it reports (`SAYS`), what it
 refuses, and when errors surface. `worlds` lets torch's own functions agree with it.
 
-Limits: results are the CPU's, without the rounding of a GPU; no generator, no
-``torch.load(map_location="pretend")``; only new tensors count against its memory, not results.
+Limits: results are the CPU's, without the rounding of a GPU; no generator; only new tensors count
+against its memory, not results.
 """
 
 from __future__ import annotations
@@ -289,6 +289,14 @@ class PretendTensor(torch.Tensor):
         cls, function: Any, _types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return dispatch(function, args, kwargs or {})
+
+
+def load(plain: Any, file: Any, map_location: Any = None, **more: Any) -> Any:
+    """Load a checkpoint as ``torch.load`` does, which cannot make storages of this device."""
+    if not str(map_location).startswith(NAME):
+        return plain(file, map_location, **more)
+    found = plain(file, "cpu", **more)
+    return tree_map(lambda x: x.to(map_location) if isinstance(x, torch.Tensor) else x, found)
 
 
 def unwrap(value: Any) -> Any:

@@ -328,6 +328,7 @@ NO_FAULT = {
         *("the_automatic_map_ignores_the_memory", "the_automatic_map_leaves_the_second_device_out"),
         # MPS keeps no peak, and its memory is counted by a module of its own.
         *("a_peak_forgets_what_is_still_held", "each_byte_is_counted_twice"),
+        "a_copy_to_the_host_keeps_memory_of_the_device",
     },
 }
 # Of the CPU's own autocast; and copies of the pretend device's tensors are not made by torch.

@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
@@ -77,6 +78,7 @@ def _replaced(world: World) -> Iterator[tuple[object, str, Any]]:
     yield loaders, "pin_memory", lambda data, _device=None: data
     yield torch.Tensor, "to", faults.as_of(torch, _to(world), "to")
     yield torch, "compile", _compile(world)
+    yield torch, "load", partial(pretend.load, torch.load)
     yield distributed, "init_process_group", _init_process_group(world)
     for name in ("all_reduce", "all_gather", "broadcast", "reduce", "gather", "scatter"):
         yield distributed, name, _collective(world, getattr(distributed, name))
