@@ -3,6 +3,7 @@
 import random
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -49,9 +50,8 @@ class Drawing(TensorDataset):  # type: ignore[misc]
         """Return the tensors of a sample, and its draws: of torch, of Python, of NumPy."""
         draws = [int(torch.randint(2**62, ())), random.getrandbits(62)]
         with suppress(ImportError):  # torch does not require it
-            import numpy as np
-
-            draws.append(int(np.random.randint(2**62, dtype=np.int64)))
+            numpy = import_module("numpy")
+            draws.append(int(numpy.random.randint(2**62, dtype=numpy.int64)))
         return (*super().__getitem__(index), torch.tensor(draws))
 
 
