@@ -108,8 +108,10 @@ def of(device: torch.device) -> Sensors:
     from smoke import device as devices
 
     kind = devices.kind(device)
-    if kind in ("cpu", "mps"):
-        return Sensors(kind, SYS if kind == "cpu" else None, why="macOS tells it to root only")
+    if kind == "cpu":
+        return Sensors(kind, SYS)
+    if kind == "mps":
+        return Sensors(kind, None, why="macOS tells it to root only")
     try:
         if kind == "xpu":
             return Sensors(kind, _intel(devices.device_id(device)))

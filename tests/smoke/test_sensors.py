@@ -299,3 +299,13 @@ def test_without_nvml_the_reason_is_told(
     torch_says("cuda", **properties)
     with pytest.raises(Unmeasured, match=why):
         find("cuda:0").read("temperature")
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("cpu", "coretemp"), ("mps", "macOS")])
+def test_who_tells_no_temperature_is_named(
+    tree: Any, torch_says: Any, kind: str, reason: str
+) -> None:
+    tree({})
+    torch_says(kind)
+    with pytest.raises(Unmeasured, match=reason):
+        find(kind).read("temperature")
