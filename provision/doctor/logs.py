@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
@@ -78,6 +79,9 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     lines = normalize_log(raw)
     calm = quiet(lines)
     warned = {line.number for line in raw if any_of("warned").search(line.text)}
+    for above, line in pairwise(raw):  # a sentence after a warning is its
+        if above.number in warned and any_of("warned_on").search(f"{above.text}\n{line.text}"):
+            warned.add(line.number)
     mild = warned | {line.number for line in raw if any_of("mild").search(line.text)}
     loud = [Line(n, "" if n in calm else text) for n, text in lines]
     failure = last_failure(loud, calm | mild)

@@ -69,6 +69,8 @@ def _places(row: Row, found: dict[str, str], above: list[str]) -> Iterator[tuple
     what, module = found.get("what", ""), found.get("module", "")
     for top in (each for each in row["imports"] if f"{module}.".startswith(f"{each}.")):
         parts = [*accumulate(module.removeprefix(top).split("."), "{}.{}".format)][::-1]
+        # What exports the name above a module that the table does not know tells nothing of it.
+        parts = parts if not what or parts[0] in row["moved"] else parts[:1]
         yield from ((each or ".", what) if what else ("/", each) for each in parts)
         yield "/", f"{parts[0]}.{what}"
     if owner := found.get("owner", ""):
