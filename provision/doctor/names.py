@@ -38,7 +38,8 @@ def moved(lines: Sequence[Line], hit: Hit) -> dict[str, str]:
         asked = ((row["moved"].get(at, {}), what) for at, what in _places(row, found, above))
         span = next((s for spans, what in asked for s in spans if what in spans[s].split()), "")
         named = re.compile(rf"\b(?:{'|'.join(row['imports'])})\b").search
-        if not span or not any(named(line.text) for line in lines):
+        sure = re.match("([A-Z][a-z]+){3}", found.get("owner", ""))  # a class of no other library
+        if not span or not (sure or any(named(line.text) for line in lines)):
             continue
         first, last = (row["releases"][int(at)] for at in span.split("-"))
         names = "|".join((name, *row["imports"]))
@@ -52,14 +53,8 @@ def moved(lines: Sequence[Line], hit: Hit) -> dict[str, str]:
         owners = ("".join(re.findall(r"[\\/](?:site|dist)-packages[\\/](\w+)", f)) for f in frames)
         caller = next((each for each in owners if each not in row["imports"]), "") or "the program"
         missing = " of ".join(found[key] for key in ("what", "owner", "module") if key in found)
-        facts = {
-            "minor": ".".join(first.split(".")[:2]),
-            "missing": missing,
-            "caller": caller,
-            "name": name,
-            "since": first,
-            "until": last,
-        }
+        facts = {"minor": ".".join(first.split(".")[:2]), "missing": missing, "caller": caller}
+        facts |= {"name": name, "since": first, "until": last}
         return {key: text.format_map(facts) for key, text in texts.items()}
     return {}
 
