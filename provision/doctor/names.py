@@ -37,12 +37,11 @@ def moved(lines: Sequence[Line], hit: Hit) -> dict[str, str]:
     for name, row in _libraries().items():
         asked = ((row["moved"].get(at, {}), what) for at, what in _places(row, found, above))
         span = next((s for spans, what in asked for s in spans if what in spans[s].split()), "")
-        named = re.compile(rf"\b(?:{'|'.join(row['imports'])})\b").search
-        sure = re.match("([A-Z][a-z]+){3}", found.get("owner", ""))  # a class of no other library
-        if not span or not (sure or any(named(line.text) for line in lines)):
+        names = "|".join((name, *row["imports"]))
+        sure = re.match(r"([A-Z][a-z]+){3}\w*\.", found.get("owner", ""))  # no other library's
+        if not span or not (sure or any(re.search(rf"\b(?:{names})\b", x.text) for x in lines)):
             continue
         first, last = (row["releases"][int(at)] for at in span.split("-"))
-        names = "|".join((name, *row["imports"]))
         told = rf"(?i)\b(?:{names})(?:==|-| version:? *|: *| +v?)(\d+\.\d+)"
         at = [numbers(each) for each in re.findall(told, "\n".join(above))][-1:]
         old = first != row["releases"][0] and (not at or at[0] < numbers(first)[:2])
