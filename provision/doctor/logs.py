@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
@@ -77,7 +78,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
     calm = quiet(lines)
-    warned = {line.number for line in raw if any_of("warned").search(line.text)}
+    warned = _warned(raw)
     mild = warned | {line.number for line in raw if any_of("mild").search(line.text)}
     loud = [Line(n, "" if n in calm else text) for n, text in lines]
     failure = last_failure(loud, calm | mild)
@@ -132,6 +133,15 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
     kept = {finding.code: finding for _, finding in reversed(findings)}  # a context may change it
     return [finding for _, finding in findings if kept[finding.code] is finding]
+
+
+def _warned(lines: Sequence[Line]) -> set[int]:
+    """Return the numbers of lines that warn, and of sentences that go on with a warning."""
+    said = {line.number for line in lines if any_of("warned").search(line.text)}
+    for above, line in pairwise(lines):
+        if above.number in said and any_of("warned_on").search(f"{above.text}\n{line.text}"):
+            said.add(line.number)
+    return said
 
 
 def _matched(evidence: Evidence, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:

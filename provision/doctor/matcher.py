@@ -10,7 +10,7 @@ from provision.doctor.sampling import Line
 # Limits for a log that repeats a literal in every line: findings quote one line, so the last
 # matches are enough.
 _MOST_HITS = 32
-_MOST_LINES = 4096
+_MOST_LINES = 8192
 # An escaped sign, a group's beginning, a class, another special sign, or a plain character.
 _TOKEN = re.compile(
     r"\\(?P<escaped>[^A-Za-z0-9])|(?P<open>\((?:\?(?:P<\w+>|[i-]*:|=|!|<=|<!))?)"

@@ -37,11 +37,11 @@ def moved(lines: Sequence[Line], hit: Hit) -> dict[str, str]:
     for name, row in _libraries().items():
         asked = ((row["moved"].get(at, {}), what) for at, what in _places(row, found, above))
         span = next((s for spans, what in asked for s in spans if what in spans[s].split()), "")
-        named = re.compile(rf"\b(?:{'|'.join(row['imports'])})\b").search
-        if not span or not any(named(line.text) for line in lines):
+        names = "|".join((name, *row["imports"]))
+        sure = re.match(r"([A-Z][a-z]+){3}\w*\.", found.get("owner", ""))  # no other library's
+        if not span or not (sure or any(re.search(rf"\b(?:{names})\b", x.text) for x in lines)):
             continue
         first, last = (row["releases"][int(at)] for at in span.split("-"))
-        names = "|".join((name, *row["imports"]))
         told = rf"(?i)\b(?:{names})(?:==|-| version:? *|: *| +v?)(\d+\.\d+)"
         at = [numbers(each) for each in re.findall(told, "\n".join(above))][-1:]
         old = first != row["releases"][0] and (not at or at[0] < numbers(first)[:2])
@@ -52,14 +52,8 @@ def moved(lines: Sequence[Line], hit: Hit) -> dict[str, str]:
         owners = ("".join(re.findall(r"[\\/](?:site|dist)-packages[\\/](\w+)", f)) for f in frames)
         caller = next((each for each in owners if each not in row["imports"]), "") or "the program"
         missing = " of ".join(found[key] for key in ("what", "owner", "module") if key in found)
-        facts = {
-            "minor": ".".join(first.split(".")[:2]),
-            "missing": missing,
-            "caller": caller,
-            "name": name,
-            "since": first,
-            "until": last,
-        }
+        facts = {"minor": ".".join(first.split(".")[:2]), "missing": missing, "caller": caller}
+        facts |= {"name": name, "since": first, "until": last}
         return {key: text.format_map(facts) for key, text in texts.items()}
     return {}
 
@@ -69,6 +63,8 @@ def _places(row: Row, found: dict[str, str], above: list[str]) -> Iterator[tuple
     what, module = found.get("what", ""), found.get("module", "")
     for top in (each for each in row["imports"] if f"{module}.".startswith(f"{each}.")):
         parts = [*accumulate(module.removeprefix(top).split("."), "{}.{}".format)][::-1]
+        # What exports the name above a module that the table does not know tells nothing of it.
+        parts = parts if not what or parts[0] in row["moved"] else parts[:1]
         yield from ((each or ".", what) if what else ("/", each) for each in parts)
         yield "/", f"{parts[0]}.{what}"
     if owner := found.get("owner", ""):
