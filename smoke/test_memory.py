@@ -93,6 +93,7 @@ def test_exhausted(device: torch.device, numbers: Numbers) -> None:
     except RuntimeError as error:
         refusal = str(error).splitlines()[0]
     numbers.step("compute after the refusal")
+    devices.synchronize(device)  # raises what is still pending
     total = float(torch.ones(1000, device=device).sum())
     if not refusal or total != 1000.0:
         fail("out-of-memory-not-refused",

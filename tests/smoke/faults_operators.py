@@ -312,6 +312,18 @@ def the_next_of_many_words_is_drawn() -> Iterator[None]:
         yield
 
 
+@fault("operators.sizes", "wrong-numbers", "pretend")
+def the_greatest_are_not_looked_for_at_the_end_of_a_vocabulary() -> Iterator[None]:
+    def wide(x: Any, *_args: Any) -> bool:
+        return bool(x.shape[-1] > 65536)
+
+    def change(_result: Any, x: Any, *args: Any) -> Any:
+        return tuple(x[..., : x.shape[-1] // 512 * 512].topk(*args))
+
+    with spoiled_where("aten::topk", wide, change):
+        yield
+
+
 @fault("operators.samples", "wrong-numbers", "pretend", children=True)
 def patches_of_an_image_forget_their_padding() -> Iterator[None]:
     def padded(*args: Any) -> bool:

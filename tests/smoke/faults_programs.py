@@ -234,6 +234,15 @@ def attention_keeps_its_result() -> Iterator[None]:
         yield
 
 
+@library("programs.training", "torch", "_amp_foreach_non_finite_check_and_unscale_")
+def a_scaler_does_not_see_what_is_not_a_number(
+    plain: Any, gradients: Any, found: Any, by: Any
+) -> None:
+    infinite = any(bool(each.isinf().any()) for each in gradients)
+    plain(gradients, found, by)
+    found.fill_(float(infinite))
+
+
 @library("training.loader", "torch.utils.data.dataloader:_BaseDataLoaderIter", "__init__")
 def workers_that_start_anew_draw_the_same_numbers(plain: Any, self: Any, loader: Any) -> None:
     plain(self, loader)
