@@ -333,22 +333,6 @@ def patches_of_an_image_forget_their_padding() -> Iterator[None]:
         yield
 
 
-@fault("operators.samples", "wrong-numbers", "pretend", children=True)
-def a_scan_of_logarithms_starts_anew_at_its_end() -> Iterator[None]:
-    def change(result: Any, x: Any, axis: int) -> Any:
-        result.select(axis, -1).copy_(x.select(axis, -1))
-        return result
-
-    with spoiled_where("aten::logcumsumexp", lambda x, _axis: bool(x.dim()), change):
-        yield
-
-
-@fault("operators.samples", "wrong-numbers", "pretend", children=True)
-def the_gradient_of_shuffled_pixels_is_in_their_old_order() -> Iterator[None]:
-    with spoiled_where("aten::pixel_unshuffle", lambda *_args: True, lambda r, *_args: r.flip(-1)):
-        yield
-
-
 @fault("operators.modules", "wrong-numbers", "pretend")
 def dropout_scales_its_gradient_otherwise() -> Iterator[None]:
     with spoiled_where("aten::native_dropout_backward", half(), lambda r, *_args: r * 0.75):

@@ -87,6 +87,7 @@ SLOW = frozenset(
         "rotary.transformers",
         "memory.leak",
         "memory.release",
+        "transfer.roundtrip",
         "transfer.speed",
         "resume.portable",
         "operators.samples",
