@@ -324,6 +324,21 @@ def the_greatest_are_not_looked_for_at_the_end_of_a_vocabulary() -> Iterator[Non
         yield
 
 
+@fault("operators.samples", "op-fails", children=True, only=("operators.samples",))
+def most_operators_are_refused() -> Iterator[None]:
+    from smoke import test_operators
+
+    plain = test_operators._evaluate
+
+    def evaluate(case: Any, inputs: list[Any], **more: Any) -> Any:
+        if str(inputs[0].dtype) == "torch.float32":
+            raise RuntimeError("not supported by this device")
+        return plain(case, inputs, **more)
+
+    with patch.object(test_operators, "_evaluate", evaluate):
+        yield
+
+
 @fault("operators.samples", "wrong-numbers", "pretend", children=True)
 def patches_of_an_image_forget_their_padding() -> Iterator[None]:
     def padded(*args: Any) -> bool:
