@@ -18,7 +18,8 @@ _AFTER = 4  # lines after the last one that a library prints in explanation
 _IMPORT = re.compile(r"\s*(-+> ?\d+ )?(from \S+ )?import ").match
 # Above an exception without a traceback, or one of these, are lines of anything.
 _RAISED = re.compile(r"\s*(?:E\s+)?[\w.]*(?:Error|Exception)\b")
-_GOES_ON = re.compile(r"\s+(?!File \"|\w+\()[A-Za-z\[{]").match  # with a message, below its first line
+# A line that goes on with a message, below its first one.
+_GOES_ON = re.compile(r"\s+(?!File \"|\w+\()[A-Za-z\[{]").match
 _PLAIN = re.compile(r"\s*(?:E\s+)?(?:Key|Index|Type|Value|Attribute|Name|Assertion)Error\b")
 
 

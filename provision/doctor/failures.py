@@ -83,8 +83,8 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     first = max(earlier, start - _NEAR - 1) + 1
     went_on = (i for i in range(first, start) if any_of("went_on").search(lines[i].text))
     near = frozenset(ends).intersection(range(max(went_on, default=first), start))
-    told = {i + 1 for i in ends if lines[i].text.endswith(":")}  # a value that the error prints
-    worked = max({*_matching("at_work", lines)} - told, default=-1)
+    printed = {i + 1 for i in ends if lines[i].text.endswith(":")}  # a value that the error prints
+    worked = max({*_matching("at_work", lines)} - printed, default=-1)
     ended = ends[-1] if ends and ends[-1] > worked else None
     above = max((i for i in range(start) if lines[i].text), default=-1)
     if ended is not None and any_of("follow_up").search(lines[ended].text):

@@ -98,7 +98,6 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     causes = [found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE]
     explained = failure.wrapped or any(not before(*c) or c[1][0] in failure.near for c in causes)
     unknown = failure.ended is not None and not explained
-    after = {hit[0] - (failure.ended or 0) for _, hit in matched}
     # A weak match, such as a warning or an integrated GPU in a list, does not explain a failure
     # whose last line names no device, if no cause matches it or a line after it.
     doubtful = failure.ended is not None and not (
@@ -127,9 +126,8 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         findings.append((before(rule, hit), evidence.in_context(found, general=general)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
         inner = cause(failure, loud, calm | mild)
-        if inner is not failure and inner.ended is not None:
-            evidence = Evidence(evidence.search, inner, calm | mild)
-            after = {hit[0] - inner.ended for _, hit in matched}
+        evidence = Evidence(evidence.search, inner, calm | mild)
+        after = {hit[0] - (inner.ended or 0) for _, hit in matched}
         findings = _with_verdict(findings, evidence, after, smoke=smoke)
     elif not findings and failure.calm and (sure := _by_facts(evidence, lambda r: r.anywhere)):
         return [sure]
