@@ -1,21 +1,25 @@
 """Evidence: what all lines of a log say of the machine and of what is installed (evidence.toml)."""
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
 from provision.doctor.failures import Failure, any_of, frames, library_part
 from provision.doctor.matcher import Search
+from provision.doctor.sampling import Line
 
 _ABOVE = 40  # lines above a failure in which its cause can be
 _AFTER = 4  # lines after the last one that a library prints in explanation
 _IMPORT = re.compile(r"\s*(-+> ?\d+ )?(from \S+ )?import ").match
 # Above an exception without a traceback, or one of these, are lines of anything.
 _RAISED = re.compile(r"\s*(?:E\s+)?[\w.]*(?:Error|Exception)\b")
+# A line that goes on with a message, below its first one.
+_GOES_ON = re.compile(r"\s+(?!File \"|\w+\()[A-Za-z\[{]").match
 _PLAIN = re.compile(r"\s*(?:E\s+)?(?:Key|Index|Type|Value|Attribute|Name|Assertion)Error\b")
 
 
@@ -25,6 +29,7 @@ class Evidence:
     def __init__(self, search: Search, failure: Failure, mild: Container[int]) -> None:
         self.search, self._failure, self._mild = search, failure, mild
         self.last = None if failure.ended is None else search.lines[failure.ended]
+        self.message = list(_message(search.lines[failure.ended :])) if self.last else []
         self._frames = frames(failure, search.lines)
         own = (each for each in self._frames if not any_of("passed_through").search(each))
         self._alien = [(each, any_of("library_frame").search(each) is not None) for each in own]
@@ -96,6 +101,14 @@ class Evidence:
                 texts = {k: row[k] for k in row.keys() & {"code", "symptom", "cause", "remedy"}}
                 return replace(finding, level=Level(row.get("level", finding.level)), **texts)
         return finding
+
+
+def _message(lines: Sequence[Line]) -> Iterator[tuple[Line, str]]:
+    """Yield the line of an exception, and those after it that go on with its message."""
+    yield lines[0], lines[0].text
+    if _RAISED.match(lines[0].text):
+        for line in takewhile(lambda line: _GOES_ON(line.text), lines[1 : _AFTER + 1]):
+            yield line, line.text.strip()
 
 
 def provided(groups: Mapping[str, str]) -> str:

@@ -83,7 +83,8 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     first = max(earlier, start - _NEAR - 1) + 1
     went_on = (i for i in range(first, start) if any_of("went_on").search(lines[i].text))
     near = frozenset(ends).intersection(range(max(went_on, default=first), start))
-    worked = max(_matching("at_work", lines), default=-1)
+    printed = {i + 1 for i in ends if lines[i].text.endswith(":")}  # a value that the error prints
+    worked = max({*_matching("at_work", lines)} - printed, default=-1)
     ended = ends[-1] if ends and ends[-1] > worked else None
     above = max((i for i in range(start) if lines[i].text), default=-1)
     if ended is not None and any_of("follow_up").search(lines[ended].text):
@@ -91,6 +92,14 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     well = _matching("ended_well", lines[0 if ended is None else ended + 1 :])
     still = ended is None and worked < 0 and not well
     return Failure(start, near, None if well else ended, wrapped, worked, still)
+
+
+def cause(failure: Failure, lines: Sequence[Line], warned: Container[int]) -> Failure:
+    """Return the failure of the process that a last failure only tells of, if it is above it."""
+    text = "" if failure.ended is None else lines[failure.ended].text
+    above = lines[: failure.start] if any_of("wrapper").search(text) else []
+    found = last_failure(above, warned) if above else failure
+    return failure if found.ended is None or not found.ended - found.start else found
 
 
 def _without_last_bars(lines: Sequence[Line]) -> Sequence[Line]:
@@ -119,4 +128,7 @@ def frames(failure: Failure, lines: Sequence[Line]) -> list[str]:
     """Return the frames of the last traceback, innermost last."""
     above = [line.text.strip() for line in lines[failure.start : failure.ended]]
     found = [text for text in above if any_of("frame").match(text)]
+    if found[1:] and not any(_TRACEBACK in text for text in above):
+        main = [text.endswith(", in <module>") for text in found]
+        found = found[::-1] if main[-1] and not main[0] else found  # a debugger's: innermost first
     return found or [text for text in above if any_of("pointer").match(text)]

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
 from provision.doctor.evidence import Evidence, provided
-from provision.doctor.failures import any_of, last_failure, quiet
+from provision.doctor.failures import any_of, cause, last_failure, quiet
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.names import moved
 from provision.doctor.normalize import normalize_log
@@ -98,7 +98,6 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     causes = [found for found in matched if _level(found[0], smoke=smoke) is not Level.NOTE]
     explained = failure.wrapped or any(not before(*c) or c[1][0] in failure.near for c in causes)
     unknown = failure.ended is not None and not explained
-    after = {hit[0] - (failure.ended or 0) for _, hit in matched}
     # A weak match, such as a warning or an integrated GPU in a list, does not explain a failure
     # whose last line names no device, if no cause matches it or a line after it.
     doubtful = failure.ended is not None and not (
@@ -126,6 +125,9 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         general = rule.remedy == data("findings")[rule.code]["remedy"]
         findings.append((before(rule, hit), evidence.in_context(found, general=general)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
+        inner = cause(failure, loud, calm | mild)
+        evidence = Evidence(evidence.search, inner, calm | mild)
+        after = {hit[0] - (inner.ended or 0) for _, hit in matched}
         findings = _with_verdict(findings, evidence, after, smoke=smoke)
     elif not findings and failure.calm and (sure := _by_facts(evidence, lambda r: r.anywhere)):
         return [sure]
@@ -157,10 +159,11 @@ def _matched(evidence: Evidence, start: int, *, smoke: bool) -> list[tuple[LogRu
 
 
 def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
-    lines, last = search.lines, evidence.last
+    lines = search.lines
     if rule.last:
-        words = (re.search(p, last.text, re.IGNORECASE) for p in rule.any) if last else ()
-        hits = [(lines.index(last), match) for match in words if match and last]
+        said = [(line, text) for line, text in evidence.message if line in lines]
+        words = ((x, re.search(p, text, re.IGNORECASE)) for x, text in said for p in rule.any)
+        hits = [(lines.index(line), match) for line, match in words if match][:1]
     else:
         hits = [hit for pattern in rule.any for hit in search.find(pattern)]
     if "{provider}" in rule.cause + rule.remedy:

@@ -68,7 +68,7 @@ def _aligned(lines: Sequence[Line]) -> Iterator[Line]:
 def _joined(line: Line, after: Line) -> Line:
     """Return an exception's line with its message, where that is in the next line."""
     found = any_of("name_alone").match(line.text)
-    return Line(line.number, f"{found[1]}: {after.text.strip()}".rstrip()) if found else line
+    return Line(line.number, f"{found['name']}: {after.text.strip()}".rstrip()) if found else line
 
 
 @cache
@@ -106,7 +106,8 @@ def _bare(text: str) -> str:
         if not found or not found.end():
             break
         text = _BOX_END.sub("", text[found.end() :])
-    return text.rstrip()
+    text = text.rstrip()
+    return text[:-1] if text.endswith("`") and text.count("`") % 2 else text  # a quotation's end
 
 
 def _unescaped(text: str) -> list[str]:
