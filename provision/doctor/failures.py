@@ -64,13 +64,19 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
             torn = not any(line.number in warned for line in lines[after : after + 1])
             last = [i for i in range(start, after) if lines[i].text][-1:] if torn else []
         ends = sorted([*ends, *last])
-    elif not ends:
+    elif all(any_of("reporter").search(lines[i].text) for i in ends):
         weak, calm, doubt = (any_of(x).search for x in ("weak_ending", "handled", "doubt"))
         late = [i for i, line in enumerate(lines) if line.text.strip()][-_NEAR:]
         mild = {i for i in late if lines[i].number in warned or calm(lines[i].text)}
-        ends = [i for i in late if doubt(t := lines[i].text) or (weak(t) and i not in mild)]
+        ends += [i for i in late if doubt(t := lines[i].text) or (weak(t) and i not in mild)]
+        ends = sorted(set(ends))
     ends = [i for i in ends if not ignored.intersection(range(i - _NEAR, i + 1))] or ends
     ends = [i for i in ends if not any_of("reporter").search(lines[i].text)] or ends
+    # A launcher that raises says of its program's failure only that there was one.
+    if ends and start and any_of("launcher").search(lines[ends[-1]].text):
+        own = last_failure(lines[:start], warned)
+        if own.ended is not None:
+            return own
     told = any(any_of("wrapper").search(line.text) for line in lines[start:])
     wrapped = torn or (start > 0 and told)
     joined = any_of("chain").search

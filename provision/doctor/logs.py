@@ -78,8 +78,8 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     raw = sample(source)
     lines = normalize_log(raw)
     calm = quiet(lines)
-    warned = _warned(raw)
-    mild = warned | {line.number for line in raw if any_of("mild").search(line.text)}
+    warned = _warned(raw) | _warned(lines)  # a level may be in the prefix, or behind one
+    mild = warned | {x.number for x in (*raw, *lines) if any_of("mild").search(x.text)}
     loud = [Line(n, "" if n in calm else text) for n, text in lines]
     failure = last_failure(loud, calm | mild)
     if failure.ended is not None:
@@ -140,7 +140,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
 def _warned(lines: Sequence[Line]) -> set[int]:
     """Return the numbers of lines that warn, and of sentences that go on with a warning."""
     said = {line.number for line in lines if any_of("warned").search(line.text)}
-    for above, line in pairwise(lines):
+    for above, line in pairwise(line for line in lines if line.text.strip()):
         if above.number in said and any_of("warned_on").search(f"{above.text}\n{line.text}"):
             said.add(line.number)
     return said

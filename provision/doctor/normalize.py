@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
@@ -15,18 +16,12 @@ from provision.doctor.sampling import Line
 _TRACE = re.compile(r'Traceback \(most recent call +last\)|  File "[^"]+", line \d')
 _LEVELS = "(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
 _MOST_PREFIXES = 5  # nested, such as docker compose and a logger in a quotation
-_BOX_END = re.compile(r"\s*[│┃║]$")
-# A text whose line ends are escaped, as by repr. A \n alone may be part of a path such as C:\new.
-_ESCAPED_TEXT = re.compile(r"^\s*(?:\{|b?['\"])|\(most recent call last\):\\n")
+_END = re.compile(r"\s*[│┃║]$|(?:</\w+>|<br ?/?>)+$|\*\*$")
 _QUOTE = re.compile(r"^\s*b?['\"]")
 _ESCAPED_END = re.compile(r"(?<!\\)(?:\\r)?\\n")
 _ESCAPED_SIGN = re.compile(r"\\([\"'\\])")
-# The keys under which Docker and JSON loggers store the message.
-_MESSAGE = re.compile(r"^(?:log|msg|line|text|event)$|message|error|exc|stack|trace|output|detail")
-_ENTITY = re.compile(r"&(?:quot|apos|lt|gt|amp|nbsp|#\d+|#x[\da-f]+);", re.IGNORECASE)
-# Word processors and chats replace plain blanks and quotes by these; editors add a byte order mark.
-_SIGNS = str.maketrans("\u00a0\u2018\u2019\u201c\u201d", " ''\"\"", "\ufeff")
-_CONSOLES = (80, 120)  # default widths of terminals
+_VALUE = re.compile(r'(\w+)"?(?:=|: )("(?:[^"\\]|\\.)*")')
+_CONSOLES, _MAILS = (80, 120), range(60, 141)  # default widths of terminals; of others
 # PowerShell wraps stderr at the width of its window; its own lines tell that, and not the width.
 _POWERSHELL = re.compile(r"^\s*\+ (?:CategoryInfo|FullyQualifiedErrorId) +: ")
 _SHELL_LINE = re.compile(r"^\s*\+ |^\S+ : |^\S.*\b\d+ .*: ?\d+$")
@@ -36,14 +31,17 @@ _MOST_PARTS = 50  # more lines of that width in a row are data, not one wrapped 
 
 def normalize_log(lines: Sequence[Line]) -> list[Line]:
     """Return lines without prefixes, wrapping, escapes and a common margin; numbers are kept."""
+    # Word processors and chats replace plain blanks and quotes; editors add a byte order mark.
+    signs, coded = str.maketrans(data("failures")["signs"]), any_of("entity").search
     bare = [
-        Line(line.number, _bare(text.translate(_SIGNS)))
-        for line in _unwrapped(lines)
+        Line(line.number, _bare((html.unescape(text) if coded(text) else text).translate(signs)))
+        for line in _unshared(list(_unwrapped(lines)))
         for text in _unescaped(line.text)
     ]
     bare = [each for line in _aligned(bare) for each in (line, _english(line)) if each]
     raw = {line.number: line.text for line in lines}
-    bare = [_joined(*pair) for pair in pairwise([*(_named(x, raw) for x in bare), Line(0, "")])]
+    named = (_named(line, raw) for line in _flowed(bare))
+    bare = [_joined(*pair) for pair in pairwise([*named, Line(0, "")])]
     margin = min((len(x.text) - len(x.text.lstrip()) for x in bare if x.text), default=0)
     return [Line(line.number, line.text[margin:]) for line in bare] if margin else bare
 
@@ -99,35 +97,70 @@ def _english(line: Line) -> Line | None:
 
 
 def _bare(text: str) -> str:
-    if "&" in text and _ENTITY.search(text):
-        text = html.unescape(text)
     for _ in range(_MOST_PREFIXES):
         found = any_of("before").match(text)
         if not found or not found.end():
             break
-        text = _BOX_END.sub("", text[found.end() :])
-    text = text.rstrip()
+        text = _END.sub("", text[found.end() :])
+    ticked = text.startswith("```") or (text.startswith("`") and text.endswith("`"))
+    text = (text.strip("`") if ticked else text).rstrip()
     return text[:-1] if text.endswith("`") and text.count("`") % 2 else text  # a quotation's end
 
 
 def _unescaped(text: str) -> list[str]:
     """Split a line that holds a whole text: a JSON object, or a text with escaped line ends."""
-    if text.startswith("{") and (values := _json(text)):
+    if values := _stored(text):
         return [part for value in values for part in value.splitlines()]
-    if "\\n" not in text or not _ESCAPED_TEXT.search(text):
+    if "\\n" not in text or not any_of("escaped").search(text):
         return [text]
     text = _QUOTE.sub("", text)
     return [_ESCAPED_SIGN.sub(r"\1", part) for part in _ESCAPED_END.split(text)]
 
 
-def _json(text: str) -> list[str]:
-    """Return the messages of a JSON object; nothing if it is none."""
+def _stored(text: str) -> list[str]:
+    """Return the messages of a JSON object, or of a logger's fields; nothing if there are none."""
+    if any_of("fields").match(text):
+        text = "{" + ",".join(f'"{key}":{value}' for key, value in _VALUE.findall(text)) + "}"
     try:
-        found = json.loads(text)
+        at = text.index("{")
+        values = list(_texts("", json.JSONDecoder().raw_decode(text, at)[0]))
     except (ValueError, RecursionError):
         return []
-    values = [found[key] for key in found if _MESSAGE.search(key) and isinstance(found[key], str)]
-    return [value.encode("utf-8", "replace").decode() for value in values]
+    return [text, *values] if values and text[:at].rstrip().endswith((":", "=", "(")) else values
+
+
+def _texts(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, str) and any_of("message").search(key):
+        yield value.encode("utf-8", "replace").decode()
+    pairs = value.items() if isinstance(value, dict) else ()
+    for pair in [(key, each) for each in value] if isinstance(value, list) else pairs:
+        yield from _texts(*pair)
+
+
+def _unshared(lines: list[Line]) -> list[Line]:
+    """Return the lines without what stands before most of them, whatever its numbers are."""
+    found = [any_of("shared").match(line.text) for line in lines]
+    shapes = [re.sub(r"[\d\s]+", "0", each[0]) if each else "" for each in found]
+    most = max(counts := Counter(shapes), key=counts.__getitem__, default="")
+    rows = zip(lines, found, shapes, strict=True)
+    return [Line(x.number, x.text[m.end() :]) if m and s == most else x for x, m, s in rows]
+
+
+def _flowed(lines: Sequence[Line]) -> Iterator[Line]:
+    """Yield the lines, and after an error that a mail wrapped, or another terminal, all of it."""
+    width = max((len(line.text) for line in lines), default=0)
+    parts = list[Line]()
+    for line, after in pairwise([*lines, Line(0, "")]):
+        yield line
+        full = after.text[:1].strip() and len(line.text) + len(after.text.split()[0]) >= width
+        more = full and width in _MAILS and not any_of("no_sentence").search(after.text)
+        if parts or (more and any_of("told").search(line.text)):
+            parts.append(line)
+        if not more and 1 < len(parts) <= _MOST_PARTS:
+            even = all(len(part.text) == width for part in parts[:-1])
+            for sign in ("", " ") if even else (" ",):
+                yield Line(parts[0].number, sign.join(part.text for part in parts))
+        parts = parts if more else []
 
 
 def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
@@ -136,7 +169,7 @@ def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
     powershell = any(_POWERSHELL.search(line.text) for line in lines)
     own = (line.text for line in lines if not (powershell and _SHELL_LINE.match(line.text)))
     width = max(map(len, own), default=0)
-    wrapped = powershell or width in _CONSOLES
+    wrapped = width in _CONSOLES or (powershell and width >= _MAILS.start)
     parts: list[Line] = []
     for line in [*lines, None]:
         if line:

@@ -20,7 +20,7 @@ _LINE = 4_000  # a longer line loses its middle; pip lists all versions of a pac
 _TEMPLATES = 200_000  # distinct lines to remember; a log with more does not repeat itself
 _LATE_BLOCKS = 4  # the end of such a log, which is kept whole
 _DIGITS = b"0123456789"
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_COLOUR = re.compile(r"(?:\x1b|\\u001b|\\x1b|\^\[)\[[0-9;?]*[A-Za-z]|\[\d\d?(?:;\d+)*m(?!\])")
 
 
 class Line(NamedTuple):
