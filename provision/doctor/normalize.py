@@ -97,11 +97,12 @@ def _english(line: Line) -> Line | None:
 
 
 def _bare(text: str) -> str:
+    text = _END.sub("", text)
     for _ in range(_MOST_PREFIXES):
         found = any_of("before").match(text)
         if not found or not found.end():
             break
-        text = _END.sub("", text[found.end() :])
+        text = text[found.end() :]
     ticked = text.startswith("```") or (text.startswith("`") and text.endswith("`"))
     text = (text.strip("`") if ticked else text).rstrip()
     return text[:-1] if text.endswith("`") and text.count("`") % 2 else text  # a quotation's end
@@ -167,14 +168,17 @@ def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
     """Yield the lines, and after the parts of a line that a terminal wrapped the whole line."""
     # The parts too: that the longest line is exactly as wide as a terminal may be chance.
     powershell = any(_POWERSHELL.search(line.text) for line in lines)
-    own = (line.text for line in lines if not (powershell and _SHELL_LINE.match(line.text)))
-    width = max(map(len, own), default=0)
-    wrapped = width in _CONSOLES or (powershell and width >= _MAILS.start)
+    own = [len(x.text) for x in lines if not (powershell and _SHELL_LINE.match(x.text))]
+    width = max(own, default=0)
+    narrow = powershell and (width >= _MAILS.start or own.count(width) > 3)
+    wrapped = width in _CONSOLES or narrow
     parts: list[Line] = []
     for line in [*lines, None]:
         if line:
             yield line
-        full = wrapped and line is not None and len(line.text) == width
+        # PowerShell also ends a line between words, with the blank.
+        full = line is not None and wrapped and len(line.text) == width
+        full |= line is not None and powershell and line.text.endswith(" ")
         if line and (full or parts):
             parts.append(line)
         if not full:
