@@ -52,8 +52,8 @@ def missing_libraries(
             elif found not in seen and env.prefix in found.parents:
                 seen.add(found)
                 queue.append(found)
-    modules = _compiled(env)
-    present, is_module = {p.name for p in modules}, data("packages")["folders"]["modules"]
+    modules, is_module = _compiled(env), data("packages")["folders"]["modules"]
+    present = {path.name for path in modules}
     # A system without this file keeps its libraries elsewhere.
     for path, (dist, elf) in modules.items() if (root / "etc/ld.so.conf").exists() else ():
         for name in {*elf.needed} - present if re.search(is_module, str(path)) else ():
@@ -73,7 +73,8 @@ def _compiled(env: Environment) -> dict[Path, tuple[InstalledDistribution, Elf]]
 def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, str]]:
     """Return the packages with a library that needs a symbol which this torch lacks, and both."""
     read = _compiled(env)
-    own = {p.name: elf for p in (env.site / "torch/lib").glob("*.so") if (elf := _elf(p))}
+    # Backwards: libtorch_cpu.so, which defines the most, comes before the small ones.
+    own = {p.name: lib for p in sorted(env.site.glob("torch/lib/*.so"))[::-1] if (lib := _elf(p))}
     # Conda and Debian keep torch's libraries elsewhere.
     torch = own.values() if {"libc10.so", "libtorch_cpu.so"} <= own.keys() else ()
     on_demand = _on_demand()
