@@ -46,7 +46,7 @@ class Environment:
     python: str = ""  # minor version, such as ``3.11``; "" if it is unknown
     windows: bool = False  # whether it has the folder layout of Windows
     virtual: bool = False  # a virtual environment, which excludes the per-user packages
-    broken: str = ""  # why its interpreter cannot start
+    broken: str = ""  # why its interpreter cannot start, or sees no packages
     markers: Mapping[str, str] = field(default_factory=dict)  # their values (PEP 508)
     # By normalised name; more than one of a name if there are leftovers.
     distributions: Mapping[str, tuple[InstalledDistribution, ...]] = field(default_factory=dict)
@@ -91,12 +91,13 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     minor = ".".join(version.split(".")[:2])
     windows = site.parent.name == "Lib"
     installed = distributions_by_name(sites)
+    elf = read_text(prefix / "bin" / "python", 4).endswith("ELF")  # a program of Linux
     customize = (n for n in ("sitecustomize.py", "usercustomize.py") if (site / n).is_file())
     return Environment(
         prefix, site, minor, windows,
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
-        broken=_broken(prefix),
-        markers=markers_of(version, installed, windows=windows),
+        broken=_broken(prefix, site),
+        markers=markers_of(version, installed, windows=windows, elf=elf),
         distributions=installed,
         torch=_torch(site),
         pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
@@ -107,14 +108,15 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
 
 
 def markers_of(
-    version: str, installed: Mapping[str, tuple[InstalledDistribution, ...]], *, windows: bool
-) -> dict[str, str]:
+    version: str, installed: Mapping[str, tuple[InstalledDistribution, ...]], *, windows: bool,
+    elf: bool = False,
+) -> dict[str, str]:  # fmt: skip
     """Return the values of environment markers, with the platform from the wheels' tags."""
     tags = " ".join(tag for several in installed.values() for dist in several for tag in dist.tags)
     platform = ("Linux", "linux", "posix", "aarch64" if "aarch64" in tags else "x86_64")
     if windows:
         platform = ("Windows", "win32", "nt", "ARM64" if "win_arm64" in tags else "AMD64")
-    elif "-macosx_" in tags:
+    elif not elf and tags.count("-macosx_") > tags.count("linux_"):
         arm = re.search(r"macosx_\w+_arm64", tags)
         platform = ("Darwin", "darwin", "posix", "arm64" if arm else "x86_64")
     names = ("platform_system", "sys_platform", "os_name", "platform_machine")
@@ -130,12 +132,15 @@ def _version_of(site: Path) -> str:
     return f"3.{found[1]}" if found else ""
 
 
-def _broken(prefix: Path) -> str:
-    """Return why the interpreter cannot start, or ""."""
+def _broken(prefix: Path, site: Path) -> str:
+    """Return why the interpreter cannot start, or sees none of its packages, or ""."""
     for name in ("bin/python", "bin/python3", "Scripts/python.exe"):
         link = prefix / name
         if link.is_symlink() and not link.exists():
             return f"{link} points to {os.readlink(link)}, which is gone"  # noqa: PTH115
+    now = re.search(r"/(python3\.\d+)$", os.path.realpath(prefix / "bin" / "python"))
+    if now and venv_settings(prefix) and re.match(rf"(?!{now[1]}$)python3\.\d", site.parent.name):
+        return f"{prefix}/bin/python is {now[1]}, and the packages are in {site}"
     return ""
 
 

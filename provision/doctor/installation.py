@@ -4,7 +4,8 @@ import contextlib
 import itertools
 import os
 import re
-import time
+import sys
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,8 +22,8 @@ from provision.environment.installed import distributions_in, name_of
 from provision.environment.reading import list_names, read_text
 from provision.lockfile.wheel_record import RecordEntry
 
-_SECONDS = 0.3  # for hashes, newest files first: those that were edited later than the rest
-_MOST = 20_000_000  # bytes of a file that is hashed
+_HASHED = 3_000  # files, newest first: those that were edited later than the rest
+_MOST = 3_000_000  # bytes of a file that is hashed
 _MIXED = 20  # changed modules of one package; patches by hand change fewer
 _CODE = re.compile(r"\.(py|pyd|dll|so(\.[\d.]+)?)$")
 # Also the form for long paths. A wheel may bring a script for the system's Python, in /usr.
@@ -41,7 +42,8 @@ def read_installation(env: Environment) -> Faults:
     # A generator over `modified`, which is full when the first of the two has ended.
     for path, case in itertools.chain(cases, _edited(owners, modified)):
         for dist, entry in owners[path][: None if case == "overwritten" else 1] if case else ():
-            found[case][dist].append(entry.path)
+            worse = case == "changed-file" and not _is_valid(path, env.python)
+            found["damaged" if worse else case][dist].append(entry.path)
     for dist, paths in list(found.get("changed-file", {}).items()):
         if sum(path.endswith(".py") for path in paths) >= _MIXED:
             found["damaged"][dist] += paths
@@ -71,10 +73,17 @@ def _fault(path: str, lines: Lines, modified: dict[str, float]) -> str:
 
 
 def _edited(owners: dict[str, Lines], modified: dict[str, float]) -> Iterator[tuple[str, str]]:
-    end = time.monotonic() + _SECONDS
-    for path in sorted(modified, key=modified.__getitem__, reverse=True):
-        if time.monotonic() < end and owners[path][0][1].sha256 != sha256_file(Path(path)):
+    for path in sorted(modified, key=modified.__getitem__, reverse=True)[:_HASHED]:
+        if owners[path][0][1].sha256 != sha256_file(Path(path)):
             yield path, "changed-file"
+
+
+def _is_valid(path: str, python: str) -> bool:
+    # A module of a newer Python than this one is taken for valid, like all other files.
+    with contextlib.suppress(Exception), warnings.catch_warnings(action="ignore"):
+        known = path.endswith(".py") and int(python[2:] or 99) <= sys.version_info.minor
+        return bool(compile(read_text(Path(path), _MOST).strip("\ufeff") * known, path, "exec"))
+    return False
 
 
 def _owners(env: Environment, found: Faults) -> dict[str, Lines]:
@@ -110,6 +119,7 @@ def _conda(env: Environment, found: Faults) -> dict[Dist, list[RecordEntry]]:
 
 
 def _dead_editables(env: Environment) -> Iterator[tuple[str, str, str]]:
+    roots = {dist.folder.parent for dist in env.dists}
     links = [name for name in list_names(env.site) if name.endswith(".egg-link")]
     named = {name.removesuffix(".egg-link"): [name] for name in links}
     for dist in env.dists:
@@ -118,8 +128,21 @@ def _dead_editables(env: Environment) -> Iterator[tuple[str, str, str]]:
             named[dist.name] = [path for path in paths if path.endswith((".pth", "_finder.py"))]
     for name, files in named.items():
         for folder in _PATH.findall("\n".join(read_text(env.site / file) for file in files)):
+            roots |= {Path(folder), Path(folder).parent}
             if not Path(folder).exists():
                 yield "editable-gone", name, folder
+    yield from _dead_plugins(env, roots)
+
+
+def _dead_plugins(env: Environment, roots: set[Path]) -> Iterator[tuple[str, str, str]]:
+    section = re.compile(rf"(?ms)^\[{data('packages')['plugins']}\]$(.*?)(?=^\[|\Z)")
+    for dist in env.dists:
+        groups = "\n".join(section.findall(read_text(dist.folder / "entry_points.txt")))
+        for module in re.findall(r"=\s*(\w+\.[\w.]+)", groups):
+            *folders, name = module.split(".")
+            there = {n for root in roots for n in list_names(root.joinpath(*folders))}
+            if "__init__.py" in there and name not in {n.partition(".")[0] for n in there}:
+                yield "plugin-gone", dist.name, f"its entry point names {module}"
 
 
 def _unlisted(env: Environment, owners: dict[str, Lines]) -> Iterator[tuple[str, str, str]]:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,13 +35,13 @@ def is_of(kind: str, library: str) -> bool:
 def missing_libraries(
     env: Environment, host: Host, *, root: Path = Path("/")
 ) -> list[MissingLibrary]:
-    """Return what torch and its companions import and the loader, below ``root``, does not find."""
+    """Return what torch and all modules import and the loader, below ``root``, does not find."""
     places, on_demand = data("packages")["folders"]["read"], _on_demand()
     paths = (path for place in places for path in sorted(env.site.glob(place)))
     queue = [p for p in paths if _LIBRARY.fullmatch(p.name) and not on_demand.search(p.name)]
-    finder = _Finder(env, host, root) if queue else None
+    finder = _Finder(env, host, root)
     seen, missing = set(queue), dict[str, str]()
-    while finder and queue and len(seen) < _MOST:
+    while queue and len(seen) < _MOST:
         path = queue.pop(0)
         elf, pe = _elf(path), _pe_imports(path) if env.windows else ([], [])
         names, folders = (elf.needed, elf.folders) if elf else pe
@@ -51,24 +52,38 @@ def missing_libraries(
             elif found not in seen and env.prefix in found.parents:
                 seen.add(found)
                 queue.append(found)
+    modules, is_module = _compiled(env), data("packages")["folders"]["modules"]
+    present = {path.name for path in modules}
+    # A system without this file keeps its libraries elsewhere.
+    for path, (dist, elf) in modules.items() if (root / "etc/ld.so.conf").exists() else ():
+        for name in {*elf.needed} - present if re.search(is_module, str(path)) else ():
+            if not (is_of("loaded", name) or finder.find(name, path, elf.folders)):
+                missing.setdefault(name, f"{dist}: {path.name}")
     return [MissingLibrary(name, wanted) for name, wanted in sorted(missing.items())]
+
+
+def _compiled(env: Environment) -> dict[Path, tuple[InstalledDistribution, Elf]]:
+    # The libraries that its packages recorded.
+    dists = [dist for several in env.distributions.values() for dist in several]
+    files = [(dist, dist.folder.parent / line.path) for dist in dists for line in dist.entries
+             if ".so" in line.path and _LIBRARY.fullmatch(line.path)]  # fmt: skip
+    return {path: (dist, elf) for dist, path in files if (elf := _elf(path))}
 
 
 def foreign_symbols(env: Environment) -> dict[InstalledDistribution, tuple[str, str]]:
     """Return the packages with a library that needs a symbol which this torch lacks, and both."""
-    dists = [dist for several in env.distributions.values() for dist in several]
-    files = [(dist, dist.folder.parent / line.path) for dist in dists for line in dist.entries
-             if ".so" in line.path and _LIBRARY.fullmatch(line.path)]  # fmt: skip
-    read = {path: (dist, elf) for dist, path in files if (elf := _elf(path))}
-    own = {p.name: elf for p in (env.site / "torch/lib").glob("*.so") if (elf := _elf(p))}
+    read = _compiled(env)
+    # Backwards: libtorch_cpu.so, which defines the most, comes before the small ones.
+    own = {p.name: lib for p in sorted(env.site.glob("torch/lib/*.so"))[::-1] if (lib := _elf(p))}
     # Conda and Debian keep torch's libraries elsewhere.
     torch = own.values() if {"libc10.so", "libtorch_cpu.so"} <= own.keys() else ()
     on_demand = _on_demand()
+    has = cache(lambda name: any(library.defines(name) for library in torch))
     found: dict[InstalledDistribution, tuple[str, str]] = {}
     for path, (dist, elf) in read.items():
         with contextlib.suppress(*BROKEN):
             wanted = () if not torch or on_demand.search(path.name) else sorted(elf.undefined())
-            lacking = [name for name in wanted if not any(e.defines(name) for e in torch)]
+            lacking = [name for name in wanted if not has(name)]
             # A package has libraries of its own, and may import those of another one.
             needed = elf.needed if lacking else ()
             near = ((p, *both) for p, both in read.items() if lacking)

@@ -16,7 +16,7 @@ from provision.doctor.sampling import Line
 _TRACE = re.compile(r'Traceback \(most recent call +last\)|  File "[^"]+", line \d')
 _LEVELS = "(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
 _MOST_PREFIXES = 5  # nested, such as docker compose and a logger in a quotation
-_END = re.compile(r"\s*[│┃║]$|(?:</\w+>|<br ?/?>)+$|\*\*$")
+_END = re.compile(r"\s*[│┃║]$|(?:</\w+>|<br ?/?>)+$|(?<=[^*])\*\*$")
 _QUOTE = re.compile(r"^\s*b?['\"]")
 _ESCAPED_END = re.compile(r"(?<!\\)(?:\\r)?\\n")
 _ESCAPED_SIGN = re.compile(r"\\([\"'\\])")

@@ -251,6 +251,41 @@ def a_file_of_conda_is_gone(venv: Venv) -> None:
     (venv.site / "alpha/m2.py").unlink()
 
 
+@harmless
+def bytecode_folders_that_a_record_names(venv: Venv) -> None:
+    with (venv.site / "alpha-1.0.dist-info/RECORD").open("a") as record:
+        record.write("alpha/__pycache__,,\n")
+
+
+def plugin(venv: Venv, module: str) -> None:
+    text = (
+        f"[console_scripts]\nrun = gone.cli:main\n[pytest11]\nmine = {module}\n\n[other]\na = b.c\n"
+    )
+    (venv.site / "alpha-1.0.dist-info/entry_points.txt").write_text(text)
+
+
+@harmless
+def a_plugin(venv: Venv) -> None:
+    plugin(venv, "alpha.m1")
+
+
+@harmless
+def a_plugin_of_an_editable_project(venv: Venv) -> None:
+    project(venv).joinpath("mine/hooks.py").touch()
+    plugin(venv, "mine.hooks")
+
+
+@harmful("plugin-gone", "alpha: its entry point names mine.plugin")
+def a_module_of_a_plugin_was_renamed(venv: Venv) -> None:
+    project(venv).joinpath("mine/hooks.py").touch()
+    plugin(venv, "mine.plugin")
+
+
+@harmful("half-installed", "alpha 1.0: alpha/m7.py")
+def an_edit_that_does_not_compile(venv: Venv) -> None:
+    (venv.site / "alpha/m7.py").write_text("def value():\nreturn 7\n")
+
+
 @pytest.mark.parametrize("change", HARMLESS, ids=lambda change: change.__name__)
 def test_a_sound_environment_is_left_alone(change: Callable[[Venv], None], venv: Venv) -> None:
     change(venv)

@@ -292,3 +292,35 @@ def test_a_library_that_ends_too_early(env: Env) -> None:
     assert env.codes() == ["half-installed"]
     put(env, "ops/_C.so", data.ljust(20_000, b"\0"))  # patched: it has grown
     assert env.codes() == []
+
+
+def test_modules_of_all_packages_are_read(env: Env) -> None:
+    root, runpath = env.prefix.parent / "root", "$ORIGIN/own"
+    (root / "etc").mkdir(parents=True)
+    (root / "usr/lib").mkdir(parents=True)
+    (root / "usr/lib/libz.so.1").touch()
+    name = "{}.cpython-311-x86_64-linux-gnu.so"
+    modules = {
+        "good": elf("libc.so.6", "libz.so.1", "libown.so", "libnear.so.2", runpath=runpath),
+        "bad": elf("libmysqlclient.so.21"),
+        "with_gpu": elf("libcuda.so.1", "libpython3.11.so.1.0", "libtorch.so"),
+        "near/tests": elf("libother.so"),
+    }
+    for module, data in modules.items():
+        info = env.add(module.replace("/", "-"), "1.0", module=module.replace("/tests", ""))
+        (env.site / module).mkdir(exist_ok=True)
+        (env.site / module / name.format("_m")).write_bytes(data)
+        with (info / "RECORD").open("a") as record:
+            record.write(f"{module}/{name.format('_m')},,\n")
+    (env.site / "good/own").mkdir()
+    (env.site / "good/own/libown.so").touch()
+    (env.site / "near/libnear.so.2").write_bytes(elf())
+    with (env.site / "near_tests-1.0.dist-info/RECORD").open("a") as record:
+        record.write("near/libnear.so.2,,\n")
+    read = read_environment(env.prefix)
+    assert (
+        missing_libraries(read, Host("linux-64", "6.8"), root=root) == []
+    )  # where it keeps them is unknown
+    (root / "etc/ld.so.conf").touch()
+    (found,) = missing_libraries(read, Host("linux-64", "6.8"), root=root)
+    assert found == ("libmysqlclient.so.21", f"bad 1.0: {name.format('_m')}")

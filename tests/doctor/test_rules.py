@@ -903,12 +903,96 @@ def test_a_package_without_its_metadata_is_found(env: Env) -> None:
 
 
 def test_folders_of_packages_of_other_names_are_left_alone(env: Env) -> None:
-    env.add("optimum", "2.0", "onnxruntime", "google", "absent", "extra; extra == 'x'")
+    env.add("optimum", "2.0", "onnxruntime", "google", "extra; extra == 'x'")
     env.add("onnxruntime-gpu", "1.20.0", module="onnxruntime")
     (env.site / "google").mkdir()  # a namespace
     _module(env.site, "extra")  # a copy that only an extra asks for
     _module(env.site, "own_code")
     assert env.codes() == []
+
+
+def test_required_packages_that_are_absent_are_named(env: Env) -> None:
+    env.add(
+        "requests", "2.32.0", "urllib3<3,>=1.26", "idna; sys_platform == 'win32'", "x; extra == 'y'"
+    )
+    env.add("botocore", "1.40", "urllib3!=2.2.0")
+    (found,) = env.diagnose()
+    assert (found.code, found.level) == ("dependency-conflict", Level.WARNING)
+    assert found.evidence == (
+        "urllib3 is not installed; required by botocore 1.40, requests 2.32.0",
+    )
+    assert f"--python {env.prefix} --no-deps 'urllib3!=2.2.0' 'urllib3<3,>=1.26'" in found.remedy
+
+
+def test_packages_that_are_there_without_a_record_are_not_absent(env: Env) -> None:
+    wanted = ["pillow", "tensorflow", "opencv-python", "zope.interface", "linked", "elsewhere"]
+    env.add("app", "1.0", *wanted, "psycopg2", "six", "on-path", "triton", "nvidia-nccl-cu12")
+    (env.site / "linked.egg-link").write_text("/\n")
+    (env.site / "zope.interface-5.4.0-py3.11-linux-x86_64.egg").mkdir()
+    env.add("opencv-python-headless", "4.12.0.88", module="cv2")
+    env.add("tensorflow-cpu", "2.20", module="tensorflow")
+    env.add("psycopg2-binary", "2.9", module="psycopg2")
+    env.add("pillow-simd", "9.5", module="PIL")
+    (env.site / "six.py").touch()
+    more, path = env.prefix / "more", env.prefix / "path"
+    (more / "elsewhere-1.0.dist-info").mkdir(parents=True)
+    (env.site / "more.pth").write_text(f"{more}\n")
+    (path / "on_path-1.0.dist-info").mkdir(parents=True)
+    env.host = linux(PYTHONPATH=str(path))
+    of_debian = env.add("gi", "3.0", "not-packaged")
+    (of_debian / "INSTALLER").write_text("debian\n")
+    assert env.codes() == []
+
+
+def test_a_replaced_interpreter_sees_no_packages(env: Env) -> None:
+    (env.prefix / "bin").mkdir()
+    (env.prefix / "base").mkdir()
+    for name in ("python3.11", "python3.12", "python3"):
+        (env.prefix / "base" / name).touch()
+    link = env.prefix / "bin/python"
+    for harmless in ("python3.11", "python3"):
+        link.symlink_to(env.prefix / "base" / harmless)
+        assert env.codes() == []
+        link.unlink()
+    link.symlink_to(env.prefix / "base/python3.12")
+    (found,) = env.diagnose()
+    assert (found.code, found.level) == ("wrong-interpreter-site-packages", Level.ERROR)
+    assert "is python3.12, and the packages are in" in found.evidence[0]
+    assert "uv venv --python 3.11" in found.remedy
+
+
+def test_packages_of_another_system_are_named(env: Env) -> None:
+    (env.prefix / "bin").mkdir()
+    (env.prefix / "bin/python").write_bytes(b"\x7fELF")
+    env.add("pydantic-core", "2.41", tag="cp311-cp311-macosx_11_0_arm64")
+    env.add("regex", "2025.1", tag="cp311-cp311-win_amd64")
+    env.add("numpy", "1.26.4", tag="cp311-cp311-manylinux_2_17_x86_64")
+    env.add("pyobjc", "1.0", "pyobjc-core; sys_platform == 'darwin'")
+    (found,) = env.diagnose()
+    assert found.code == "wrong-interpreter-site-packages"
+    assert [line.split()[0] for line in found.evidence] == ["pydantic-core", "regex"]
+
+
+def test_an_environment_of_macos_is_left_alone(env: Env) -> None:
+    env.add("pydantic-core", "2.41", tag="cp311-cp311-macosx_11_0_arm64")
+    assert env.codes() == []
+
+
+def test_a_pth_file_that_is_no_text_is_named(env: Env) -> None:
+    (env.site / "._distutils-precedence.pth").write_bytes(b"\0\5\x16\7\0\2\0\0Mac OS X \xb0\n")
+    (env.site / "names.pth").write_text("/data/\u00e4\n", encoding="utf-8")
+    (found,) = env.diagnose()
+    assert found.level == Level.WARNING
+    assert found.evidence == ("._distutils-precedence.pth is not text",)
+
+
+def test_a_leftover_beside_its_package_is_only_to_be_deleted(env: Env) -> None:
+    env.add("torch", "2.9.1")
+    env.add("torch", "2.9.0").rename(env.site / "~orch-2.9.0.dist-info")
+    (found,) = env.diagnose()
+    assert (found.code, found.level) == ("half-installed", Level.WARNING)
+    assert "more than once" not in str(found.evidence)
+    assert found.remedy.startswith("Delete the quoted folders")
 
 
 def test_one_fault_is_told_once_with_the_remedy_of_the_lock(env: Env) -> None:

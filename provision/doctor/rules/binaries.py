@@ -85,11 +85,12 @@ def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:
         return "oneapi-runtime-missing", Level.ERROR
     if is_of("cuda", missing.name):
         return "cuda-library-mismatch", Level.ERROR
-    return "missing-dll-windows" if context.env.windows else "missing-library", Level.ERROR
+    level = Level.WARNING if ": " in missing.wanted_by else Level.ERROR  # if torch has it not
+    return "missing-dll-windows" if context.env.windows else "missing-library", level
 
 
 def _remedy(name: str) -> str:
     for start, remedy in data("packages")["install"].items():
         if name.lower().startswith(start):
             return str(remedy)
-    return f"Install the package that provides {name}, or build the target again"
+    return f"Install the system's package that provides {name}, or build the target again"

@@ -9,24 +9,25 @@ from provision.environment.installed import EggInfo, InstalledDistribution
 
 
 def interpreter(context: DoctorContext) -> Findings:
-    """The interpreter of the environment does not start."""
-    if context.env.broken:
-        yield case("interpreter-gone", (context.env.broken,), prefix=context.env.prefix)
+    """The interpreter of the environment does not start, or is of another version by now."""
+    if why := context.env.broken:
+        name = "interpreter-gone" if why.endswith(" is gone") else "interpreter-replaced"
+        yield case(name, (why,), env=context.env)
 
 
 def half_installed(context: DoctorContext) -> Findings:
     """A distribution is installed in part, or twice: an installation was interrupted."""
     evidence = [f"leftover {context.env.site / name}" for name in context.env.leftovers]
-    for name, several in context.env.distributions.items():
+    for name, each in context.env.distributions.items():
+        several = [dist for dist in each if not dist.folder.name.startswith("~")]
         if len(several) > 1:
             versions = ", ".join(dist.folder.name for dist in several)
             evidence.append(f"{name} is installed more than once: {versions}")
         evidence += [line for dist in several if (line := _incomplete(dist))]
     if evidence:
-        names = {line.split()[0] for line in evidence if not line.startswith("leftover")}
-        what = " ".join(sorted(names)) or "the package whose leftover is quoted"
-        level = Level.ERROR if names else Level.WARNING
-        yield case("half-installed", evidence[:5], level=level, what=what)
+        names = sorted({line.split()[0] for line in evidence if not line.startswith("leftover")})
+        name = "half-installed" if names else "leftovers"
+        yield case(name, evidence[:5], what=" ".join(names), env=context.env)
 
 
 def _incomplete(dist: InstalledDistribution) -> str:
@@ -43,8 +44,11 @@ def other_python(context: DoctorContext) -> Findings:
     built = ((dist, _built_for(dist)) for dist in context.env.dists if own)
     wrong = [(dist, minors) for dist, minors in built if minors and own not in minors]
     foreign = [f"{dist} was built for Python {', '.join(sorted(minors))}" for dist, minors in wrong]
+    system = re.compile(data("packages")["foreign_tags"][context.env.markers["platform_system"]])
+    alien = [dist for dist in context.env.dists if dist.tags and all(map(system.search, dist.tags))]
+    foreign += [f"{dist} was built for {dist.tags[0]}" for dist in alien]
     if foreign:
-        yield case("other-python", foreign[:5], own=own)
+        yield case("other-python", foreign[:5], own=own, env=context.env)
 
 
 def _built_for(dist: InstalledDistribution) -> frozenset[str]:
@@ -79,6 +83,9 @@ def user_site(context: DoctorContext) -> Findings:
 
 def startup(context: DoctorContext) -> Findings:
     """A .pth file or a sitecustomize module runs code at every start of Python."""
+    bad = {n: None for n, line in context.env.pth if "\0" in line or "\ufffd" in line}
+    if bad and not context.env.windows:  # whose paths may be in the encoding of the system
+        yield case("unreadable-pth", [f"{n} is not text" for n in bad][:5], site=context.env.site)
     runs = [f"{n}: {line[:120]}" for n, line in context.env.pth if line.startswith("import")]
     runs += [f"{name} in {context.env.site} runs at every start" for name in context.env.customize]
     if runs:

@@ -7,7 +7,10 @@ from packaging.requirements import Requirement
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.doctor.environment import Environment
-from provision.environment.installed import InstalledDistribution, name_of
+from provision.environment.installed import InstalledDistribution, distribution_name, name_of
+from provision.environment.reading import list_names
+
+_Asked = dict[str, dict[InstalledDistribution, str]]  # the pin of each package that asks, by name
 
 
 def numpy2(context: DoctorContext) -> Findings:
@@ -21,30 +24,45 @@ def numpy2(context: DoctorContext) -> Findings:
     if old := [dist for dist in installed if dist.is_before(first[dist.name])]:
         needs = [f"{dist}: NumPy 2 needs {first[dist.name]}" for dist in old[:5]]
         evidence, names = (f"{numpy} is installed", *needs), ", ".join(map(str, old))
-        yield case("numpy2", evidence, first=old[0].name, numpy=numpy.version, names=names)
+        yield case("numpy2", evidence, first=old[0], numpy=numpy, names=names, env=context.env)
 
 
 @unless(
     "torch-companion-mismatch", "triton-missing-or-incompatible", "half-installed", "numpy2-abi"
 )
 def unmet_requirements(context: DoctorContext) -> Findings:
-    """An installed package requires another version of a package than is installed."""
+    """An installed package requires another package, or another version, than is installed."""
     overrides = context.target.pip.overrides if context.target else ()
     overridden = {name_of(override.requirement) for override in overrides}
-    kinds = data("packages")["unmet"]
+    kinds, absent = data("packages")["unmet"], _Asked()
     broken: dict[str, dict[str, str]] = {name: {} for name in kinds}
     for dist in context.env.dists:
         for wanted in requirements(dist, context.env):
-            found = context.env.get(wanted.name)
-            if found is None or wanted.name in overridden or not found.parsed:
-                continue
-            if not meets(found, wanted):
-                name = next(n for n, starts in kinds.items() if wanted.name.startswith((*starts,)))
-                line = f"{dist} requires {wanted}; it is {found.version}"
-                broken[name][line] = f"'{wanted.name}{wanted.specifier}'"
+            found, pin = context.env.get(wanted.name), f"'{wanted.name}{wanted.specifier}'"
+            name = next(n for n, starts in kinds.items() if wanted.name.startswith((*starts,)))
+            if found is None and name == "requirement-unmet":
+                absent.setdefault(wanted.name, {})[dist] = pin
+            elif found and found.parsed and not (wanted.name in overridden or meets(found, wanted)):
+                broken[name][f"{dist} requires {wanted}; it is {found.version}"] = pin
+    broken["requirement-missing"] |= dict(_absent(absent, context)) if absent else {}
     for name, pins in broken.items():
         if pins:
-            yield case(name, [*pins][:5], pins=" ".join(dict.fromkeys(pins.values())))
+            yield case(name, [*pins][:5], pins=" ".join(sorted({*pins.values()})), env=context.env)
+
+
+def _absent(absent: _Asked, context: DoctorContext) -> Iterator[tuple[str, str]]:
+    # What asks for each of which nothing is there, not even unlisted or under another name; pins.
+    env, tables = context.env, data("packages")
+    lines = (*(n for _, n in env.pth), *context.host.variables.get("PYTHONPATH", "").split(":"))
+    folders = {dist.folder.parent for dist in env.dists} | {env.site / line for line in lines}
+    listed = {n for folder in folders for n in list_names(folder)} | {*env.user_site}
+    known = {distribution_name(part) for n in listed for part in (n, n.partition(".")[0])}
+    for name, asking in absent.items() if context.target is None else ():
+        module = distribution_name(tables["provides"].get(name, name).replace("-", "_"))
+        by = [str(d) for d in asking if d.installer not in tables["files"]["distributors"]][:4]
+        if by and known.isdisjoint((name, module)) and name not in tables["spare"]:
+            pins = " ".join(dict.fromkeys(asking.values()))
+            yield f"{name} is not installed; required by {', '.join(by)}", pins
 
 
 def pinned(dist: InstalledDistribution, name: str, *, extras: bool = True) -> set[str]:
@@ -60,7 +78,8 @@ def requirements(
     """Yield the requirements of a distribution that apply to this platform and Python."""
     marker_values = {**env.markers, "extra": extra}
     for line in dist.requires:
-        wanted = requirement(line)
+        # Most lines are of extras, and slow to parse.
+        wanted = requirement(line) if extra or "extra ==" not in line or " or " in line else None
         if wanted and (wanted.marker is None or wanted.marker.evaluate(marker_values)):
             yield wanted
 
