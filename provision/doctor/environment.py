@@ -91,13 +91,12 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     minor = ".".join(version.split(".")[:2])
     windows = site.parent.name == "Lib"
     installed = distributions_by_name(sites)
-    elf = read_text(prefix / "bin" / "python", 4).endswith("ELF")  # a program of Linux
     customize = (n for n in ("sitecustomize.py", "usercustomize.py") if (site / n).is_file())
     return Environment(
         prefix, site, minor, windows,
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
         broken=_broken(prefix, site),
-        markers=markers_of(version, installed, windows=windows, elf=elf),
+        markers=markers_of(version, installed, windows=windows),
         distributions=installed,
         torch=_torch(site),
         pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
@@ -108,15 +107,14 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
 
 
 def markers_of(
-    version: str, installed: Mapping[str, tuple[InstalledDistribution, ...]], *, windows: bool,
-    elf: bool = False,
-) -> dict[str, str]:  # fmt: skip
+    version: str, installed: Mapping[str, tuple[InstalledDistribution, ...]], *, windows: bool
+) -> dict[str, str]:
     """Return the values of environment markers, with the platform from the wheels' tags."""
     tags = " ".join(tag for several in installed.values() for dist in several for tag in dist.tags)
     platform = ("Linux", "linux", "posix", "aarch64" if "aarch64" in tags else "x86_64")
     if windows:
         platform = ("Windows", "win32", "nt", "ARM64" if "win_arm64" in tags else "AMD64")
-    elif not elf and tags.count("-macosx_") > tags.count("linux_"):
+    elif tags.count("-macosx_") > tags.count("linux_"):
         arm = re.search(r"macosx_\w+_arm64", tags)
         platform = ("Darwin", "darwin", "posix", "arm64" if arm else "x86_64")
     names = ("platform_system", "sys_platform", "os_name", "platform_machine")

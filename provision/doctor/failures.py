@@ -103,14 +103,6 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     return Failure(start, near, None if well else ended, wrapped, worked, still)
 
 
-def cause(failure: Failure, lines: Sequence[Line], warned: Container[int]) -> Failure:
-    """Return the failure of the process that a last failure only tells of, if it is above it."""
-    text = "" if failure.ended is None else lines[failure.ended].text
-    above = lines[: failure.start] if any_of("wrapper").search(text) else []
-    found = last_failure(above, warned) if above else failure
-    return failure if found.ended is None or not found.ended - found.start else found
-
-
 def _without_last_bars(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines without the bars that a program which an exception ends prints after it."""
     said = [i for i, line in enumerate(lines) if line.text.strip()]

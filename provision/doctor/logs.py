@@ -11,7 +11,7 @@ from typing import BinaryIO
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
 from provision.doctor.evidence import Evidence, provided
-from provision.doctor.failures import any_of, cause, last_failure, quiet
+from provision.doctor.failures import any_of, last_failure, quiet
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.names import moved
 from provision.doctor.normalize import normalize_log
@@ -125,9 +125,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
         general = rule.remedy == data("findings")[rule.code]["remedy"]
         findings.append((before(rule, hit), evidence.in_context(found, general=general)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
-        inner = cause(failure, loud, calm | mild)
-        evidence = Evidence(evidence.search, inner, calm | mild)
-        after = {hit[0] - (inner.ended or 0) for _, hit in matched}
+        after = {hit[0] - failure.ended for _, hit in matched}
         findings = _with_verdict(findings, evidence, after, smoke=smoke)
     elif not findings and failure.calm and (sure := _by_facts(evidence, lambda r: r.anywhere)):
         return [sure]

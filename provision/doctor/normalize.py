@@ -103,9 +103,9 @@ def _bare(text: str) -> str:
         if not found or not found.end():
             break
         text = text[found.end() :]
-    ticked = text.startswith("```") or (text.startswith("`") and text.endswith("`"))
-    text = (text.strip("`") if ticked else text).rstrip()
-    return text[:-1] if text.endswith("`") and text.count("`") % 2 else text  # a quotation's end
+    odd = text.startswith("```") or text.count("`") % 2  # a quotation, or an end of one
+    both = text.startswith("`") and text.endswith("`")
+    return (text.strip("`") if odd or both else text).rstrip()
 
 
 def _unescaped(text: str) -> list[str]:
