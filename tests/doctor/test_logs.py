@@ -91,7 +91,7 @@ def test_every_code_has_a_rule_and_a_case() -> None:
         "changed-file",
         "moved-environment",
     }
-    in_environments |= {"conda-pip-mix", "editable-gone"}
+    in_environments |= {"conda-pip-mix", "editable-gone", "plugin-gone"}
     in_environments |= LOCK_CODES
     ruled = {rule.code for rule in log_rules()} | {"not-recognised"}
     assert ruled == set(data("findings")) - in_environments
