@@ -18,17 +18,13 @@ _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="
 _SELECTING = {"-s", "-e", "--session", "--sessions", "-t", "--tags", "-k", "--keywords", "--json"}
 
 
-def _this_python(_: str) -> str:
-    return sys.executable
-
-
 def listing() -> bool:
     """Whether all sessions are to be listed, and none is selected: those of targets are many."""
     words = {word.partition("=")[0] for word in sys.argv[1:]}
     return bool(words & {"-l", "--list", "--list-sessions"}) and words.isdisjoint(_SELECTING)
 
 
-def add_sessions(noxfile: str, python: Callable[[str], str] = _this_python) -> set[str]:
+def add_sessions(noxfile: str, python: Callable[[str], str] = lambda _: sys.executable) -> set[str]:
     """Add the sessions of a noxfile's project, given the noxfile's path; return their names.
 
     ``python`` returns the Python that has the toolkit and what a verb needs.

@@ -103,9 +103,8 @@ def _bare(text: str) -> str:
         if not found or not found.end():
             break
         text = text[found.end() :]
-    odd = text.startswith("```") or text.count("`") % 2  # a quotation, or an end of one
-    both = text.startswith("`") and text.endswith("`")
-    return (text.strip("`") if odd or both else text).rstrip()
+    quoted = text.count("`") % 2 or text[:1] + text[-1:] == "``"  # wholly, or from or to its end
+    return (text.strip("`") if quoted else text).rstrip()
 
 
 def _unescaped(text: str) -> list[str]:
