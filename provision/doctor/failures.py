@@ -95,10 +95,10 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     above = max((i for i in range(start) if lines[i].text), default=-1)
     if ended is not None and any_of("follow_up").search(lines[ended].text):
         wrapped |= above in {earlier, *near}
-    after = [line for line in lines[0 if ended is None else ended + 1 :] if line.text.strip()]
+    later = [line for line in lines[0 if ended is None else ended + 1 :] if line.text.strip()]
     # What a script prints after `time` has measured the program that failed tells nothing of it.
-    timed = ended is not None and after and any_of("measured").match(after[0].text)
-    well = [] if timed else _matching("ended_well", after)
+    timed = ended is not None and later and any_of("measured").match(later[0].text)
+    well = [] if timed else _matching("ended_well", later)
     still = ended is None and worked < 0 and not well
     return Failure(start, near, None if well else ended, wrapped, worked, still)
 
