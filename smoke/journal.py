@@ -39,6 +39,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._read: list[dict[str, Any]] = []
+        self._end = 0  # in bytes, of what was read: a long run's is not read anew each time
 
     def write(self, **event: object) -> None:
         """Append one event."""
@@ -51,10 +53,13 @@ class Journal:
 
     def events(self) -> list[dict[str, Any]]:
         """Return all events, without a last line that is being written."""
-        if not self.path.exists():
-            return []
-        lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        if self.path.exists():
+            with self.path.open("rb") as stream:
+                stream.seek(self._end)
+                lines = [line for line in stream if line.endswith(b"\n")]
+            self._end += sum(map(len, lines))
+            self._read += map(json.loads, lines)
+        return [*self._read]
 
     def results(self) -> list[dict[str, Any]]:
         """Return the results so far, in the order in which the checks ended."""
