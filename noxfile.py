@@ -250,21 +250,33 @@ def tool(session: nox.Session, *words: str, **env: str) -> None:
 WORKERS = str((os.cpu_count() or 1) + 1)
 
 
-@nox.session
-def tests(session: nox.Session) -> None:
-    """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
+def run_tests(session: nox.Session, *runner: str) -> None:
+    """Run the tests, in the processes of a runner where one is given."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
     # Sessions of their own.
     others = ("docker", "wine", "aarch64", "faults", "profiles", "browser", "fleet", "release")
     chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
-    tool(session, "coverage", "erase")
     # A file stays in one process, so that an expensive fixture of a module is set up once. Not
     # `loadgroup`: xdist 3.8 with pytest 9.2 ignores its groups. In the order of tests/conftest.py:
     # xdist's own puts the files with few tests last, and those take longest here.
     parallel = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
-    tool(session, "coverage", "run", "-m", "pytest", *parallel, *chosen, **built)
+    tool(session, *runner, "pytest", *parallel, *chosen, **built)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
+    run_tests(session)
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Run the tests, a third slower, and report the lines that none of them reached."""
+    ensure_tools(dev=True)
+    tool(session, "coverage", "erase")
+    run_tests(session, "coverage", "run", "-m")
     tool(session, "coverage", "combine", "--quiet")
     tool(session, "coverage", "report")
 

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,10 +46,12 @@ EVERYTHING = [
     *(text for family in FAMILIES for text in family["positive"] + family["innocent"]),
 ]
 
+diagnosed = cache(diagnose_log)  # several tests are about the same texts
+
 
 @pytest.mark.parametrize("log", LOGS, ids=[f"{i}-{log['code']}" for i, log in enumerate(LOGS)])
 def test_first_finding_is_the_cause(log: dict[str, object]) -> None:
-    found = diagnose_log(str(log["text"]))
+    found = diagnosed(str(log["text"]))
     codes = [finding.code for finding in found]
     assert codes[:1] == [log["code"]], found
     assert set(log.get("also", ())) <= set(codes)
@@ -58,7 +61,7 @@ def test_first_finding_is_the_cause(log: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("run", RUNS, ids=[run["id"] for run in RUNS])
 def test_provoked_failures(run: dict[str, str]) -> None:
-    found = diagnose_log(run["log"])
+    found = diagnosed(run["log"])
     if run["id"] in NOT_IN_THE_LOG:
         assert found[0].code == "torch-companion-mismatch"
         return
@@ -72,13 +75,13 @@ def test_provoked_failures(run: dict[str, str]) -> None:
     [(each["code"], "note" not in each, text) for each in FAMILIES for text in each["positive"]],
 )
 def test_a_family_is_known(code: str, bad: bool, text: str) -> None:
-    found = diagnose_log(text)
+    found = diagnosed(text)
     assert (found[0].code, found[0].bad) == (code, bad), found
 
 
 @pytest.mark.parametrize("text", [text for family in FAMILIES for text in family["innocent"]])
 def test_words_of_a_family_alone_accuse_nothing(text: str) -> None:
-    found = diagnose_log(text)
+    found = diagnosed(text)
     assert not [finding for finding in found if finding.bad]
     if not re.search("Error|Killed|can't open file", text):  # those are the program's own
         assert "not-environment" not in [finding.code for finding in found]
@@ -143,10 +146,8 @@ def test_the_documentation_has_the_words_of_every_code() -> None:
 
 
 def test_findings_are_complete() -> None:
-    with untraced():
-        found = [diagnose_log(text) for text in EVERYTHING]
-    for findings in found:
-        for finding in findings:
+    for text in EVERYTHING:
+        for finding in diagnosed(text):
             assert finding.evidence[0].startswith("line ")
             for words in (finding.symptom, finding.cause, finding.remedy):
                 assert words.strip()
@@ -307,7 +308,8 @@ def test_pip_lists_that_only_offer_newer_versions_mean_an_old_pin() -> None:
 
 
 def test_literals_are_long_enough_and_in_every_match() -> None:
-    lines = [line for text in EVERYTHING for line in normalize_log(sample(text))]
+    every = (line for text in EVERYTHING for line in normalize_log(sample(text)))
+    lines = [*{line.text: line for line in every}.values()]
     search = Search(lines)
     patterns = {p for rule in log_rules() for p in (*rule.any, *rule.also, *rule.unless)}
     for pattern in sorted(patterns):

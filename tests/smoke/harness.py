@@ -1,7 +1,7 @@
 """Runs inside an environment: applies faults, and runs the suite under each.
 
 ``harness.py --describe OUT``   an expectation that fits this environment as it is
-``harness.py WORLD EXPECT OUT``   every fault of a world, one after the other, in this process
+``harness.py WORLD EXPECT OUT PART PARTS``   every fault of a part of a world, one after the other
 ``harness.py --worlds WORLDS OUT``   every world of a file, see `profiles.py`
 ``harness.py --traits OUT``   what each function of `traits.py` finds wrong
 ``harness.py --supervise NAME EXPECT REPORT``   the whole suite as a user starts it, under one fault
@@ -136,7 +136,7 @@ def main(argv: list[str]) -> int:
     if argv[0] == "--traits":
         return play_traits(Path(argv[1]))
     if argv[0] in ("cpu", "pretend"):
-        return every(argv[0], Path(argv[1]), Path(argv[2]))
+        return every(argv[0], Path(argv[1]), Path(argv[2]), int(argv[3]), int(argv[4]))
     os.environ["SMOKE_CHILD"] = "1"
     fault = BY_NAME.get(os.environ.get("SMOKE_FAULT", ""))
     world = os.environ.get("SMOKE_WORLD", "cpu")
@@ -199,18 +199,22 @@ def inhabit(world: str) -> Iterator[None]:
     yield
 
 
-def every(world: str, base: Path, out: Path) -> int:
-    """Run the suite under each fault of a world, and once under none; write the results."""
+def every(world: str, base: Path, out: Path, part: int, parts: int) -> int:
+    """Run the suite once under none and under each fault of a world, as far as it is this part's.
+
+    Each part takes every so many-th, as the long ones stand together; the results go to ``out``.
+    """
     os.environ["SMOKE_WORLD"] = world
-    sound = replace(SOUND, world=world)
+    mine = [replace(SOUND, world=world), *(fault for fault in FAULTS if fault.world == world)]
+    first, *others = mine[part::parts]
     data = json.loads(base.read_text(encoding="utf-8"))
     with inhabit(world):
-        found = {sound.name: under(sound, data)}
+        found = {first.name: under(first, data)}
         # Each run of pytest collects garbage ten times. What torch and pytest have imported by now
         # stays for good: frozen, it is not searched each time, which took a third of the run.
         gc.collect()
         gc.freeze()
-        found |= {fault.name: under(fault, data) for fault in FAULTS if fault.world == world}
+        found |= {fault.name: under(fault, data) for fault in others}
     out.write_text(json.dumps(found), encoding="utf-8")
     return 0
 
@@ -274,31 +278,17 @@ def journal_of(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "expect.json")
         path.write_text(json.dumps(expect), encoding="utf-8")
-        journal = Kept(Path(folder, "journal.jsonl"))
+        journal = Journal(Path(folder, "journal.jsonl"))
         with fault.apply():
             read = expectation.read(path)
             if imports:
                 worker.import_stack(read, journal)
             plan = owed.Plan(full=True, only=frozenset(only), devices=(index,))
             worker.run_checks(read, journal, check_files(), plan, other=bool(index))
-        journal.keep()
+        journal.events()  # it keeps them; the file goes
     if reason := journal.last("broken"):
         raise SystemExit(f"{fault.name}: {reason}")
     return journal
-
-
-class Kept(Journal):
-    """A journal whose events outlive its file."""
-
-    kept: list[dict[str, Any]] | None = None
-
-    def keep(self) -> None:
-        """Hold the events in memory from now on."""
-        self.kept = super().events()
-
-    def events(self) -> list[dict[str, Any]]:
-        """Return the events of the file, or those that were kept."""
-        return super().events() if self.kept is None else self.kept
 
 
 def beside(fault: Fault) -> tuple[str, ...]:
