@@ -30,8 +30,7 @@ def repair(found: Verification, request: BuildRequest, run: Run, progress: Progr
     if built.generation and drifted and drifted.folder != built.generation.folder:
         with folder_lock(home, waiting(request.target.name, progress)):
             if user := remove_unused(drifted.folder):
-                # Without its record `rollback` does not go back to it, and the next build or clean
-                # removes it.
+                # Without its record `rollback` passes by it; the next build or clean removes it.
                 (drifted.folder / RECORD).unlink()
                 progress.note(manifest.kept_in_use(drifted.folder, user))
             drop_seals(home)

@@ -6,6 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from provision.doctor.data import data
+from provision.doctor.matcher import Search, literals
 from provision.doctor.sampling import Line
 
 _TRACEBACK = "Traceback (most recent call last)"
@@ -33,8 +34,8 @@ def any_of(name: str) -> re.Pattern[str]:
 
 def quiet(lines: Sequence[Line]) -> set[int]:
     """Return the numbers of lines that tell of no failure, though they read like one."""
-    calm = (each for each in lines if not _RAISED.match(each.text))
-    numbers = {line.number for line in calm if any_of("harmless").search(line.text)}
+    calm = (lines[i] for i in matching("harmless", lines))
+    numbers = {line.number for line in calm if not _RAISED.match(line.text)}
     for at, line in enumerate(lines[1:]):
         # A traceback that a warning quotes belongs to the warning.
         if _TRACEBACK in line.text and any_of("quoting").search(lines[at].text):
@@ -50,7 +51,7 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     ignored = {i + 1 for i, line in enumerate(lines) if "Exception ignored in" in line.text}
     starts = [i for i, line in enumerate(lines) if _TRACEBACK in line.text and i not in ignored]
     # C++ says what went wrong before where it was raised.
-    ends = sorted({*_matching("ending", lines), *(i - 1 for i in _matching("raised", lines) if i)})
+    ends = sorted({*matching("ending", lines), *(i - 1 for i in matching("raised", lines) if i)})
     start, torn = starts.pop() if starts else 0, False
     if lines and _TRACEBACK in lines[start].text:
         # An exception of any name ends a traceback: the first line indented no further than it.
@@ -90,7 +91,7 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     went_on = (i for i in range(first, start) if any_of("went_on").search(lines[i].text))
     near = frozenset(ends).intersection(range(max(went_on, default=first), start))
     printed = {i + 1 for i in ends if lines[i].text.endswith(":")}  # a value that the error prints
-    worked = max({*_matching("at_work", lines)} - printed, default=-1)
+    worked = max({*matching("at_work", lines)} - printed, default=-1)
     ended = ends[-1] if ends and ends[-1] > worked else None
     above = max((i for i in range(start) if lines[i].text), default=-1)
     if ended is not None and any_of("follow_up").search(lines[ended].text):
@@ -98,7 +99,7 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
     later = [line for line in lines[0 if ended is None else ended + 1 :] if line.text.strip()]
     # What a script prints after `time` has measured the program that failed tells nothing of it.
     timed = ended is not None and later and any_of("measured").match(later[0].text)
-    well = [] if timed else _matching("ended_well", later)
+    well = [] if timed else matching("ended_well", later)
     still = ended is None and worked < 0 and not well
     return Failure(start, near, None if well else ended, wrapped, worked, still)
 
@@ -106,13 +107,15 @@ def last_failure(lines: Sequence[Line], warned: Container[int]) -> Failure:
 def _without_last_bars(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines without the bars that a program which an exception ends prints after it."""
     said = [i for i, line in enumerate(lines) if line.text.strip()]
-    kept = [i for i in said if not any_of("last_bar").search(lines[i].text)][-1:]
+    kept = sorted({*said} - {*matching("last_bar", lines)})[-1:]
     ended = kept and kept[0] in said[-4:] and _RAISED.match(lines[kept[0]].text)
     return lines[: kept[0] + 1] if ended else lines  # after more bars it went on
 
 
-def _matching(name: str, lines: Sequence[Line]) -> list[int]:
-    return [i for i, line in enumerate(lines) if any_of(name).search(line.text)]
+def matching(name: str, lines: Sequence[Line]) -> list[int]:
+    """Return the indices of the lines that match a list of ``failures.toml``."""
+    wanted = frozenset[str]().union(*map(literals, data("failures")[name]))
+    return [i for i in Search(lines).lines_with(wanted) if any_of(name).search(lines[i].text)]
 
 
 def library_part(above: Sequence[Line]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
 from provision.doctor.evidence import Evidence, provided
-from provision.doctor.failures import any_of, last_failure, quiet
+from provision.doctor.failures import any_of, last_failure, matching, quiet
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.names import moved
 from provision.doctor.normalize import normalize_log
@@ -79,7 +79,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     lines = normalize_log(raw)
     calm = quiet(lines)
     warned = _warned(raw) | _warned(lines)  # a level may be in the prefix, or behind one
-    mild = warned | {x.number for x in (*raw, *lines) if any_of("mild").search(x.text)}
+    mild = warned | {some[i].number for some in (raw, lines) for i in matching("mild", some)}
     loud = [Line(n, "" if n in calm else text) for n, text in lines]
     failure = last_failure(loud, calm | mild)
     if failure.ended is not None:
@@ -137,7 +137,7 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
 
 def _warned(lines: Sequence[Line]) -> set[int]:
     """Return the numbers of lines that warn, and of sentences that go on with a warning."""
-    said = {line.number for line in lines if any_of("warned").search(line.text)}
+    said = {lines[i].number for i in matching("warned", lines)}
     for above, line in pairwise(line for line in lines if line.text.strip()):
         if above.number in said and any_of("warned_on").search(f"{above.text}\n{line.text}"):
             said.add(line.number)
@@ -195,7 +195,9 @@ def _finding(rule: LogRule, hit: Hit, lines: Sequence[Line], level: Level, **mor
     groups["provider"] = provided(groups)
     remedy = rule.remedy + (f" (see {rule.reference})" if rule.reference else "")
     cause, remedy = (text.format_map(groups) for text in (rule.cause, remedy))
-    return Finding(rule.code, level, rule.symptom, cause, remedy, (_quote(lines[hit[0]]),))
+    number, text = lines[hit[0]].number, lines[hit[0]].text.strip()
+    quote = f"line {number}: {text[:_EVIDENCE]}{'…' if len(text) > _EVIDENCE else ''}"
+    return Finding(rule.code, level, rule.symptom, cause, remedy, (quote,))
 
 
 def _level(rule: LogRule, *, smoke: bool) -> Level:
@@ -225,8 +227,3 @@ def _by_facts(evidence: Evidence, asked: Callable[[LogRule], bool]) -> Finding |
                 return replace(found, evidence=found.evidence + evidence.undecided())
             return evidence.in_context(found, general=True)
     return None
-
-
-def _quote(line: Line) -> str:
-    text = line.text.strip()
-    return f"line {line.number}: {text[:_EVIDENCE]}{'…' if len(text) > _EVIDENCE else ''}"

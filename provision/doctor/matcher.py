@@ -3,14 +3,12 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
+from itertools import accumulate
 
 from provision.doctor.sampling import Line
 
-# Limits for a log that repeats a literal in every line: findings quote one line, so the last
-# matches are enough.
-_MOST_HITS = 32
-_MOST_LINES = 8192
+_MOST_HITS = 32  # findings quote one line, so the last matches are enough
 # An escaped sign, a group's beginning, a class, another special sign, or a plain character.
 _TOKEN = re.compile(
     r"\\(?P<escaped>[^A-Za-z0-9])|(?P<open>\((?:\?(?:P<\w+>|[i-]*:|=|!|<=|<!))?)"
@@ -66,6 +64,13 @@ def _best(parts: list[Literals]) -> Literals:
     return max(parts, key=lambda part: min(map(len, part)))
 
 
+def _threes(text: str) -> set[str]:
+    return {a + b + c for a, b, c in zip(text, text[1:], text[2:], strict=False)}
+
+
+_compiled, _threes_of = cache(re.compile), cache(_threes)
+
+
 class Search:
     """The lines of a sample, searched for one pattern after another; results are cached."""
 
@@ -73,28 +78,27 @@ class Search:
         self.lines = lines
         self._text = "\n".join(line.text for line in lines).lower()
         # Of the lowered text: İ, for one, becomes two characters.
-        self._starts = [0]
-        for line in lines:
-            self._starts.append(self._starts[-1] + len(line.text.lower()) + 1)
+        self._starts = [0, *accumulate(len(line.text.lower()) + 1 for line in lines)]
         self._found: dict[str, list[Hit]] = {}
+        # In a long text most literals are not looked for: it does not have all their parts.
+        self._threes = _threes(self._text if len(lines) > _MOST_HITS else "")
 
     def find(self, pattern: str) -> list[Hit]:
         """Return the matches of a pattern, ignoring case, at most one per line, the last 32."""
         if pattern not in self._found:
-            lines = self._lines_with(literals(pattern))
-            self._found[pattern] = self._matches(pattern, lines) if lines else []
+            lines = self.lines_with(literals(pattern))
+            compiled = partial(_compiled, pattern, re.IGNORECASE)  # only if a line may match
+            found = ((index, compiled().search(self.lines[index].text)) for index in lines)
+            self._found[pattern] = [(index, match) for index, match in found if match][-_MOST_HITS:]
         return self._found[pattern]
 
-    def _matches(self, pattern: str, lines: list[int]) -> list[Hit]:
-        compiled = re.compile(pattern, re.IGNORECASE)
-        found = ((index, compiled.search(self.lines[index].text)) for index in lines)
-        return [(index, match) for index, match in found if match][-_MOST_HITS:]
-
-    def _lines_with(self, wanted: Literals) -> list[int]:
+    def lines_with(self, wanted: Literals) -> list[int]:
+        """Return the indices of lines with one of some texts."""
         found: set[int] = set()
         for literal in wanted:
-            at = self._text.find(literal)
-            while at >= 0 and len(found) < _MOST_LINES:
+            absent = self._threes and not self._threes >= _threes_of(literal)
+            at = -1 if absent else self._text.find(literal)
+            while at >= 0:
                 index = bisect_right(self._starts, at) - 1
                 found.add(index)
                 at = self._text.find(literal, self._starts[index + 1])  # once per line is enough

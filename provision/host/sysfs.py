@@ -94,8 +94,7 @@ def link(root: Root, folder: str) -> Link | None:
 
 def bars(resource: str) -> tuple[int, ...]:
     """Return the sizes in bytes of the memory windows in a ``resource`` file, largest first."""
-    # Each line is: start, end, flags, in hexadecimal
-    # (https://docs.kernel.org/PCI/sysfs-pci.html).
+    # Each line is: start, end, flags, in hexadecimal (https://docs.kernel.org/PCI/sysfs-pci.html).
     sizes = []
     # Six BARs; the expansion ROM and a bridge's windows follow.
     for line in resource.splitlines()[:6]:

@@ -113,14 +113,11 @@ def _reworded(premise: str) -> list[str]:
     found = []
     for pattern, words in _TABLE["facts"]:
         whole = pattern.replace("ALL", _TABLE["all"]).replace("SET", _TABLE["set"])
-        matches = re.finditer(whole, premise)
-        found += [(match.start(), _shortened(match.expand(words))) for match in matches]
+        for match in re.finditer(whole, premise):
+            first, *more = match.expand(words).split("|")
+            shown = [first, *(["…", more[-1]] if len(more) > 2 else more)]
+            found.append((match.start(), " or ".join(shown)))
     return [words for _, words in sorted(found)]
-
-
-def _shortened(fact: str) -> str:
-    first, *more = fact.split("|")
-    return " or ".join([first, *(["…", more[-1]] if len(more) > 2 else more)])
 
 
 def _judged(

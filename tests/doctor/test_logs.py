@@ -18,10 +18,11 @@ import pytest
 from provision.core.findings import Finding, Level
 from provision.doctor import diagnose_evidence, diagnose_log
 from provision.doctor.data import data
+from provision.doctor.failures import any_of, matching
 from provision.doctor.logs import log_rules
 from provision.doctor.matcher import Search, literals
 from provision.doctor.normalize import normalize_log
-from provision.doctor.sampling import sample
+from provision.doctor.sampling import Line, sample
 from tests.calls import untraced
 from tests.doctor.conftest import LOCK_CODES
 
@@ -307,9 +308,24 @@ def test_pip_lists_that_only_offer_newer_versions_mean_an_old_pin() -> None:
     assert diagnose_log(line.format("2.9.9") + last)[0].code == "wrong-index-resolved"
 
 
-def test_literals_are_long_enough_and_in_every_match() -> None:
+@cache
+def every_line() -> list[Line]:
     every = (line for text in EVERYTHING for line in normalize_log(sample(text)))
-    lines = [*{line.text: line for line in every}.values()]
+    return [*{line.text: line for line in every}.values()]
+
+
+@pytest.mark.parametrize(
+    "name", ["harmless", "last_bar", "ending", "at_work", "ended_well", "warned", "mild"]
+)
+def test_a_list_is_found_where_it_matches(name: str) -> None:
+    lines = every_line()
+    found = [i for i, line in enumerate(lines) if any_of(name).search(line.text)]
+    assert found
+    assert matching(name, lines) == found
+
+
+def test_literals_are_long_enough_and_in_every_match() -> None:
+    lines = every_line()
     search = Search(lines)
     patterns = {p for rule in log_rules() for p in (*rule.any, *rule.also, *rule.unless)}
     for pattern in sorted(patterns):
