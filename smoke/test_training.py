@@ -66,19 +66,27 @@ def test_loader(expect: Expect, device: torch.device, numbers: Numbers) -> None:
     samples = Drawing(count[:, None].expand(48, 12288).float(), count)
     order, twin = (RandomSampler(samples, generator=torch.Generator().manual_seed(0))
                    for _ in range(2))  # fmt: skip
-    settings, found, draws = {"sampler": order, "num_workers": 2, **pinned}, [], set()
-    drawn = 0
+    found, draws = _loaded(samples, device, sampler=order, num_workers=2, **pinned)
+    epochs = [tuple(found[start : start + 48]) for start in range(0, 192, 48)]
+    moved = sum(one != other for epoch in epochs for one, other in zip(epoch, twin, strict=True))
+    numbers.within("damaged or out of order", moved, 0.0)
+    numbers.within("random numbers repeated", float(len(draws) - len({*draws})), 0.0)
+    numbers.within("repeated", 192.0 - sum(len({*epoch}) for epoch in epochs), 0.0)
+    numbers.within("epochs alike", 4.0 - len({*epochs}), 0.0)
+
+
+def _loaded(
+    samples: Drawing, device: torch.device, **settings: object
+) -> tuple[list[int], list[int]]:
+    """Return the samples of four epochs, -1 for a damaged one, and the numbers drawn for them."""
+    # A function, at whose end the workers end: a loader that a failed check's traceback keeps until
+    # garbage is collected waits five seconds for each.
+    found, draws = list[int](), list[int]()
     kept, anew = (DataLoader(samples, 6, persistent_workers=each, **settings) for each in (1, 0))
     for loader in (kept, kept, anew, anew):
         # Kept until the epoch has ended: memory that is used again too early shows.
         for x, number, draw in [(x.to(device, non_blocking=True), *more) for x, *more in loader]:
-            draws.update(draw.flatten().tolist())
-            drawn += draw.numel()
+            draws += draw.flatten().tolist()
             whole = (x == number.to(device)[:, None]).all(1).cpu()
             found += torch.where(whole, number, -1).tolist()
-    epochs = [tuple(found[start : start + 48]) for start in range(0, 192, 48)]
-    moved = sum(one != other for epoch in epochs for one, other in zip(epoch, twin, strict=True))
-    numbers.within("damaged or out of order", moved, 0.0)
-    numbers.within("random numbers repeated", float(drawn - len(draws)), 0.0)
-    numbers.within("repeated", 192.0 - sum(len({*epoch}) for epoch in epochs), 0.0)
-    numbers.within("epochs alike", 4.0 - len({*epochs}), 0.0)
+    return found, draws

@@ -143,8 +143,7 @@ def says(device: Any = None) -> dict[str, Any]:
     number = _index(device)
     if not 0 <= number < Backend().device_count():
         raise RuntimeError("CUDA error: invalid device ordinal")
-    other = SAYS["others"][number - 1 : number] if number else []
-    return {**SAYS, **dict(*other)}
+    return {**SAYS, **SAYS["others"][number - 1]} if number else SAYS
 
 
 def _index(device: Any) -> int:
@@ -310,29 +309,30 @@ def wrap(value: Any, number: int = 0) -> Any:
 
 
 def mapped(change: Callable[[Any], Any], value: Any) -> Any:
-    """Change each leaf of what an operation takes or returns, which nests in lists and tuples.
+    """Change what an operation takes or returns, each element of a list or tuple.
 
-    It is done half a million times in a play; torch's tree_map, which knows more kinds of nests,
+    It is done half a million times in a play; torch's tree_map, which knows all kinds of nests,
     took a fifth of it.
     """
     if isinstance(value, (list, tuple)):
-        return type(value)([mapped(change, each) for each in value])
+        return type(value)([change(each) for each in value])
     return change(value)
 
 
-def leaves(value: Any) -> Iterator[Any]:
-    """Give each leaf of what an operation takes or returns."""
-    if isinstance(value, (list, tuple)):
-        for each in value:
-            yield from leaves(each)
-    else:
-        yield value
+def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
+    """Return the tensors among some values, and in those that are lists or tuples."""
+    found = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [each for each in value if isinstance(each, torch.Tensor)]
+    return found
 
 
 def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
     """Run one operation on raw memory, and wrap the result for the device."""
-    given = leaves((args, *kwargs.values()))
-    tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]
+    tensors = tensors_in((*args, *kwargs.values()))
     ours = [tensor for tensor in tensors if isinstance(tensor, PretendTensor)]
     number = ours[0].number if ours else _index(kwargs.get("device"))
     name = function._schema.name
@@ -350,11 +350,11 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
         target, source = args[:2] if name == "aten::copy_" else args[1::-1]
         return _copy(source, target)
     _refuse_mixed(name, ours, tensors)
-    raw_args = mapped(unwrap, args)
+    raw_args = [mapped(unwrap, value) for value in args]
     raw_kwargs = {key: mapped(unwrap, value) for key, value in _on_cpu(kwargs).items()}
     _refuse_fp64(function, [*ours, kwargs.get("dtype")], number)
     result = function(*raw_args, **raw_kwargs)
-    _refuse_fp64(function, leaves(result), number)
+    _refuse_fp64(function, tensors_in([result]), number)
     if spoil := SPOILED.get(name):
         result = spoil(result, *raw_args)
     if name in ("aten::_local_scalar_dense", "aten::equal"):
@@ -455,6 +455,8 @@ def _on_cpu(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _written(schema: Any, args: Any, kwargs: Any) -> Any:
     """Return the arguments that an in-place or out= operation gives back, None for others."""
+    if not schema.is_mutable:
+        return None
     infos = [each.alias_info for each in schema.returns]
     if not infos or not all(info is not None and info.is_write for info in infos):
         return None
