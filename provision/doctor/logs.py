@@ -123,13 +123,14 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
             level = Level.NOTE
         found = _finding(rule, hit, lines, level)
         general = rule.remedy == data("findings")[rule.code]["remedy"]
-        findings.append((before(rule, hit), evidence.in_context(found, general=general)))
+        late = before(rule, hit) or number in calm
+        findings.append((late, evidence.in_context(found, general=general)))
     if failure.ended is not None and not any(f.bad or f.code == _OWN_FAULT for _, f in findings):
         after = {hit[0] - failure.ended for _, hit in matched}
         findings = _with_verdict(findings, evidence, after, smoke=smoke)
     elif not findings and failure.calm and (sure := _by_facts(evidence, lambda r: r.anywhere)):
         return [sure]
-    # Of one level, what was before the last traceback comes last; else the rules keep their order.
+    # Of one level, what was before the last traceback, or is harmless, comes last.
     findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
     kept = {finding.code: finding for _, finding in reversed(findings)}  # a context may change it
     return [finding for _, finding in findings if kept[finding.code] is finding]
