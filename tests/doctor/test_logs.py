@@ -324,6 +324,11 @@ def test_a_list_is_found_where_it_matches(name: str) -> None:
     assert matching(name, lines) == found
 
 
+def test_the_last_of_many_lines_with_a_literal_is_found() -> None:
+    lines = [*(Line(i, f"cuda of worker {i % 9}") for i in range(1, 9001)), Line(9001, "cuda 700")]
+    assert [index for index, _ in Search(lines).find(r"cuda\b.*\d{3}$")] == [9000]
+
+
 def test_literals_are_long_enough_and_in_every_match() -> None:
     lines = every_line()
     search = Search(lines)
