@@ -9,8 +9,8 @@ ANYWHERE = True
 
 
 def handle(call: Call) -> Outcome:
+    from provision.commands.detect import fitting_shipped_targets
     from provision.commands.init import initialize
-    from provision.commands.machine import fitting_shipped_targets
     from provision.ui.template import template
 
     # Not the project of a folder above this one.
