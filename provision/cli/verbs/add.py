@@ -45,4 +45,5 @@ def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
             before = fingerprint(project, target.name)
             built = build_named(Call(arguments, project, call.console), before)
         done.append(Edited(lock, built))
-    return Outcome(done, each(show_edited), findings_if(any(one.failed for one in done)))
+    failed = any(one.build and not one.build.generation for one in done)
+    return Outcome(done, each(show_edited), findings_if(failed))

@@ -15,6 +15,5 @@ def handle(call: Call) -> Outcome:
 
     # Not the project of a folder above this one.
     here = Project((call.arguments.project or Path.cwd()).absolute())
-    names = call.arguments.target or fitting_shipped_targets(call.project)
-    result = initialize(here, names)
+    result = initialize(here, call.arguments.target or fitting_shipped_targets(call.project))
     return Outcome(result, template("initialized"), findings_if(result.empty))
