@@ -58,7 +58,8 @@ class Call:
     def build_request(self) -> BuildRequest:
         """Return what to build, for a verb with the options of a build."""
         from provision.commands.build import BuildRequest
-        from provision.commands.machine import read_layers, why_device_is_absent
+        from provision.commands.detect import why_device_is_absent
+        from provision.commands.machine import read_layers
         from provision.commands.request import require_platform
 
         project, target = self.project, self.target

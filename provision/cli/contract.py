@@ -135,6 +135,5 @@ class Contract:
         _thread.interrupt_main(signal.SIGTERM)  # handled as soon as the main thread runs Python
         interrupt()
         if not self._ended.wait(_GRACE):
-            verdict = self._none(self._why, "the run could not be ended: a driver may hang")
-            self._print(verdict)
+            self._print(self._none(self._why, "the run could not be ended: a driver may hang"))
             os._exit(Exit.USAGE)

@@ -23,7 +23,6 @@ from provision.ui.console import Console, open_streams, print_json, show_log
 
 # Of argparse: an option that is not known, or a choice and what there is to choose from.
 _WRONG = re.compile(r"(?:unrecognized .*?(--)|.* choice: ')([^'= ]*)(?:' \(choose from (.+)\))?")
-_VERBS = Path(__file__).with_name("verbs")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -84,8 +83,7 @@ def _interrupt(*_: object) -> None:
 
 def _dispatch(arguments: argparse.Namespace) -> int:
     aside = arguments.json or getattr(arguments, "watch", False)  # stdout is the command's
-    quiet = arguments.quiet or arguments.json
-    console = Console(program_name(), quiet=quiet, aside=aside)
+    console = Console(program_name(), quiet=arguments.quiet or arguments.json, aside=aside)
     # Commands are printed in between, and a verdict at any moment.
     console.alive &= not (arguments.verbose or is_contract(arguments))
     project = _project(arguments)
@@ -146,7 +144,7 @@ def _fail(arguments: argparse.Namespace, error: Exception) -> int:
 def verb_names() -> list[str]:
     """Return the name of every verb, sorted: of each module in ``verbs``."""
     # Not __init__.py. A directory listing, since importing every verb would be slow.
-    return sorted(path.stem for path in _VERBS.glob("[a-z]*.py"))
+    return sorted(path.stem for path in Path(__file__).parent.glob("verbs/[a-z]*.py"))
 
 
 def _parse(words: Sequence[str], own: int, found: argparse.Namespace) -> None:

@@ -78,11 +78,9 @@ def build(request: BuildRequest, run: Run, progress: Progress) -> BuildResult:
         if (now := manifest.current_generation(home)) and (why := now.misplaced()):
             progress.note(f"{request.target.name} {why}; building it again here")
         found = None if request.fresh else _of_same_lock(home, request)
-        return (
-            _use_again(home, found, request, run, progress)
-            if found
-            else _build_new(home, request, run, progress)
-        )
+        if found:
+            return _use_again(home, found, request, run, progress)
+        return _build_new(home, request, run, progress)
 
 
 def _ready(home: Path, request: BuildRequest) -> manifest.Generation | None:

@@ -81,8 +81,7 @@ def bundle(
         _copy_toolkit(project, target, folder / TOOLKIT)
         command = _write_command(target, folder)
         sizes = _write_manifest(target, lock, folder, missing)
-    total = sum(sizes.values())
-    return Bundle(target.name, folder, len(sizes), total, tuple(missing), command)
+    return Bundle(target.name, folder, len(sizes), sum(sizes.values()), tuple(missing), command)
 
 
 def _refuse_foreign(folder: Path, *, locked: bool) -> None:

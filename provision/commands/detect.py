@@ -1,15 +1,25 @@
 """The verb ``detect``: which targets fit this machine, and why the others do not."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from provision.commands.machine import this_host
+from provision.core.errors import UsageError
 from provision.core.platforms import ACCELERATORS, MAKERS, PLATFORMS
+from provision.core.project import Project, shipped
 from provision.host.compatibility import incompatibility, obstacles, old_libraries
 from provision.host.drivers import NAMES, DriverVerdict, driver_version, judge_driver
 from provision.host.model import Gpu, Host
 from provision.host.visibility import hidden, in_level_zero_order
-from provision.spec.parts import TargetHardware
+from provision.spec.parts import TargetHardware, hardware_of
+from provision.spec.reader import read_hardware
+
+if TYPE_CHECKING:
+    from provision.spec.model import Target
 
 
 class Verdict(StrEnum):
@@ -43,6 +53,37 @@ class Detection:
     better: tuple[TargetFit, ...]  # blocked targets that would be chosen instead after their remedy
     hidden: tuple[tuple[str, str], ...]  # the GPU, and the variable that hides it
     advice: tuple[str, ...]  # settings that help, and remarks on the machine
+
+
+def detect_machine(project: Project) -> Detection:
+    """Return which targets of a project fit this machine, and why the others do not."""
+    # Outside of a project they are the shipped ones.
+    targets = read_hardware(project.specs) or read_hardware(shipped().specs)
+    return detect(targets, this_host(project))
+
+
+def choose_target(found: Detection) -> str:
+    """Return the target that ``auto`` stands for."""
+    if found.chosen is None:
+        why = found.host.elsewhere or "; ".join(r for fit in found.fits[:1] for r in fit.reasons)
+        raise UsageError.of("no-fitting-target", why, platform=found.host.platform)
+    return found.chosen
+
+
+def why_device_is_absent(project: Project, target: Target) -> str:
+    """Return why a target's device cannot be used on this machine; empty if it can."""
+    if target.accelerator == "cpu":
+        return ""
+    (fit,) = detect([hardware_of(target.model_dump())], this_host(project)).fits
+    return "" if fit.verdict is Verdict.FITS else "; ".join(fit.reasons)
+
+
+def fitting_shipped_targets(project: Project) -> list[str]:
+    """Return the shipped target that fits this machine best, and that of its CPU."""
+    targets = [t for t in read_hardware(shipped().specs) if t.status == "supported"]
+    found = detect(targets, this_host(project))
+    cpus = [t.name for t in targets if (t.accelerator, t.platform) == ("cpu", found.host.platform)]
+    return list(dict.fromkeys([choose_target(found), *cpus]))
 
 
 def detect(targets: Sequence[TargetHardware], host: Host) -> Detection:

@@ -68,6 +68,5 @@ def diagnose(
     else:
         return diagnose_machine(host, devices), host, None
     lock = read_lock(project.lock(spec.name)) if spec else None
-    home = Path.home()
-    result = diagnose_environment(prefix, host, devices, target=spec, lock=lock, home=home)
-    return result, host, prefix
+    found = diagnose_environment(prefix, host, devices, target=spec, lock=lock, home=Path.home())
+    return found, host, prefix

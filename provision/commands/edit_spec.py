@@ -27,11 +27,6 @@ class Edited(NamedTuple):
     lock: LockResult
     build: BuildResult | None
 
-    @property
-    def failed(self) -> bool:
-        """Whether the checks of the build failed."""
-        return self.build is not None and self.build.generation is None
-
 
 @contextlib.contextmanager
 def pip_table(path: Path) -> Iterator[Any]:
@@ -151,9 +146,8 @@ def edit_and_lock(
     locks = [project.lock(name) / layer for name in names for layer in (PIP_LAYER, CONDA_LAYER)]
     with _restored([*specs, *locks]):
         results = lock([edit(path) for path in specs], project, resolver)
-        for result in results:
-            if result.error:
-                raise result.error
+        if error := next((result.error for result in results if result.error), None):
+            raise error
     return results
 
 

@@ -55,10 +55,9 @@ def export(
         raise UsageError.of("no-pylock-name", name=file.name)
     if kind in _LINUX and not PLATFORMS[target.platform].docker:
         raise UsageError.of("format-of-linux", target=target.name, platform=target.platform)
-    if file and file.is_file():
-        made = formats.MADE[kind].encode()
-        if made not in (read_if_any(file) or b""):
-            raise UsageError.of("not-an-export", file=file)
+    made = formats.MADE[kind].encode()
+    if file and file.is_file() and made not in (read_if_any(file) or b""):
+        raise UsageError.of("not-an-export", file=file)
     # Sorted, and only those in use: the same lock gives the same text.
     used = {artifact.index for artifact in lock.artifacts} - {"default", WHEELHOUSE}
     indexes = {name: str(supply.indexes[name]) for name in sorted(used)}
@@ -97,8 +96,7 @@ def _addresses(project: Project, lock: Lock, supply: ArtifactSources) -> dict[Ar
             for package in packages:
                 if package.digests.get("sha256") == artifact.sha256:
                     listed[artifact.index, artifact.filename] = _without_login(package.url)
-    keys = {artifact: (artifact.index, artifact.filename) for artifact in lock.artifacts}
-    found = {artifact: listed[key] for artifact, key in keys.items() if key in listed}
+    found = {a: listed[key] for a in lock.artifacts if (key := (a.index, a.filename)) in listed}
     if missing := [a.filename for a in lock.artifacts if a not in found]:
         facts = {"missing": len(missing), "all": len(lock.artifacts)}
         raise ToolError.of("no-address", *missing, **facts)

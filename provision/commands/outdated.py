@@ -130,11 +130,9 @@ class _Comparison:
         system, asked = markers(self.target.platform, self.target.python), {}
         for text in self.target.pip.requirements:
             wanted, name = Requirement(text), requirement_name(text)
-            if (
-                name in self.locked
-                and not wanted.url
-                and (wanted.marker is None or wanted.marker.evaluate(system))
-            ):
+            if name not in self.locked or wanted.url:
+                continue
+            if wanted.marker is None or wanted.marker.evaluate(system):
                 asked[name] = text
         latest = self.resolver.newest(self._at({}, "all"), list(asked))
         return [self._examined(name, asked[name], version, day)

@@ -11,6 +11,7 @@ from provision.core.process import Run
 from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import Project
+from provision.installer import uv
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import Lock
 
@@ -61,10 +62,9 @@ def install_local(python: Path, request: BuildRequest, run: Run, progress: Progr
         argv = [uv_program(), "pip", "install", "--no-config", "--python", str(python), "--no-deps",
                 "--no-sources", "--reinstall", "--exclude-newer", cutoff, *editable,
                 str(folder)]  # fmt: skip
-        if url := request.supply.indexes.get("default"):
-            argv += ["--default-index", url]
         for house in request.supply.wheelhouses:
             argv += ["--find-links", str(house)]
         if request.supply.offline:
             argv.append("--offline")
-        run(argv).require(f"could not install the own package {text}")
+        env = uv.index_environment(request.supply.indexes.get("default"))
+        run(argv, env=env).require(f"could not install the own package {text}")

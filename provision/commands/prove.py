@@ -19,8 +19,7 @@ from provision.report.regressions import SmokeResult, SmokeSkipped, changed_laye
 def unchanged(request: SmokeRequest, progress: Progress) -> SmokeSkipped | None:
     """Return the last verdict if neither this host nor the lock changed since; None otherwise."""
     now = require_current(request.project, request.target.name)
-    device = request.device or "0"
-    last = last_report(request.project, request.target.name, progress.note, device)
+    last = last_report(request.project, request.target.name, progress.note, request.device or "0")
     if last is None or changed_layers(last, request.layers, now.record.lock):
         return None
     return SmokeSkipped(request.target.name, last.started, len(last.failed) + len(last.missing))

@@ -63,9 +63,8 @@ def _requirement_file(path: Path, asked: Asked) -> list[Path]:
 def _pyproject(path: Path, asked: Asked) -> None:
     name, document = path.name, read_parsed(path, tomllib.loads)
     project, uv = document.get("project", {}), document.get("tool", {}).get("uv", {})
-    sources = uv.get("sources", {})
     for text in project.get("dependencies", ()):
-        _add(text, f"{name} [project] dependencies", asked, sources)
+        _add(text, f"{name} [project] dependencies", asked, uv.get("sources", {}))
     extras = project.get("optional-dependencies", ())
     unused = [f"[project.optional-dependencies] {extra}" for extra in extras]
     unused += [f"[dependency-groups] {group}" for group in document.get("dependency-groups", ())]

@@ -226,21 +226,20 @@ def _following(journal: Path) -> Look:
 
 def with_causes(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the checks of a report, each error that the doctor recognises with its cause."""
-    # Symptom and evidence stay as the suite wrote them.
-    return [
-        check | {"finding": check["finding"] | _cause(check["finding"])}
-        if check["finding"] and check["finding"]["code"] in _UNEXPLAINED
-        else check
-        for check in checks
-    ]
+    return [check | {"finding": _with_cause(check["finding"])} for check in checks]
 
 
-def _cause(finding: dict[str, Any]) -> dict[str, str]:
+def _with_cause(finding: dict[str, Any] | None) -> dict[str, Any] | None:
+    if not finding or finding["code"] not in _UNEXPLAINED:
+        return finding
     # A good report must not load some hundred patterns.
     from provision.doctor import diagnose_evidence  # noqa: PLC0415
 
     found = diagnose_evidence([finding["symptom"], *finding["evidence"]])
-    return {"code": found.code, "cause": found.cause, "remedy": found.remedy} if found else {}
+    if not found:
+        return finding
+    # Symptom and evidence stay as the suite wrote them.
+    return finding | {"code": found.code, "cause": found.cause, "remedy": found.remedy}
 
 
 def _write_junit(written: Path, path: Path, checks: list[dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from provision.commands.lock import staleness
 from provision.core.errors import ProvisionError, SpecError
 from provision.core.project import Project
-from provision.environment.manifest import Record, current_generation
+from provision.environment.manifest import Generation, Record, current_generation
 from provision.lockfile.pip import PIP_LAYER, Lock, read_lock
 from provision.report.history import last_report
 from provision.report.model import Report
@@ -48,7 +48,8 @@ def target_statuses(project: Project) -> ProjectStatus:
 
 
 def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatus:
-    record = _readable(lambda: _record(project, name))
+    generation = _readable(lambda: current_generation(project.environments(name)))
+    record = generation.record if isinstance(generation, Generation) else generation
     report = _readable(lambda: last_report(project, name))
     built = record if isinstance(record, str) else record.proof if record else "no"
     locked = _readable(lambda: read_lock(project.lock(name)))
@@ -58,7 +59,7 @@ def _row(project: Project, name: str, target: Target | SpecError) -> TargetStatu
     if isinstance(target, SpecError):
         faults = "; ".join([target.what, *target.evidence.splitlines()])
         return TargetStatus(name, UNREADABLE, UNREADABLE, UNREADABLE, built, proof, smoke, faults)
-    lock = _lock(project, target, locked)
+    lock = _readable(lambda: _lock(project, target, locked))
     return TargetStatus(
         name, target.platform, target.status, lock, built, proof, smoke, target.summary
     )
@@ -77,18 +78,12 @@ def _lock(project: Project, target: Target, lock: Lock | str) -> str:
         return "none"
     if isinstance(lock, str):
         return lock
-    why = _readable(lambda: staleness(target, project.catalog, lock))
-    return UNREADABLE if why == UNREADABLE else "stale" if why else "fresh"
-
-
-def _record(project: Project, name: str) -> Record | None:
-    generation = current_generation(project.environments(name))
-    return generation.record if generation else None
+    return "stale" if staleness(target, project.catalog, lock) else "fresh"
 
 
 def _proof(record: Record | str | None, report: Report | str | None) -> str:
     """Return the proof of a record with the counts of the last report, if that is of its lock."""
-    if not record or isinstance(record, str) or not report or isinstance(report, str):
+    if not isinstance(record, Record) or not isinstance(report, Report):
         return ""
     if report.lock != record.lock:
         return ""
@@ -97,15 +92,11 @@ def _proof(record: Record | str | None, report: Report | str | None) -> str:
         ends = [f"{counts[end]} {end.replace('_', ' ')}" for end in ("failed", "not_run")
                 if counts[end]]  # fmt: skip
         return f"unproven: {', '.join(ends)} of {counts['owed']}"
-    if record.proof != "proven":
-        return ""
-    return f"proven ({counts['owed']} of {counts['owed']})"
+    return f"proven ({counts['owed']} of {counts['owed']})" if record.proof == "proven" else ""
 
 
 def _smoke(report: Report | str | None) -> str:
-    if report is None:
-        return "none"
-    if isinstance(report, str):
-        return report
+    if not isinstance(report, Report):
+        return report or "none"
     verdict = "passed" if report.proves else f"{len(report.failed)} failed"
     return f"{verdict} {report.started[:10]}"

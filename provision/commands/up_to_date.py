@@ -23,7 +23,7 @@ from provision.core.errors import SpecError, ToolError
 from provision.core.filesystem import read_link, write_atomic
 from provision.core.limits import read_if_any
 from provision.core.prefix import drifted
-from provision.core.project import CURRENT, RECORD, Project, shipped
+from provision.core.project import CURRENT, PACKAGE, RECORD, Project, shipped
 
 if TYPE_CHECKING:
     from provision.environment.manifest import Generation
@@ -32,21 +32,13 @@ if TYPE_CHECKING:
     Read = Callable[[Path], bytes | None]
 
 _NOTE = "up-to-date"
-_TOOLKIT = Path(__file__).parents[1]
-
-
-class RecordedGeneration(NamedTuple):
-    """A generation and the fields of its record; see :class:`provision.environment.manifest`."""
-
-    folder: Path
-    record: dict[str, Any]
 
 
 class UpToDate(NamedTuple):
     """A build that had nothing to do; prints as a :class:`provision.commands.build.BuildResult`."""
 
     target: str
-    generation: RecordedGeneration
+    generation: dict[str, Any]  # as a provision.environment.manifest.Generation prints
     plan: None = None
     verification: None = None
     report: None = None
@@ -68,7 +60,7 @@ def fingerprint(project: Project, target: str) -> str:
         size = "absent" if content is None else len(content)
         total.update(f"\0{path}\0{size}\0".encode(errors="surrogateescape"))
         total.update(content or b"")
-    for entry in _toolkit(_TOOLKIT):
+    for entry in _toolkit(PACKAGE):
         total.update(entry.encode(errors="surrogateescape"))
     return total.hexdigest()
 
@@ -86,17 +78,14 @@ def _inputs(project: Project, target: str, read: Read) -> Iterator[Path]:
     yield from config_files(os.environ)
 
 
-def _specs(path: Path, read: Read) -> Iterator[Path]:
-    """Yield a spec and all that it extends."""
-    if b"extends" not in (read(path) or b""):
-        yield path
-        return
-    from provision.spec.extends import spec_chain  # noqa: PLC0415 - a spec that extends none is not parsed
+def _specs(path: Path, read: Read) -> list[Path]:
+    """Return a spec and all that it extends."""
+    if b"extends" in (read(path) or b""):  # one that extends none is not parsed
+        from provision.spec.extends import spec_chain  # noqa: PLC0415 - as above
 
-    try:
-        yield from [file.path for file in spec_chain(path)]
-    except SpecError:
-        yield path  # the full path says what is wrong
+        with contextlib.suppress(SpecError):  # the full path says what is wrong
+            return [file.path for file in spec_chain(path)]
+    return [path]
 
 
 def _toolkit(folder: Path | str) -> Iterator[str]:
@@ -118,12 +107,12 @@ def recall(project: Project, target: str, before: str) -> UpToDate | None:
     if folder is None:
         return None
     record, note = read_if_any(folder / RECORD), read_if_any(folder / _NOTE)
-    if record is None or note is None or note != _note(before, record):
+    if record is None or note != _note(before, record):
         return None
     known: dict[str, Any] = json.loads(record)
     if drifted(folder, known.get("path", ""), known["distributions"]):
         return None
-    return UpToDate(target, RecordedGeneration(folder, known))
+    return UpToDate(target, {"folder": folder, "record": known})
 
 
 def remember(generation: Generation, target: Target, before: str) -> None:

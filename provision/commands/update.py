@@ -220,10 +220,9 @@ class CatalogUpdater:
             facts |= {"sha256": offered, "confirmed": True}
         # In the order of cost: metadata beside the wheel is a few kilobytes, a wheel of torch some
         # gigabytes; it is downloaded only where a hash or the metadata cannot be had otherwise.
-        if "requires_dist" not in facts and (
-            metadata := simple_index.published_metadata(session, package)
-        ):
-            facts |= metadata | {"basis": "METADATA beside the wheel on its index"}
+        if "requires_dist" not in facts:
+            found = simple_index.published_metadata(session, package)
+            facts |= found | {"basis": "METADATA beside the wheel on its index"} if found else {}
         if "sha256" not in facts or "requires_dist" not in facts:
             facts |= self._read_wheel(session, package, offered)
         if "size" not in facts:  # pages in HTML state none

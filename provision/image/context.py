@@ -62,11 +62,10 @@ class ImageRequest:
 
     def __post_init__(self) -> None:
         target = self.target
-        if target.docker is None and not PLATFORMS[target.platform].docker:
-            words = PLATFORMS[target.platform].words
-            raise UsageError.of("no-images-of-platform", target=target.name, words=words)
         if target.docker is None:
-            raise UsageError.of("no-images", target=target.name)
+            platform = PLATFORMS[target.platform]
+            error = "no-images" if platform.docker else "no-images-of-platform"
+            raise UsageError.of(error, target=target.name, words=platform.words)
 
     @property
     def name(self) -> str:
@@ -92,8 +91,7 @@ class ImageRequest:
     @property
     def epoch(self) -> int:
         """The time of every file in the image, in Unix seconds: the cut-off of the lock."""
-        midnight = dt.datetime.combine(self.target.pip.cutoff, dt.time(), dt.UTC)
-        return int(midnight.timestamp())
+        return int(dt.datetime.combine(self.target.pip.cutoff, dt.time(), dt.UTC).timestamp())
 
 
 def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None:
@@ -109,8 +107,7 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
     _copy_artifacts(replace(request, supply=supply), progress)
     _copy_system(request)
     if drivers:
-        cache = request.context.parent / "drivers"
-        copy_drivers(drivers, request.context / "system" / "drivers", cache, request, progress)
+        copy_drivers(drivers, request, progress)
     _copy_toolkit(request, tools)
     _copy_suite(request)
     copy_runner(tools, request.context / "root" / _HOME / "runner")
@@ -118,13 +115,11 @@ def prepare_context(request: ImageRequest, run: Run, progress: Progress) -> None
 
 def dockerfile(request: ImageRequest) -> str:
     """Return the Dockerfile with the target's variables and labels added to the last stage."""
-    lines = [_dockerfile()]
     variables = ACCELERATORS[request.target.accelerator].variables
-    for key, value in (variables | request.target.variables(PREFIX)).items():
-        lines.append(f"ENV {key}={_quoted(value)}")
-    for key, value in labels(request).items():
-        lines.append(f"LABEL {key}={_quoted(value)}")
-    return "\n".join(lines) + "\n"
+    variables = variables | request.target.variables(PREFIX)
+    lines = [f"ENV {key}={_quoted(value)}" for key, value in variables.items()]
+    lines += [f"LABEL {key}={_quoted(value)}" for key, value in labels(request).items()]
+    return "\n".join([_dockerfile(), *lines]) + "\n"
 
 
 def _dockerfile() -> str:
@@ -185,8 +180,7 @@ def _copy_artifacts(request: ImageRequest, progress: Progress) -> None:
     found = find_artifacts(items, (*request.supply.wheelhouses, request.project.archives))
     missing = [item.filename for item in items if item not in found]
     if request.supply.offline and missing:
-        count = plural(len(missing), "file")
-        raise UsageError.of("offline-image", *missing[:8], count=count)
+        raise UsageError.of("offline-image", *missing[:8], count=plural(len(missing), "file"))
     wheelhouse = request.context / "wheelhouse"
     wheelhouse.mkdir()
     for path in found.values():

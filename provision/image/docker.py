@@ -19,8 +19,6 @@ from provision.core.temporary import scratch
 from provision.image.context import SBOM, ImageRequest, prepare_context
 from provision.image.oci import write_layout
 
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-
 
 @dataclass(frozen=True, slots=True)
 class BuiltImage:
@@ -50,10 +48,7 @@ def build_image(
     remedy = "the output above has the error; `--print` shows the command, to run it by hand"
     built.require(f"could not build the image of {request.target.name}", remedy=remedy)
     image, size = _inspect(engine, request.tag, run)
-    digest = None
-    if layout:
-        progress.step(f"writing {layout}")
-        digest = _export(engine, request, layout, run)
+    digest = _export(engine, request, layout, run, progress) if layout else None
     return BuiltImage(
         target=request.target.name, tag=request.tag, id=image, size=size, layout=layout,
         digest=digest, seconds=round(built.seconds, 1), sbom=request.context / "root" / SBOM,
@@ -90,9 +85,8 @@ def find_engine(run: Run) -> str:
 
 def _builds(program: str, versions: str, run: Run) -> bool:
     major = versions.partition(".")[0]
-    if major.isdigit() and int(major) < 23:
-        return True
-    return run([program, "buildx", "version"], env=_environment()).returncode == 0
+    built_in = major.isdigit() and int(major) < 23
+    return built_in or run([program, "buildx", "version"], env=_environment()).returncode == 0
 
 
 def _environment() -> dict[str, str]:
@@ -117,7 +111,7 @@ def build_argv(request: ImageRequest, engine: str, env: Mapping[str, str]) -> li
         argv += ["--build-arg", f"{name}={value}"]
     if request.supply.offline:  # not even a proxy: what is missing must fail, not be downloaded
         return [*argv, "--network", "none", str(request.context)]
-    for name in _PROXIES:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
         argv += ["--build-arg", name] if env.get(name) else []
     if bundle := clean_environment(env).get("SSL_CERT_FILE"):
         argv += ["--secret", f"id=ca,src={bundle}"]
@@ -133,7 +127,8 @@ def _inspect(engine: str, tag: str, run: Run) -> tuple[str, int]:
     return identifier, int(size)
 
 
-def _export(engine: str, request: ImageRequest, layout: Path, run: Run) -> str:
+def _export(engine: str, request: ImageRequest, layout: Path, run: Run, progress: Progress) -> str:
+    progress.step(f"writing {layout}")
     layout.parent.mkdir(parents=True, exist_ok=True)
     # In the same folder, because an image can be larger than /tmp.
     with scratch(layout.parent) as temporary:

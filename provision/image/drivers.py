@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.artifacts.parallel_fetch import fetch_all
@@ -23,8 +22,6 @@ from provision.host.drivers import DriverVerdict, judge_version
 
 if TYPE_CHECKING:
     from provision.image.context import ImageRequest
-
-_DISTRIBUTIONS = "distributions.toml"
 
 
 def require_drivers(request: ImageRequest) -> DriverSet | None:
@@ -60,7 +57,7 @@ def _require_floor(request: ImageRequest, drivers: DriverSet | None) -> None:
 def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     """Return the version of the driver that the base image's distribution has, and its origin."""
     base, docker = request.base, request.target.docker
-    path = fact(request.project.catalog, _DISTRIBUTIONS)
+    path = fact(request.project.catalog, "distributions.toml")
     with damage_in(path, "restore it from version control"):
         known = tomllib.loads(path.read_text(encoding="utf-8"))
         at = [known[name] for name in known if re.match(rf"{re.escape(name)}(?![a-z0-9])", base)]
@@ -71,18 +68,14 @@ def _of_distribution(request: ImageRequest) -> tuple[str | None, str]:
     return versions[package], f"the package {package} of {base}"
 
 
-def copy_drivers(
-    drivers: DriverSet, folder: Path, cache: Path, request: ImageRequest, progress: Progress
-) -> None:
-    """Bring the packages of a driver set into a new folder, with their hashes for the build."""
-    # Another folder keeps downloads for the next image.
-    docker = request.target.docker
-    files = drivers.files
-    wanted = [WantedFile(f.filename, str(f.sha256), f.size, f.url, None) for f in files]
+def copy_drivers(drivers: DriverSet, request: ImageRequest, progress: Progress) -> None:
+    """Bring the packages of a driver set into the context, with their hashes for the build."""
+    docker, supply = request.target.docker, request.supply
+    folder = request.context / "system" / "drivers"
+    cache = request.context.parent / "drivers"  # keeps downloads for the next image
+    wanted = [WantedFile(f.filename, str(f.sha256), f.size, f.url, None) for f in drivers.files]
     progress.step(f"{plural(len(wanted), 'package')} of the driver {drivers.version}")
-    supply = request.supply
-    missing = fetch_all(wanted, cache, supply.wheelhouses, progress, offline=supply.offline)
-    if missing:
+    if missing := fetch_all(wanted, cache, supply.wheelhouses, progress, offline=supply.offline):
         facts = {"count": plural(len(missing), "package"), "version": drivers.version,
                  "name": docker.drivers if docker else ""}  # fmt: skip
         raise UsageError.of("drivers-missing", *map(str, missing), **facts)

@@ -10,27 +10,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import (
-    load_pem_private_key,
-    load_ssh_private_key,
-    load_ssh_public_key,
-)
+from cryptography.hazmat.primitives import serialization
 from pydantic import Field
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import FormatError, VerificationError
 from securesystemslib.signer import CryptoSigner, Key, SSlibKey  # type: ignore[attr-defined]
 
 from provision.core.errors import SpecError, ToolError, UsageError
+from provision.core.limits import read_bytes
 from provision.report.model import Report
 from provision.spec.tables import Table, faults_of
 
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_STATEMENT = "https://in-toto.io/Statement/v1"
-# No address is behind it: in-toto asks for a URI as a name only.
-_PREDICATE = "urn:provision:smoke-evidence:v1"
 _SHOWN = ("name", "count", "memory", "driver", "capability", "threads")  # no serial, no UUID
 _Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-_LARGEST = 4 * 2**20  # bytes; a report of all checks has a tenth of it
 
 
 class Subject(Table):
@@ -94,9 +87,10 @@ def statement(report: Report, checks_digest: str) -> Statement:
     stack = {f"GPU {gpus.index(k)}" if k in gpus else k: v for k, v in report.stack.items()}
     seen = {"checks_digest": checks_digest, "device": device, "stack": stack}
     document = {
-        "_type": _STATEMENT,
+        "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": report.target, "digest": {"sha256": report.lock}}],
-        "predicateType": _PREDICATE,
+        # No address is behind it: in-toto asks for a URI as a name only.
+        "predicateType": "urn:provision:smoke-evidence:v1",
         "predicate": report.model_dump(mode="json", include=_TAKEN) | seen,
     }
     return Statement.model_validate_json(json.dumps(document))
@@ -107,7 +101,8 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
     # The passphrase is asked for only where the key has one.
     try:
         data = key.read_bytes()
-        load = load_ssh_private_key if b"OPENSSH" in data[:64] else load_pem_private_key
+        ssh = b"OPENSSH" in data[:64]
+        load = serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key
         try:
             private = load(data, None)
         except TypeError:  # the documented answer to a key with a passphrase
@@ -115,8 +110,7 @@ def sign(content: Statement, key: Path, passphrase: Callable[[], str]) -> str:
         signer = CryptoSigner(private)  # it refuses other kinds itself
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise UsageError.of("no-signing-key", str(error), key=key) from error
-    payload = content.model_dump_json(by_alias=True).encode()
-    envelope = Envelope(payload, _PAYLOAD_TYPE, {})
+    envelope = Envelope(content.model_dump_json(by_alias=True).encode(), _PAYLOAD_TYPE, {})
     envelope.sign(signer)
     return _render(envelope)
 
@@ -130,7 +124,7 @@ def trusted_keys(folder: Path) -> dict[str, tuple[str, Key]]:
     found: dict[str, tuple[str, Key]] = {}
     for path in sorted(folder.glob("*.pub")):
         try:
-            key = SSlibKey.from_crypto(load_ssh_public_key(path.read_bytes()))
+            key = SSlibKey.from_crypto(serialization.load_ssh_public_key(path.read_bytes()))
         except (OSError, ValueError) as error:
             raise SpecError.of("no-public-key", str(error), path=path) from error
         found[key.keyid] = (path.stem, key)
@@ -151,8 +145,7 @@ def verified(file: Path, keys: Mapping[str, tuple[str, Key]]) -> tuple[str, Stat
 
 def _opened(file: Path, keys: Container[str]) -> Envelope:
     """Return the envelope in a file, which one of the keys is said to have signed."""
-    with file.open("rb") as stream:
-        data = stream.read(_LARGEST)
+    data = read_bytes(file)
     envelope = Envelope.from_dict(json.loads(data))
     # What the signature does not cover (spaces, further fields, padding) must not vary either.
     if _render(envelope).encode() != data:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from provision.core.limits import read_bytes
-from provision.report.measures import CPU_SHARE, kind_of, scored
+from provision.report.measures import kind_of, scored
+from provision.report.model import CPU_SHARE
 from provision.report.regressions import changed_layers, ratio
 from provision.report.trend import outliers
 from provision.report.verdict import Verdict
@@ -164,8 +165,7 @@ def _numbers(members: Sequence[Verdict]) -> Iterator[tuple[Verdict, str]]:
             verdict, number, _ = some[place]
             if abs(number.value - math.exp(kind.better * fall.level)) > kind.least:
                 amount = f"{number.value:.4g} {unit.removeprefix('1')}".strip()
-                text = f"{check}: {name} {amount}, {ratio(fall.depth, kind)} of its group"
-                yield verdict, text
+                yield verdict, f"{check}: {name} {amount}, {ratio(fall.depth, kind)} of its group"
 
 
 def _folded(said: Iterable[tuple[Node, str]]) -> list[tuple[str, str, str]]:

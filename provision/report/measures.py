@@ -7,7 +7,6 @@ from provision.report.model import Check, Measurement, Report
 from provision.report.trend import Point, point
 
 DURATION = "duration"  # of the check itself
-CPU_SHARE = "CPU share"  # the name under which the suite records it; smoke/test_throughput.py
 _NEGLIGIBLE = 0.01  # of its limit: an error below is rounding
 
 
@@ -32,27 +31,12 @@ MEMORY = Kind("less-memory", 1, 1.02, exact=True)
 DEVICES = Kind("fewer-devices", 1, 1.0, exact=True)
 
 
-class Run(NamedTuple):
-    """A report with what all its numbers have in common."""
-
-    report: Report
-    layers: object
-    share: float | None
-
-
 class Sample(NamedTuple):
     """One point of a series and where it is from."""
 
     report: Report
     number: Measurement
     point: Point
-
-
-def run_of(report: Report) -> Run:
-    """Return a report with the state of its host and the CPU share that it recorded."""
-    shares = (check.numbers.get(CPU_SHARE) for check in report.checks)
-    share = next((number.value for number in shares if number), None)
-    return Run(report, (tuple(sorted(report.stack.items())), report.lock), share)
 
 
 def kind_of(name: str, number: Measurement) -> Kind | None:
@@ -81,21 +65,21 @@ def _number(check: Check, name: str) -> Measurement | None:
 
 
 def series(
-    past: Sequence[tuple[Run, Check]], name: str, kind: Kind, unit: str, limit: float | None
+    past: Sequence[tuple[Report, Check]], name: str, kind: Kind, unit: str, limit: float | None
 ) -> list[Sample]:
     """Return the series of one number over the results that passed of a check, oldest first."""
     # Left out: another unit, a timed number of another suite, an error that other code computed.
-    last, found = past[-1][0].report, []
-    for index, (run, check) in enumerate(past):
+    last, found = past[-1][0], []
+    for index, (report, check) in enumerate(past):
         number = _number(check, name)
-        other = kind.timed and run.report.suite != last.suite
-        other |= kind is ERROR and run.report.files != last.files
+        other = kind.timed and report.suite != last.suite
+        other |= kind is ERROR and report.files != last.files
         if number is None or number.unit != unit or other:
             continue
         # A device that comes and goes is a defect: no dip of an exact number passes.
-        layers = index if kind.exact else run.layers
-        made = scored(number, kind, limit, layers, run.share if kind.timed else None)
-        found.append(Sample(run.report, number, made))
+        layers = index if kind.exact else (report.stack, report.lock)
+        made = scored(number, kind, limit, layers, report.cpu_share if kind.timed else None)
+        found.append(Sample(report, number, made))
     return found
 
 

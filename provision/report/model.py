@@ -2,7 +2,9 @@
 
 import datetime as dt
 import json
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +15,8 @@ from provision.core.findings import Finding, Level
 from provision.core.limits import read_parsed
 from provision.core.text import json_text
 from provision.spec.tables import faults_of
+
+CPU_SHARE = "CPU share"  # the name under which the suite records it; smoke/test_throughput.py
 
 
 class Part(BaseModel):
@@ -109,6 +113,12 @@ class Report(Part):
         """The number of the device that was to be checked, or `all`."""
         return self.asked or ("0" if self.suite == "quick" else "all")
 
+    @cached_property
+    def cpu_share(self) -> float | None:
+        """CPU seconds per second that the process was given, if recorded."""
+        shares = (check.numbers.get(CPU_SHARE) for check in self.checks)
+        return next((number.value for number in shares if number), None)
+
     @property
     def failed(self) -> tuple[Check, ...]:
         """The checks that failed."""
@@ -119,22 +129,17 @@ class Report(Part):
         """The checks that are owed and have no result."""
         return tuple(entry for entry in self.not_run if entry.owed)
 
-    @property
-    def warned(self) -> tuple[Check, ...]:
-        """The checks that failed and stop nothing."""
-        return tuple(check for check in self.checks if check.outcome == "warned")
-
     @computed_field  # type: ignore[prop-decorator]  # pydantic's own advice, mypy#1362
     @property
     def counts(self) -> dict[str, int]:
         """How many checks were owed, and how they ended."""
-        failed, warned, missing = len(self.failed), len(self.warned), len(self.missing)
+        ends = Counter(check.outcome for check in self.checks)
         return {
-            "owed": len(self.checks) + len(self.carried) + missing,
-            "passed": len(self.checks) - failed - warned,
-            "failed": failed,
-            "warned": warned,
-            "not_run": missing,
+            "owed": len(self.checks) + len(self.carried) + len(self.missing),
+            "passed": ends["passed"],
+            "failed": ends["failed"],
+            "warned": ends["warned"],  # they failed, and stop nothing
+            "not_run": len(self.missing),
             "carried": len(self.carried),
         }
 
@@ -148,8 +153,7 @@ def complete_report(path: Path, stack: dict[str, str], lock: str | None) -> str:
     """Return a report that the suite wrote, with host layers and lock; ToolError if it is none."""
     # Validated by the model but not written from it, which would drop keys that it does not know.
     read_report(path)
-    document = read_parsed(path, json.loads)
-    return json_text(document | {"stack": stack, "lock": lock})
+    return json_text(read_parsed(path, json.loads) | {"stack": stack, "lock": lock})
 
 
 def read_report(path: Path) -> Report:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from provision.core.findings import Finding, described, worst_first
 
 if TYPE_CHECKING:
-    from provision.report.measures import Kind, Run, Sample
+    from provision.report.measures import Kind, Sample
     from provision.report.model import Check, Report
     from provision.report.trend import Fall
     from provision.report.verdict import Verdict
@@ -71,7 +71,7 @@ class SmokeSkipped:
 
 
 class _Result(NamedTuple):
-    run: Run
+    report: Report
     check: Check
 
 
@@ -113,16 +113,12 @@ def _ran(report: Report) -> list[Check]:
 
 class _Comparer:
     def __init__(self, earlier: Sequence[Report], after: Report) -> None:
-        # Imported here and in _worse(): most callers compare host layers only, without statistics.
-        from provision.report.measures import run_of  # noqa: PLC0415
-
         self._earlier = earlier
         self._after = after
-        self._now = run_of(after)
         self._past: dict[str, list[_Result]] = {}
-        for run in map(run_of, earlier):
-            for check in _ran(run.report):
-                self._past.setdefault(check.id, []).append(_Result(run, check))
+        for report in earlier:
+            for check in _ran(report):
+                self._past.setdefault(check.id, []).append(_Result(report, check))
 
     def findings(self) -> Iterator[Finding]:
         """Yield everything that differs."""
@@ -153,7 +149,7 @@ class _Comparer:
             yield _finding(kind, evidence, check=name, **facts)
 
     def _turned(self, check: Check, last: _Result) -> Iterator[Finding]:
-        facts = {"check": check.id, "cause": self._cause(last.run.report)}
+        facts = {"check": check.id, "cause": self._cause(last.report)}
         if last.check.outcome == "passed" and check.outcome == "warned":
             yield _finding("check-warns", _told(check), **facts)
         if last.check.outcome == "failed":
@@ -162,11 +158,11 @@ class _Comparer:
     def _failed(self, check: Check, past: list[_Result]) -> Finding:
         good = [index for index, old in enumerate(past) if old.check.outcome != "failed"]
         if good and good[-1] == len(past) - 1:
-            cause = self._cause(past[-1].run.report)
+            cause = self._cause(past[-1].report)
             return _finding("check-broke", _told(check), check=check.id, cause=cause)
-        first = past[good[-1] + 1 if good else 0].run.report
+        first = past[good[-1] + 1 if good else 0].report
         since = first.started if good else f"{first.started}, the first report"
-        cause = self._cause(past[good[-1]].run.report if good else first, until=first)
+        cause = self._cause(past[good[-1]].report if good else first, until=first)
         facts = {"check": check.id, "since": since, "cause": cause}
         found = _finding("check-still-failing", _told(check), **facts)
         return replace(found, remedy=check.finding.remedy if check.finding else found.remedy)
@@ -176,13 +172,13 @@ class _Comparer:
         passed = [old for old in past if old.check.outcome != "failed"]
         if not passed:
             return
+        # Imported here: most callers compare host layers only, without statistics.
         from provision.report.measures import kind_of, numbers_of, series  # noqa: PLC0415
         from provision.report.trend import judge  # noqa: PLC0415
 
-        results = [*passed, _Result(self._now, check)]
+        results = [*passed, _Result(self._after, check)]
         for name, number in numbers_of(check):
-            kind = kind_of(name, number)
-            if kind is None:
+            if (kind := kind_of(name, number)) is None:
                 continue
             course = series(results, name, kind, number.unit, number.limit)
             fall = judge([sample.point for sample in course], math.log(kind.tolerance))
@@ -193,12 +189,11 @@ class _Comparer:
         self, check: Check, name: str, kind: Kind, course: list[Sample], fall: Fall
     ) -> Finding:
         now, first = course[-1].number, course[fall.since].report
-        standard, unit = _standard(fall, kind), now.unit.removeprefix("1")
+        unit = f" {now.unit.removeprefix('1')}".rstrip()
         reach = f"{'down' if kind.better > 0 else 'up'} to {ratio(fall.reach, kind)}"
         evidence = (
-            f"{standard:.4g} {unit}".rstrip()
-            + f" (best quarter of {len(course) - 1} runs) -> {now.value:.4g} {unit}".rstrip()
-            + f"; {reach} is noise on this host"
+            f"{_standard(fall, kind):.4g}{unit} (best quarter of {len(course) - 1} runs) -> "
+            f"{now.value:.4g}{unit}; {reach} is noise on this host"
         )
         if now.limit is not None:
             evidence += f"; the limit is {now.limit:.3g}"

@@ -48,12 +48,7 @@ class Fall(NamedTuple):
 
 
 def point(
-    rounds: Sequence[float],
-    layers: object,
-    *,
-    better: int = 1,
-    share: float | None = None,
-    spread: float | None = None,
+    rounds: Sequence[float], layers: object, better: int, share: float | None, spread: float | None
 ) -> Point:
     """Return the point of a run: of all rounds, or of the median and the ``spread`` of five.
 

@@ -40,17 +40,14 @@ class Course:
             return None
         return upper_quartile(sorted(dot.value for dot in self.dots)) or 1.0
 
-    def axes(self) -> Axes:
-        """Return where its points are drawn."""
-        return Axes(self.dots, self.number.limit)
-
 
 class Axes:
     """Time, and values linear from 0 or logarithmic up to an error's limit, in 320 by 130 units."""
 
     left, right, top, base = 46, 310, 12, 108  # margins, for the labels
 
-    def __init__(self, dots: Sequence[Dot], limit: float | None) -> None:
+    def __init__(self, course: Course) -> None:
+        dots, limit = course.dots, course.number.limit
         values = [dot.value for dot in dots]
         self.first, self.last, self.limit = dots[0].at, dots[-1].at, limit
         self.low, self.high = min(0.0, *values), max(*values, 0.0) or 1.0

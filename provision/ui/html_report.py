@@ -24,7 +24,7 @@ _PAGES = Environment(
     autoescape=True, finalize=_written, undefined=StrictUndefined, trim_blocks=True,
     lstrip_blocks=True, loader=FileSystemLoader(Path(__file__).parent),
 )  # fmt: skip
-_PAGES.globals |= {name: getattr(courses, name) for name in ("bar_width", "day")}
+_PAGES.globals |= {name: getattr(courses, name) for name in ("Axes", "bar_width", "day")}
 
 
 def render_page(reports: Sequence[Report]) -> str:
@@ -34,22 +34,18 @@ def render_page(reports: Sequence[Report]) -> str:
     # Quick and full runs apart: load and heat of the longer one differ.
     suites = ("quick", "full", "health")
     runs = {suite: [run for run in history if run.suite == suite] for suite in suites}
-    drawn = {
-        suite: (courses.courses_of(some), courses.layer_changes(some))
-        for suite, some in runs.items()
-    }
-    found, changes = drawn[last.suite]
+    drawn = {suite: courses.courses_of(some) for suite, some in runs.items()}
     now = courses.seconds(last.started)
     groups = [
-        (suite, runs[suite], several, moved)
-        for suite, (each, moved) in drawn.items()
+        (suite, runs[suite], several, courses.layer_changes(runs[suite]))
+        for suite, each in drawn.items()
         if (several := [course for course in each if len(course.dots) > 1])
     ]
     return _PAGES.get_template("report.html.j2").render(
         last=last, load=courses.within_run(last),
-        rates=[each for each in found if each.best and each.dots[-1].at == now],
-        rate_changes=changes, compared=compare_reports(history[:-1], last) if history[1:] else None,
-        groups=groups,
+        rates=[each for each in drawn[last.suite] if each.best and each.dots[-1].at == now],
+        rate_changes=courses.layer_changes(runs[last.suite]), groups=groups,
+        compared=compare_reports(history[:-1], last) if history[1:] else None,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from provision.core.findings import Diagnosis
@@ -13,30 +13,17 @@ from provision.ui.up_to_date import show_next_steps, up_to_date_line
 
 if TYPE_CHECKING:
     from provision.commands.build import BuildResult
-    from provision.commands.bundle import Bundle
     from provision.commands.detect import Detection
     from provision.commands.edit_spec import Edited
-    from provision.commands.evidence import Evidence
     from provision.commands.export import Export
-    from provision.commands.generations import Cleaned, RolledBack
-    from provision.commands.init import Initialized
-    from provision.commands.kernel import Kernel
+    from provision.commands.generations import RolledBack
     from provision.commands.lock import ArtifactChange, Confirmation, Freshness, LockResult
-    from provision.commands.outdated import Outdated
     from provision.commands.status import ProjectStatus
     from provision.commands.update import RefreshResult
     from provision.environment.verify import Verification
-    from provision.image.docker import BuiltImage
     from provision.report.fleet import Fleet
 
 _LINES = 40  # of each part of a fleet
-show_bundle: Callable[[Bundle, Console], None] = template("bundle")
-show_cleaned: Callable[[Cleaned, Console], None] = template("cleaned")
-show_evidence: Callable[[Evidence, Console], None] = template("evidence")
-show_image: Callable[[BuiltImage, Console], None] = template("image")
-show_initialized: Callable[[Initialized, Console], None] = template("initialized")
-show_kernel: Callable[[Kernel, Console], None] = template("kernel")
-show_outdated: Callable[[Outdated, Console], None] = template("outdated")
 
 
 def show_overview(result: ProjectStatus, console: Console) -> None:

@@ -59,10 +59,8 @@ def verdict(result: Report) -> str:
     blocked = sum(check.blocked for check in result.failed)
     because = f" ({blocked} of these because of the others)" if blocked else ""
     ends = [f"{counts['owed']} owed, {counts['passed']} passed, {counts['failed']} failed{because}"]
-    ends += [f"{counts['carried']} carried"] if result.carried else []
-    ends += [f"{counts['warned']} warned"] if result.warned else []
-    ends += [f"{counts['not_run']} not run"] if result.missing else []
-    return ", ".join(ends)
+    others = (end for end in ("carried", "warned", "not_run") if counts[end])
+    return ", ".join([*ends, *(f"{counts[end]} {end.replace('_', ' ')}" for end in others)])
 
 
 def _show_not_run(result: Report, console: Console) -> None:

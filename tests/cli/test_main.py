@@ -232,7 +232,7 @@ def test_build_auto_names_the_target_that_a_blocked_gpu_would_get(
     (built.specs / "arc.toml").write_text(wish)
     card = Gpu("intel", "56a0", "Arc A770", "0000:03:00.0", "dg2", supported=True, driver=None)
     monkeypatch.setattr(
-        "provision.host.probe.read_host", lambda _: Host("linux-64", "6.8", gpus=(card,))
+        "provision.commands.machine.read_host", lambda _: Host("linux-64", "6.8", gpus=(card,))
     )
     assert call("build", "auto") == Exit.OK
     told = capfd.readouterr()

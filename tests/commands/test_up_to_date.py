@@ -172,7 +172,7 @@ def test_the_machine_and_the_toolkit_count(
         (sys, "version", "3.99"),
         (sys, "platform", "freebsd"),
         (up_to_date, "__version__", "99"),
-        (up_to_date, "_TOOLKIT", tmp_path / "index"),
+        (up_to_date, "PACKAGE", tmp_path / "index"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, value)

@@ -26,7 +26,7 @@ QUIET = [(0.05, 0.03), (0.05, 0.05), (0.10, 0.03), (0.10, 0.05)]  # of rounds, o
 
 def points(runs: Iterable[Run], *, shares: bool = True) -> list[Point]:
     return [
-        point(run.rates, "same", share=median(run.shares) if shares else None) for run in runs
+        point(run.rates, "same", 1, median(run.shares) if shares else None, None) for run in runs
     ]  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def test_on_a_busy_host_a_slow_run_is_shown_and_not_judged() -> None:
 
 
 def course(*speeds: float, layers: str = "same") -> list[Point]:
-    return [point([speed], layers) for speed in speeds]
+    return [point([speed], layers, 1, None, None) for speed in speeds]
 
 
 def test_four_steps_of_a_fifth_are_seen_against_the_best() -> None:
@@ -175,8 +175,8 @@ def test_a_fall_that_lasts_longer_than_any_dip_is_found() -> None:
 
 
 def test_bursts_slow_the_median_and_not_the_best_rounds() -> None:
-    steady = [point([1000.0 + at for at in range(15)], "same")] * 3
-    bursts = point([1000.0] * 6 + [200.0] * 9, "same")
+    steady = [point([1000.0 + at for at in range(15)], "same", 1, None, None)] * 3
+    bursts = point([1000.0] * 6 + [200.0] * 9, "same", 1, None, None)
     assert judge([*steady, bursts], TOLERANCE) is None
 
 

@@ -27,6 +27,7 @@ from provision.report.regressions import SmokeResult, compare_reports
 from provision.ui import results as views
 from provision.ui.console import Console
 from provision.ui.smoke import show_smoke
+from provision.ui.template import template
 from tests.lab import open_lab
 from tests.report.fleets import change, write_fleet
 from tests.report.test_regressions import report
@@ -170,10 +171,10 @@ def smoke_result() -> SmokeResult:
 VIEWS: dict[str, tuple[Any, Any]] = {
     "lock": (views.show_lock, versions(4)),
     "smoke": (show_smoke, smoke_result()),
-    "clean": (views.show_cleaned, Cleaned(TARGET, (("a" * 16, 10**9),), (("b" * 16, 1),),
+    "clean": (template("cleaned"), Cleaned(TARGET, (("a" * 16, 10**9),), (("b" * 16, 1),),
                                           (("b" * 16, "python (12)"),))),
-    "bundle": (views.show_bundle, Bundle(TARGET, Path("/srv/bundle"), 3, 10**9, (), "./build-me")),
-    "evidence": (views.show_evidence, Evidence(
+    "bundle": (template("bundle"), Bundle(TARGET, Path("/srv/bundle"), 3, 10**9, (), "./build-me")),
+    "evidence": (template("evidence"), Evidence(
         Path("a.json"), "valid", "", TARGET, "someone", "Intel(R) Arc(TM) A770 Graphics", "25.18")),
 }  # fmt: skip
 

@@ -23,8 +23,8 @@ def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
     """Edit and lock targets, then build those built before, or the named one if it fits here."""
     from provision.cli.verbs.build import build_named
     from provision.cli.verbs.lock import make_resolver
+    from provision.commands.detect import why_device_is_absent
     from provision.commands.edit_spec import Edited, edit_and_lock
-    from provision.commands.machine import why_device_is_absent
     from provision.commands.up_to_date import fingerprint
     from provision.core.platforms import this_platform
     from provision.core.project import CURRENT
@@ -45,4 +45,5 @@ def edit(change: Callable[[Path], Target], call: Call) -> Outcome:
             before = fingerprint(project, target.name)
             built = build_named(Call(arguments, project, call.console), before)
         done.append(Edited(lock, built))
-    return Outcome(done, each(show_edited), findings_if(any(one.failed for one in done)))
+    failed = any(one.build and not one.build.generation for one in done)
+    return Outcome(done, each(show_edited), findings_if(failed))

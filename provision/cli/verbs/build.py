@@ -46,7 +46,7 @@ def build_named(call: Call, before: str) -> BuildResult:
 
 def _choose(call: Call) -> list[str]:
     """Choose the target that fits this machine; return notes on those that would fit better."""
-    from provision.commands.machine import choose_target, detect_machine
+    from provision.commands.detect import choose_target, detect_machine
     from provision.ui.results import show_detection
 
     found = detect_machine(call.project)

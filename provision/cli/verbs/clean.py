@@ -7,7 +7,7 @@ from provision.core.errors import SpecError, UsageError
 def handle(call: Call) -> Outcome:
     from provision.commands.generations import abandoned, clean
     from provision.spec.reader import load_target, target_names
-    from provision.ui.results import show_cleaned
+    from provision.ui.template import template
 
     keep, everything = call.arguments.keep, call.arguments.all
     if keep < 0:
@@ -25,6 +25,6 @@ def handle(call: Call) -> Outcome:
                     raise
                 call.console.note(f"left {name}, which has no spec, as it is: {error.what}")
     except KeyboardInterrupt:
-        each(show_cleaned)(cleaned, call.console)
+        each(template("cleaned"))(cleaned, call.console)
         raise
-    return Outcome(cleaned, each(show_cleaned))
+    return Outcome(cleaned, each(template("cleaned")))

@@ -6,7 +6,7 @@ ANYWHERE = True
 
 
 def handle(call: Call) -> Outcome:
-    from provision.commands.machine import detect_machine
+    from provision.commands.detect import detect_machine
     from provision.ui.results import show_detection
 
     return Outcome(detect_machine(call.project), show_detection)

@@ -12,14 +12,16 @@ def handle(call: Call) -> Outcome:
     from provision.core.process import run
     from provision.image.context import ImageRequest, prepare_context
     from provision.image.docker import build_argv, build_image, context_lock
-    from provision.ui.results import show_export, show_image
+    from provision.ui.results import show_export
+    from provision.ui.template import template
 
     arguments, console = call.arguments, call.console
     request = ImageRequest(
         call.project, call.target, call.lock, call.supply, arguments.base_image, dev=arguments.dev
     )
     if not arguments.print:
-        return Outcome(build_image(request, run, console, layout=arguments.oci), show_image)
+        made = build_image(request, run, console, layout=arguments.oci)
+        return Outcome(made, template("image"))
     with context_lock(request, console):
         prepare_context(request, run, console)
     # By its bare name: the engine may be on another machine.

@@ -9,12 +9,11 @@ ANYWHERE = True
 
 
 def handle(call: Call) -> Outcome:
+    from provision.commands.detect import fitting_shipped_targets
     from provision.commands.init import initialize
-    from provision.commands.machine import fitting_shipped_targets
-    from provision.ui.results import show_initialized
+    from provision.ui.template import template
 
     # Not the project of a folder above this one.
     here = Project((call.arguments.project or Path.cwd()).absolute())
-    names = call.arguments.target or fitting_shipped_targets(call.project)
-    result = initialize(here, names)
-    return Outcome(result, show_initialized, findings_if(result.empty))
+    result = initialize(here, call.arguments.target or fitting_shipped_targets(call.project))
+    return Outcome(result, template("initialized"), findings_if(result.empty))

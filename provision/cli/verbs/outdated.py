@@ -11,7 +11,7 @@ def handle(call: Call) -> Outcome:
     from provision.commands.outdated import Outdated, outdated
     from provision.core.interruption import in_threads
     from provision.spec.reader import load_targets, target_names
-    from provision.ui.results import show_outdated
+    from provision.ui.template import template
 
     project, only = call.project, call.arguments.audit
     names = call.arguments.targets or target_names(project.specs)
@@ -23,4 +23,4 @@ def handle(call: Call) -> Outcome:
     # An audit that looked nothing up is not green; what is newer can be told without it.
     blind = only and any(result.not_looked_up for result in found)
     code = max([*codes, Exit.TOOL if blind else findings_if(any(one.bad for one in found))])
-    return Outcome(found, each(show_outdated), code)
+    return Outcome(found, each(template("outdated")), code)

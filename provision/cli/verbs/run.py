@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 from provision.cli.call import Call
 
-_WITH_A_VALUE = ("--project", "--env")
-
 
 def mark_command(words: Sequence[str]) -> list[str]:
     """Return the words with ``--`` before the command of ``run``: its options are its own."""
@@ -18,7 +16,7 @@ def mark_command(words: Sequence[str]) -> list[str]:
             break
         if word.startswith("-"):
             # argparse takes a long option by any beginning of its name.
-            if word == "-C" or any(o.startswith(word) for o in _WITH_A_VALUE if word[2:]):
+            if word == "-C" or any(o.startswith(word) for o in ("--project", "--env") if word[2:]):
                 next(places, None)
         elif named == 2:
             return [*words[:place], "--", *words[place:]]
