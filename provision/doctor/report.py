@@ -17,9 +17,9 @@ from provision.environment.reading import read_text
 from provision.host.model import Host
 from provision.host.permissions import this_user
 
-_DOUBT = (
-    "The findings come from rules, which can be wrong; the log decides. Of its {count:,} lines,"
-    " those that tell most:"
+_ASKED = (
+    "The question is what is wrong, and what mends it. The findings come from rules, which can be"
+    " wrong; the log decides. Of its {count:,} lines, those that tell most:"
 )
 
 
@@ -36,7 +36,7 @@ def report(
         lines += [f"  cause: {found.cause}", f"  remedy: {found.remedy}"]
     lines += [] if result.findings else ["", "no known fault was found"]
     if log:
-        lines += ["", _DOUBT.format(count=log.raw[-1].number if log.raw else 0)]
+        lines += ["", _ASKED.format(count=log.raw[-1].number if log.raw else 0)]
         lines += excerpt(log, result.findings)
     return private("\n".join(lines), env.prefix if env else None) + "\n"
 
