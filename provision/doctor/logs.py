@@ -206,7 +206,6 @@ def _by_facts(evidence: Evidence, asked: Callable[[LogRule], bool]) -> Finding |
         if hit := _fires(rule, evidence.region, evidence):
             found = _finding(rule, hit, lines, Level(rule.level), prefix=prefix)
             if rule.code == _UNKNOWN:
-                remedy = found.remedy + data("evidence")["ask"]
-                return replace(found, remedy=remedy, evidence=found.evidence + evidence.undecided())
+                return replace(found, evidence=found.evidence + evidence.undecided())
             return evidence.in_context(found, general=True)
     return None

@@ -297,6 +297,10 @@ def test_the_report_of_a_log_is_one_text_and_keeps_the_exit_code(
 ) -> None:
     path = tmp_path / "log.txt"
     path.write_text("epoch 1\nRuntimeError: engine refused to start\n")
+    assert call("doctor", "--log", str(path)) == Exit.UNDECIDED
+    assert f"`provision doctor --log {path} --report`" in capsys.readouterr().err.replace(
+        "\n  ", " "
+    )
     assert call("doctor", "--log", str(path), "--report") == Exit.UNDECIDED
     told = capsys.readouterr().out
     assert "[not-recognised]" in told
