@@ -1,22 +1,11 @@
 """what is wrong with an environment, a log, a repository, a program, this machine."""
 
-from __future__ import annotations
-
-from shlex import quote
-from typing import TYPE_CHECKING
+from functools import partial
 
 from provision.cli.call import Call, Outcome, findings_if
 from provision.core.errors import Exit, UsageError
 
-if TYPE_CHECKING:
-    from provision.core.findings import Diagnosis
-    from provision.ui.console import Console
-
 ANYWHERE = True
-_DOUBT = (
-    "these findings come from rules, which can be wrong; `provision doctor --log {log} --report`"
-    " makes one short text of the log, for somebody else or a language model to answer"
-)
 _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
@@ -41,13 +30,7 @@ def handle(call: Call) -> Outcome | int:
         from provision.doctor.report import report
 
         return Outcome(report(result, host, prefix, log), lambda text, _: print_text(text), code)
-
-    def show(result: Diagnosis, console: Console) -> None:
-        show_diagnosis(result, console)
-        if log and result.findings:
-            console.note(_DOUBT.format(log="FILE" if wanted.log == "-" else quote(wanted.log)))
-
-    return Outcome(result, show, code)
+    return Outcome(result, partial(show_diagnosis, log=wanted.log), code)
 
 
 def _watch(call: Call) -> int:
