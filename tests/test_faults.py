@@ -6,6 +6,7 @@ Takes minutes, so ``nox -s faults`` runs it, and prints how many moments were tr
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -179,8 +180,10 @@ REAL_VERBS = {
     "repair": (("verify", "cpu-linux", "--repair", "--no-smoke"), 3),
     "rollback": (("rollback", "cpu-linux"), 2),
     "clean": (("clean", "cpu-linux"), 2),
-    "smoke": (("smoke", "cpu-linux"), 3),
+    "smoke": (("smoke", "cpu-linux", "--json"), 3),
 }
+# What a run may find beside other tests: the machine's speed is not what is tested here.
+SLOWER = {"slowed", "takes-longer"}
 
 
 @pytest.mark.parametrize("verb", REAL_VERBS)
@@ -220,8 +223,12 @@ def test_killed_in_other_verbs_of_the_real_thing(
         python = environment_python(home / "current")
         assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"
         again = subprocess.run([*argv, *words, *place], check=False, capture_output=True, text=True)
-        # A kill after the swap leaves nothing earlier to go back to.
-        assert again.returncode == 0 or "no earlier generation" in again.stderr, again.stderr
+        if verb == "smoke" and again.returncode == 1:
+            found = json.loads(again.stdout)["result"]["comparison"]["findings"]
+            assert {each["code"] for each in found if each["level"] != "note"} <= SLOWER
+        else:  # a kill after the swap leaves nothing earlier to go back to
+            gone = "no earlier generation" in again.stderr
+            assert again.returncode == 0 or gone, again.stderr
         assert run([python, "-I", "-c", code]).require("it works").stdout == "2.0\n"
         assert unfinished_generations(home) == []
     with capsys.disabled():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from provision.core.errors import UsageError
-from provision.core.findings import Diagnosis
+from provision.core.findings import Diagnosis, worst_first
 from provision.core.project import Project
-from provision.doctor import diagnose_environment, diagnose_log, diagnose_machine
+from provision.doctor import diagnose_environment, diagnose_machine
+from provision.doctor.logs import findings_of
+from provision.doctor.reading import Log, read_log
 
 if TYPE_CHECKING:
     from provision.host.model import Host
@@ -18,15 +21,23 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-def diagnose_log_file(name: str) -> Diagnosis:
-    """Return the findings about a log, which ``-`` reads from standard input."""
+def read_log_file(name: str) -> Log:
+    """Read a log, which ``-`` takes from standard input."""
     try:
         if name == "-":
-            return Diagnosis(name, tuple(diagnose_log(sys.stdin.buffer)))
+            return read_log(sys.stdin.buffer)
         with Path(name).open("rb") as stream:
-            return Diagnosis(name, tuple(diagnose_log(stream)))
+            return read_log(stream)
     except OSError as error:
         raise UsageError(f"cannot read {name}", evidence=str(error)) from error
+
+
+def with_log(result: Diagnosis | None, name: str, log: Log | None) -> Diagnosis:
+    """Return what a log tells, and with it what was found in the environment that it is of."""
+    findings = findings_of(log) if log else []
+    if not result:
+        return Diagnosis(name, tuple(findings))
+    return replace(result, findings=tuple(worst_first([*findings, *result.findings])))
 
 
 def diagnose_repository(folder: Path, project: Project) -> Diagnosis | None:

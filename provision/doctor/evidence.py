@@ -69,6 +69,10 @@ class Evidence:
         if fact in ("program", "all-own"):  # the last frame is the program's, or each
             alien = [library for _, library in self._alien]
             return bool(alien) and not any(alien if fact == "all-own" else alien[-1:])
+        if fact == "foreign":  # a package that calls torch, or a library of data, does so wrongly
+            core = re.compile("|".join(tables["inside"][name] for name in ("core", "data-library")))
+            callers = [library for frame, library in self._alien if not core.search(frame)]
+            return any(callers[-1:])
         if pattern := tables["inside"].get(fact):
             inner = [each for each, _ in self._alien] or self._frames
             return any(re.search(pattern, each) for each in inner[-1:])

@@ -5,18 +5,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 from typing import BinaryIO
 
 from provision.core.findings import Finding, Level
 from provision.doctor.data import data
 from provision.doctor.evidence import Evidence, provided
-from provision.doctor.failures import any_of, last_failure, matching, quiet
+from provision.doctor.failures import any_of
 from provision.doctor.matcher import Hit, Search
 from provision.doctor.names import moved
-from provision.doctor.normalize import normalize_log
 from provision.doctor.predicates import PREDICATES
-from provision.doctor.sampling import Line, sample
+from provision.doctor.reading import Log, read_log
+from provision.doctor.sampling import Line
 
 Ranked = list[tuple[bool, Finding]]  # each with whether it was before the last traceback
 _EVIDENCE = 300
@@ -66,27 +65,18 @@ def diagnose_log(source: str | BinaryIO) -> list[Finding]:
     program's own is ``not-environment``, one that nothing explains ``not-recognised``. OSError: the
     stream cannot be read, or does not end.
     """
-    return _diagnose(source, smoke=False)
+    return findings_of(read_log(source))
 
 
 def diagnose_evidence(evidence: Iterable[str]) -> Finding | None:
     """Return what the lines that a failed smoke check printed show, or None."""
-    return next((found for found in _diagnose("\n".join(evidence), smoke=True) if found.bad), None)
+    log = read_log("\n".join(evidence))
+    return next((found for found in findings_of(log, smoke=True) if found.bad), None)
 
 
-def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
-    raw = sample(source)
-    lines = normalize_log(raw)
-    calm = quiet(lines)
-    warned = _warned(raw) | _warned(lines)  # a level may be in the prefix, or behind one
-    mild = warned | {some[i].number for some in (raw, lines) for i in matching("mild", some)}
-    loud = [Line(n, "" if n in calm else text) for n, text in lines]
-    failure = last_failure(loud, calm | mild)
-    if failure.ended is not None:
-        last = lines[failure.ended]
-        # Beside a failure a harmless line explains nothing, but an installer says so what ended it.
-        lines = lines if last.text.startswith("ERROR: ") else loud
-        warned = set() if last.number in warned else warned  # the logger's level of every line
+def findings_of(log: Log, *, smoke: bool = False) -> list[Finding]:
+    """Return what :func:`diagnose_log` does, of a log that was read."""
+    lines, failure, calm, mild, warned = log.lines, log.failure, log.calm, log.mild, log.warned
     evidence = Evidence(Search(lines), failure, calm | mild)
     matched = _matched(evidence, min(failure.near | {failure.start}), smoke=smoke)
 
@@ -134,15 +124,6 @@ def _diagnose(source: str | BinaryIO, *, smoke: bool) -> list[Finding]:
     findings.sort(key=lambda pair: (list(Level).index(pair[1].level), pair[0]))
     kept = {finding.code: finding for _, finding in reversed(findings)}  # a context may change it
     return [finding for _, finding in findings if kept[finding.code] is finding]
-
-
-def _warned(lines: Sequence[Line]) -> set[int]:
-    """Return the numbers of lines that warn, and of sentences that go on with a warning."""
-    said = {lines[i].number for i in matching("warned", lines)}
-    for above, line in pairwise(line for line in lines if line.text.strip()):
-        if above.number in said and any_of("warned_on").search(f"{above.text}\n{line.text}"):
-            said.add(line.number)
-    return said
 
 
 def _matched(evidence: Evidence, start: int, *, smoke: bool) -> list[tuple[LogRule, Hit]]:

@@ -10,25 +10,38 @@ from provision.core.findings import Diagnosis
 from provision.core.text import harmless
 from provision.doctor.data import data
 from provision.doctor.environment import Environment, read_environment
+from provision.doctor.excerpt import excerpt
+from provision.doctor.reading import Log
 from provision.environment.installed import name_of
 from provision.environment.reading import read_text
 from provision.host.model import Host
+from provision.host.permissions import this_user
+
+_ASKED = (
+    "The question is what is wrong, and what mends it. The findings come from rules, which can be"
+    " wrong; the log decides. Of its {count:,} lines, those that tell most:"
+)
 
 
-def report(result: Diagnosis, host: Host, prefix: Path | None) -> str:
-    """Return the facts, then the findings, of an environment or of a machine alone."""
+def report(
+    result: Diagnosis, host: Host | None = None, prefix: Path | None = None, log: Log | None = None
+) -> str:
+    """Return the facts of a machine and of an environment, the findings, and a log's excerpt."""
     env = read_environment(prefix) if prefix else None
-    facts = _machine(host) | result.facts | (_environment(env) if env else {})
+    facts = (_machine(host) if host else {}) | result.facts | (_environment(env) if env else {})
     lines = [f"provision {__version__}: doctor", *(f"{name}: {facts[name]}" for name in facts)]
     for found in result.findings:
         evidence = [f"  {line}" for text in found.evidence for line in text.splitlines()]
         lines += ["", f"{found.level}: {found.symptom} [{found.code}]", *evidence]
         lines += [f"  cause: {found.cause}", f"  remedy: {found.remedy}"]
     lines += [] if result.findings else ["", "no known fault was found"]
-    return private("\n".join(lines), host, env.prefix if env else None) + "\n"
+    if log:
+        lines += ["", _ASKED.format(count=log.raw[-1].number if log.raw else 0)]
+        lines += excerpt(log, result.findings)
+    return private("\n".join(lines), env.prefix if env else None) + "\n"
 
 
-def private(text: str, host: Host, prefix: Path | None = None) -> str:
+def private(text: str, prefix: Path | None = None) -> str:
     """Return a text without homes, names of users and hosts, serial numbers and tokens."""
     text = harmless(text)  # before a part of a password is taken for something else
     for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
@@ -36,7 +49,7 @@ def private(text: str, host: Host, prefix: Path | None = None) -> str:
             text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
     for pattern, mark in data("packages")["private"]["patterns"]:
         text = re.sub(pattern, mark, text)
-    node, user = platform.node(), host.user.name if host.user else os.environ.get("USERNAME", "")
+    node, user = platform.node(), this_user({}).name
     for name, mark in ((node, "HOST"), (node.partition(".")[0], "HOST"), (user, "USER")):
         # Not everywhere: a user may be called as a package is.
         at = rf"(?<=[/\\@]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"

@@ -92,8 +92,8 @@ def show_rollback(result: RolledBack, console: Console) -> None:
     console.line(f"in use now: built {record.built}, Python {record.python}, {record.proof}")
 
 
-def show_diagnosis(result: Diagnosis, console: Console) -> None:
-    """Print the facts, then the findings."""
+def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) -> None:
+    """Print the facts, then the findings, and where they are from a log, what to do about doubt."""
     width = max(map(len, result.facts), default=0) + 1
     for name, value in result.facts.items():
         console.line(f"  {name + ':':<{width}} {value}", "dim", width + 3)
@@ -101,6 +101,14 @@ def show_diagnosis(result: Diagnosis, console: Console) -> None:
         console.finding(finding)
     if not result.findings:
         console.line(f"{result.patient}: no known fault was found", "green")
+    elif log:
+        import shlex  # noqa: PLC0415 - only where it is shown
+
+        file = "FILE" if log == "-" else shlex.quote(log)
+        console.note(
+            f"these findings come from rules, which can be wrong; `provision doctor --log {file}"
+            " --report` makes one short text of it, for somebody else or a language model to answer"
+        )
 
 
 def show_lock(result: LockResult, console: Console) -> None:

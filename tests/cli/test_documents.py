@@ -134,6 +134,7 @@ def _machine(play: Played, folder: Path) -> None:
     for text, code in (("loss 0.3\n", 0), ('  File "/w/a.py", line 3, in f\nKeyError: 1\n', 4)):
         log.write_text(text, encoding="utf-8")
         play("doctor", "--log", str(log), code=code)
+        play("doctor", "--log", str(log), "--report", code=code)
     play("doctor", "--report", code=play.scene.call("doctor").code)
     play("doctor", "--watch", "--", "true", code=2)
     play("run", TARGET, "--env", code=2)

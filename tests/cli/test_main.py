@@ -292,6 +292,38 @@ def test_the_exit_code_of_a_log_tells_the_answers_apart(
     assert call("doctor", "--log", str(path)) == code
 
 
+def test_the_report_of_a_log_is_one_text_and_keeps_the_exit_code(
+    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("epoch 1\nRuntimeError: engine refused to start\n")
+    assert call("doctor", "--log", str(path)) == Exit.UNDECIDED
+    assert f"`provision doctor --log {path} --report`" in capsys.readouterr().err.replace(
+        "\n  ", " "
+    )
+    assert call("doctor", "--log", str(path), "--report") == Exit.UNDECIDED
+    told = capsys.readouterr().out
+    assert "[not-recognised]" in told
+    assert told.endswith("     1  epoch 1\n     2  RuntimeError: engine refused to start\n")
+
+
+@pytest.mark.machine
+def test_a_log_is_judged_together_with_its_environment(
+    built: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text("RuntimeError: engine refused to start\n")
+    assert call("doctor", "--log", str(path), "--target", TARGET) == Exit.UNDECIDED
+    (module,) = (built.environments(TARGET) / "current").resolve().rglob("alpha.py")
+    module.unlink()
+    capsys.readouterr()
+    assert call("doctor", "--log", str(path), "--target", TARGET, "--report") == Exit.FINDINGS
+    told = capsys.readouterr().out
+    assert told.index("alpha.py") < told.index("[not-recognised]")
+    assert "Python: 3." in told
+    assert call("doctor", "--python", "python3", "--watch", "--", "true") == Exit.USAGE
+
+
 def test_doctor_reads_a_log_from_standard_input(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

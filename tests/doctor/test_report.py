@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.core.findings import Diagnosis
 from provision.doctor import diagnose_environment
+from provision.doctor.logs import findings_of
+from provision.doctor.reading import read_log
 from provision.doctor.report import private, report
-from provision.host.model import Driver, Gpu, Host, User
+from provision.host.model import Driver, Gpu, Host
 
 if TYPE_CHECKING:
     from tests.doctor.conftest import Env
 
 CARD = Gpu("nvidia", "2204", "RTX 3090", "0000:01:00.0", driver=Driver("nvidia", "580.95.05"))
-LINUX = Host("linux-64", "6.8")
 PRIVATE = [
     ("/home/alice/work/.venv is gone", "~/work/.venv is gone"),
     (r"C:\Users\Bob\venv", r"~\venv"),
@@ -33,22 +35,22 @@ PRIVATE = [
 
 @pytest.mark.parametrize(("text", "shown"), PRIVATE)
 def test_what_is_private_is_replaced(text: str, shown: str) -> None:
-    assert private(text, LINUX) == shown
+    assert private(text) == shown
 
 
 def test_names_of_the_user_and_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host("linux-64", "6.8", user=User("torch", 1000))
+    monkeypatch.setenv("USER", "torch")
     monkeypatch.setattr(platform, "node", lambda: "node17.example")
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     text = f"{tmp_path}/home/x, /scratch/torch/env, torch@node17: torch 2.9, //node17.example/a"
-    assert private(text, host) == "~/x, /scratch/USER/env, USER@HOST: torch 2.9, //HOST/a"
+    assert private(text) == "~/x, /scratch/USER/env, USER@HOST: torch 2.9, //HOST/a"
     prefix = tmp_path / "home/venv"
-    assert private(f"{prefix}/bin/python, {prefix}2", host, prefix) == "ENV/bin/python, ~/venv2"
+    assert private(f"{prefix}/bin/python, {prefix}2", prefix) == "ENV/bin/python, ~/venv2"
 
 
-def test_a_user_without_a_name_takes_no_part_of_a_version() -> None:
-    host = Host("linux-64", "6.8", user=User("0", 0))
-    assert private("'ops==0.1' in /0/x", host) == "'ops==0.1' in /0/x"
+def test_a_user_without_a_name_takes_no_part_of_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "0")
+    assert private("'ops==0.1' in /0/x") == "'ops==0.1' in /0/x"
 
 
 def test_an_environment_as_one_text(env: Env) -> None:
@@ -74,6 +76,32 @@ def test_an_environment_as_one_text(env: Env) -> None:
     assert "unrelated" not in text
     assert "/secret" not in text
     assert str(env.prefix) not in text
+
+
+def test_a_log_has_its_excerpt_and_nothing_of_this_machine(tmp_path: Path) -> None:
+    log = read_log(
+        "alice@node7:~/x$ python t.py --token=hf_AbCdEfGhIjKlMnOpQr\n"
+        '  File "/home/alice/t.py", line 3, in <module>\n'
+        "RuntimeError: engine refused to start\n"
+    )
+    findings = tuple(findings_of(log))
+    text = report(Diagnosis("t.log", findings), log=log)
+    assert text.splitlines()[1] == ""  # no facts
+    assert f"note: {findings[0].symptom} [not-recognised]" in text
+    assert "Of its 3 lines" in text
+    assert text.splitlines()[-3:] == [
+        "     1  USER@HOST:~/x$ python t.py --token=TOKEN",
+        '     2    File "~/t.py", line 3, in <module>',
+        "     3  RuntimeError: engine refused to start",
+    ]
+
+
+def test_a_log_with_its_environment(env: Env) -> None:
+    env.torch("2.9.1+cu128", cuda="12.8")
+    log = read_log("RuntimeError: engine refused to start\n")
+    text = report(Diagnosis("t.log", ()), Host("linux-64", "6.8"), env.prefix, log)
+    assert "Python: 3.11.7, virtual environment\n" in text
+    assert text.endswith("     1  RuntimeError: engine refused to start\n")
 
 
 def test_a_machine_alone(env: Env) -> None:

@@ -1,5 +1,7 @@
 """what is wrong with an environment, a log, a repository, a program, this machine."""
 
+from functools import partial
+
 from provision.cli.call import Call, Outcome, findings_if
 from provision.core.errors import Exit, UsageError
 
@@ -8,28 +10,27 @@ _ANSWERS = {"not-environment": Exit.PROGRAM, "not-recognised": Exit.UNDECIDED}
 
 
 def handle(call: Call) -> Outcome | int:
-    from provision.commands.diagnose import diagnose, diagnose_log_file, diagnose_repository
+    from provision.commands.diagnose import diagnose, diagnose_repository, read_log_file, with_log
     from provision.ui.console import print_text
     from provision.ui.results import show_diagnosis
 
-    wanted, result = call.arguments, None
+    wanted, found, host, prefix = call.arguments, None, None, None
     if wanted.watch or wanted.command:
         return _watch(call)
-    if wanted.log and wanted.report:
-        raise UsageError("--report is for an environment or this machine", remedy="omit --log")
-    if wanted.log:
-        result = diagnose_log_file(wanted.log)
-    elif wanted.project and not (wanted.python or wanted.target or wanted.report):
-        result = diagnose_repository(wanted.project.absolute(), call.project)
-    if result is None:
-        result, host, prefix = diagnose(call.project, python=wanted.python, target=wanted.target)
-        if wanted.report:
-            from provision.doctor.report import report
-
-            text = report(result, host, prefix)
-            return Outcome(text, lambda text, _: print_text(text), findings_if(result.bad))
+    log = read_log_file(wanted.log) if wanted.log else None
+    environment = wanted.python or wanted.target
+    if wanted.project and not (environment or log or wanted.report):
+        found = diagnose_repository(wanted.project.absolute(), call.project)
+    if not found and (environment or not log):
+        found, host, prefix = diagnose(call.project, python=wanted.python, target=wanted.target)
+    result = with_log(found, wanted.log, log)
     answers = (_ANSWERS[found.code] for found in result.findings if found.code in _ANSWERS)
-    return Outcome(result, show_diagnosis, findings_if(result.bad) or next(answers, Exit.OK))
+    code = findings_if(result.bad) or next(answers, Exit.OK)
+    if wanted.report:
+        from provision.doctor.report import report
+
+        return Outcome(report(result, host, prefix, log), lambda text, _: print_text(text), code)
+    return Outcome(result, partial(show_diagnosis, log=wanted.log), code)
 
 
 def _watch(call: Call) -> int:
@@ -38,7 +39,7 @@ def _watch(call: Call) -> int:
     wanted = call.arguments
     if not wanted.watch:
         wanted.refuse(f"unexpected argument {wanted.command[0]}: only --watch takes a command")
-    if not wanted.command or wanted.json or wanted.report:
+    if not wanted.command or wanted.json or wanted.report or wanted.python:
         raise UsageError.of("nothing-to-watch")
     code, findings = watch(wanted.command)
     for finding in findings:
