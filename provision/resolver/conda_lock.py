@@ -20,7 +20,7 @@ from provision.core.process import Completed, Run, clean_environment
 from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.lockfile.conda import SIZE
-from provision.resolver.conda_shim import CHANNELS, VIRTUAL
+from provision.resolver.conda_shim import CHANNELS
 from provision.spec.model import Target
 from provision.spec.tables import faults_of
 
@@ -97,13 +97,8 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
     if not target.conda:
         return []
     env = clean_environment(extra={"CONDA_SUBDIR": target.platform})
-    # The shim recognises the channel of virtual packages by its folder's name.
-    with scratch() as temporary:
-        folder = temporary / f"{VIRTUAL}0"
-        _write_virtual(folder, target.platform)
-        channels = ["--channel", channel_url, "--channel", folder.as_uri()]
-        argv = [find_shim(), "create", *channels, *target.conda.dependencies]
-        done = run(argv, env=env)
+    argv = [find_shim(), "create", "--channel", channel_url, *target.conda.dependencies]
+    done = run(argv, env=env)
     if done.returncode:
         evidence = _solver_message(done) or done.tail
         raise ToolError.of("silent-channel", evidence, url=channel_url, target=target.name)
@@ -117,15 +112,6 @@ def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelP
 def _package(entry: dict[str, Any]) -> ChannelPackage:
     known = {key: entry[key] for key in ChannelPackage.model_fields if entry.get(key) is not None}
     return ChannelPackage.model_validate_json(json.dumps(known | {"sources": ["the channel"]}))
-
-
-def _write_virtual(folder: Path, platform: str) -> None:
-    packages = {}
-    for name, text in PLATFORMS[platform].virtual.items():
-        version, _, build = text.partition(" ")
-        packages[f"{name}.conda"] = {"name": name, "version": version, "build": build or "0",
-                                     "package_type": "virtual_system"}  # fmt: skip
-    write_atomic(folder / "noarch" / "repodata.json", json.dumps({"packages": packages}))
 
 
 def find_shim() -> str:
