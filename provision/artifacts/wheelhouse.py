@@ -31,14 +31,10 @@ ItemT = TypeVar("ItemT", bound=Artifact | WantedFile)
 def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:
     """Return the file of each artifact that a folder holds, by name and, where known, size."""
     # Hashes are not compared here, because a plan needs none; :func:`damaged_artifacts` does that.
-    found = {}
-    for artifact in artifacts:
-        for folder in folders:
-            path = folder / artifact.filename
-            if path.is_file() and artifact.size in {None, path.stat().st_size}:
-                found[artifact] = path
-                break
-    return found
+    # An earlier folder hides a later one.
+    pairs = ((item, folder / item.filename) for item in artifacts for folder in reversed(folders))
+    return {item: path for item, path in pairs
+            if path.is_file() and item.size in {None, path.stat().st_size}}  # fmt: skip
 
 
 def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:
