@@ -64,20 +64,18 @@ def choose_wheels(
 ) -> tuple[list[WantedFile], list[MissingFile]]:
     """Return the wheel of each tool for a target, wheelhouses first, and the tools without one."""
 
-    def one(session: Session, tool: Tool) -> WantedFile | MissingFile:
+    def one(tool: Tool) -> WantedFile | MissingFile:
+        why = f"its index has no wheel for {target.platform}"
         try:
             here = _best(_local(tool, wheelhouses), target)
             found = here or _best(_listed(session, tool, index), target)
         except ToolError as error:
-            return missing(tool, error.what)
-        return found or missing(tool, f"its index has no wheel for {target.platform}")
-
-    def missing(tool: Tool, why: str) -> MissingFile:
+            found, why = None, error.what
         # Any of the hashes identifies the tool; the least is the same in each run.
-        return MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
+        return found or MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
 
     with network.session() as session:
-        chosen = in_threads(lambda tool: one(session, tool), tools, network.PARALLEL_DOWNLOADS)
+        chosen = in_threads(one, tools, network.PARALLEL_DOWNLOADS)
     wanted = [item for item in chosen if isinstance(item, WantedFile)]
     return wanted, [item for item in chosen if isinstance(item, MissingFile)]
 
