@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from provision.core import limits
 from provision.environment.reading import list_names, read_text
@@ -150,8 +150,6 @@ def name_of(requirement: str) -> str:
 
 def parse_version(text: str) -> Version | None:
     """Return a version in comparable form, or None if it is not valid."""
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - not needed for names
-
     try:
         return Version(text)
     except InvalidVersion:
