@@ -40,12 +40,9 @@ class Tool:
 def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """Return what the locks of ``uv pip compile --universal`` in a folder require on a platform."""
     # The patch version of that machine's Python is unknown: any patch that requires it counts.
-    found: dict[tuple[str, str], Tool] = {}
-    for name in LOCKS:
-        for _, line in logical_lines((folder / name).read_text(encoding="utf-8")):
-            if tool := _tool(line, platform, python):
-                found[tool.name, tool.version] = tool
-    return list(found.values())
+    texts = ((folder / name).read_text(encoding="utf-8") for name in LOCKS)
+    tools = (_tool(line, platform, python) for text in texts for _, line in logical_lines(text))
+    return list(dict.fromkeys(tool for tool in tools if tool))  # uv is in both
 
 
 def _tool(line: str, platform: str, python: str) -> Tool | None:
