@@ -1,7 +1,7 @@
 """Wheelhouses: folders of artifacts, which are used only if their SHA-256 is in the lock."""
 
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -45,16 +45,10 @@ def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:
     return [path for (item, path), digest in pairs if digest != item.sha256]
 
 
-def size_on_disk(artifacts: Iterable[ItemT], found: Mapping[ItemT, Path]) -> int:
-    """Return the approximate size of some artifacts once they are installed, in bytes."""
-    return sum(
-        _unpacked(found[a]) if a in found else int((a.size or 0) * _UNPACKED) for a in artifacts
-    )
-
-
-def _unpacked(path: Path) -> int:
-    if path.suffix != ".whl":
-        return int(path.stat().st_size * _UNPACKED)
+def size_on_disk(item: Artifact | WantedFile, path: Path | None) -> int:
+    """Return the approximate bytes of an artifact once it is installed; None if not at hand."""
+    if path is None or path.suffix != ".whl":
+        return int((path.stat().st_size if path else item.size or 0) * _UNPACKED)
     try:
         # A wheel's table of contents has the exact sizes; a conda package has to be decompressed.
         with zipfile.ZipFile(path) as archive:
