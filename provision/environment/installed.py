@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from provision.core import limits
@@ -142,8 +143,6 @@ def distribution_name(folder: str) -> str:
 
 def name_of(requirement: str) -> str:
     """Return the normalised name in a requirement; empty if it is not one."""
-    from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
-
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
     return str(canonicalize_name(match[0])) if match else ""
 
