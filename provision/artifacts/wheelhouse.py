@@ -39,10 +39,9 @@ def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[
 
 def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:
     """Return the files whose SHA-256 is not the lock's."""
-    named = list(found)
     # hashlib lets other threads run while it hashes.
-    pairs = zip(named, in_threads(sha256_file, [path for _, path in named]), strict=True)
-    return [path for (item, path), digest in pairs if digest != item.sha256]
+    hashed = in_threads(lambda pair: (*pair, sha256_file(pair[1])), found)
+    return [path for item, path, digest in hashed if digest != item.sha256]
 
 
 def size_on_disk(item: Artifact | WantedFile, path: Path | None) -> int:
