@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import Requirement
 
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 LOCKS = ("uv.txt", "requirements.txt")
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(NamedTuple):
     """One distribution of a universal lock, with the hashes of its files for every platform."""
 
     name: str
