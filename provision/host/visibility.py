@@ -17,8 +17,7 @@ _NONE = {"none", "void", "no"}
 
 def hidden(host: Host) -> dict[str, str]:
     """Return the hidden GPUs: address to ``NAME=value`` of the variable that hides it."""
-    intel = in_level_zero_order(host)
-    return _hidden_intel(intel, host.variables) | _hidden_nvidia(host)
+    return _hidden_intel(in_level_zero_order(host), host.variables) | _hidden_nvidia(host)
 
 
 def in_level_zero_order(host: Host) -> list[Gpu]:

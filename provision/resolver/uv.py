@@ -177,8 +177,7 @@ class UvResolver:
         done = self._compile(target, pinned, ["--offline", *options])
         if done.returncode:
             done = self._compile(target, pinned, options)
-        done.require(f"could not find the files of {target.name}")
-        return done.stdout
+        return done.require(f"could not find the files of {target.name}").stdout
 
     def _compile(
         self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]
