@@ -20,7 +20,6 @@ OUT, ROOT, *WORDS = sys.argv[1:]
 BEFORE = frozenset(sys.modules)
 STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec", "os.system")
 MACHINE = {"pynvml"}  # loaded only where there is an NVIDIA driver
-HASHING = "provision.core.hashing"
 BLOCK = 4096  # bytes: a version that is a letter longer is not more to read
 
 processes: list[str] = []
@@ -57,7 +56,9 @@ def _name(program: object) -> str:
 
 def count_hashes() -> None:
     """Count the files that are hashed, which no audit event tells, once the modules are there."""
-    for module, function in (("hashlib", "file_digest"), (HASHING, "_sha256_by_reads")):
+    places = [("hashlib", "file_digest")]
+    places += [(name, "sha256_file") for name in sys.modules if name.startswith("provision.")]
+    for module, function in places:
         real = getattr(sys.modules.get(module), function, None)
         if real is not None and real.__name__ != "counted":
             setattr(sys.modules[module], function, counting_calls(real))
@@ -67,7 +68,8 @@ def counting_calls(real: Callable[..., object]) -> Callable[..., object]:
     """Return a function that also notes the file, an open one or a path, that it is given."""
 
     def counted(file: object, *others: object) -> object:
-        hashed.append(str(getattr(file, "name", file)).removeprefix(ROOT))
+        path = file if isinstance(file, os.PathLike) else getattr(file, "name", file)
+        hashed.append(str(path).removeprefix(ROOT))
         return real(file, *others)
 
     return counted

@@ -78,22 +78,16 @@ def fetch_all(
         rest = _from_folders(wanted, folder, [folder, *wheelhouses], progress)
         for item in rest:  # a file of that name has the wrong hash
             (folder / item.filename).unlink(missing_ok=True)
-        if offline:
-            why = "it is in no wheelhouse, and --offline was given"
-            return [_missing(item, why) for item in rest]
-        if not rest:
-            return []
-        with network.session() as session:
-            # Largest first, so that none of them is left to run alone at the end.
-            queue = sorted(rest, key=lambda item: -(item.size or 0))
-            fetch = partial(_download, session, folder, progress)
-            ended = in_threads(fetch, queue, network.PARALLEL_DOWNLOADS)
-            failed = dict(zip(queue, ended, strict=True))
-        return [_missing(item, why) for item in rest if (why := failed[item])]
-
-
-def _missing(item: WantedFile, why: str) -> MissingFile:
-    return MissingFile(item.filename, item.sha256, item.size, why)
+        reasons = dict.fromkeys(rest, "it is in no wheelhouse, and --offline was given")
+        if rest and not offline:
+            with network.session() as session:
+                # Largest first, so that none of them is left to run alone at the end.
+                queue = sorted(rest, key=lambda item: -(item.size or 0))
+                fetch = partial(_download, session, folder, progress)
+                ended = in_threads(fetch, queue, network.PARALLEL_DOWNLOADS)
+            reasons |= zip(queue, ended, strict=True)
+    return [MissingFile(item.filename, item.sha256, item.size, why)
+            for item, why in reasons.items() if why]  # fmt: skip
 
 
 def _from_folders(

@@ -71,10 +71,7 @@ def _settings(path: Path) -> dict[str, str]:
     # Raw, as in pip: a % in a password is not an interpolation.
     parser = configparser.RawConfigParser()
     try:
-        with path.open(encoding="utf-8") as stream:
-            parser.read_file(stream)
-    except OSError:
-        return {}
+        parser.read(path, encoding="utf-8")  # nothing where there is no such file
     except (configparser.Error, UnicodeDecodeError) as error:
         raise UsageError.of("pip-config", str(error).splitlines()[0], path=path) from error
     found: dict[str, str] = {}

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from provision.core.process import Completed, Run, clean_environment
 from provision.core.program import uv_program
 from provision.core.progress import Progress
 from provision.core.project import Project
+from provision.core.temporary import scratch
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LACKING = re.compile(r"No solution found when resolving: (.*)")
@@ -83,13 +83,12 @@ class SourceBuilder:
         if kept := self._kept(source, requires):
             return kept, requires
         named: set[str] = set()
-        with tempfile.TemporaryDirectory(prefix="provision-") as temporary:
-            scratch = Path(temporary)
-            fetched = self._fetch(name, source, scratch / "source")
+        with scratch() as folder:
+            fetched = self._fetch(name, source, folder / "source")
             if fetched.suffix == ".whl":
                 return _store(fetched, self.folder(source, ())), ()
             self.progress.step(f"building {name} from {source.partition(' ')[0]}")
-            while (done := self._uv_build(fetched, scratch, requires)).returncode:
+            while (done := self._uv_build(fetched, folder, requires)).returncode:
                 # uv refuses requirements without a hash, and lists them: first the static ones.
                 lacking = set(re.findall(r"`([^`]+)`", " ".join(_LACKING.findall(done.stderr))))
                 if complete is None or lacking <= named:
@@ -98,8 +97,8 @@ class SourceBuilder:
                 requires = complete(sorted(named))
                 if kept := self._kept(source, requires):
                     return kept, requires
-            (made,) = scratch.glob("out/*.whl")
-            pack_again(made, packed := scratch / made.name)
+            (made,) = folder.glob("out/*.whl")
+            pack_again(made, packed := folder / made.name)
             return _store(packed, self.folder(source, requires)), requires
 
     def _kept(self, source: str, requires: Sequence[str]) -> Path | None:
@@ -108,19 +107,19 @@ class SourceBuilder:
         folder = self.folder(source, requires)
         return next((p for tag in ("any", fitting) for p in folder.glob(f"*-*{tag}.whl")), None)
 
-    def _uv_build(self, fetched: Path, scratch: Path, requires: Sequence[str]) -> Completed:
-        constraints, home = scratch / "build.txt", scratch / "home"
+    def _uv_build(self, fetched: Path, folder: Path, requires: Sequence[str]) -> Completed:
+        constraints, home = folder / "build.txt", folder / "home"
         constraints.write_text("\n".join(requires), encoding="utf-8")
         home.mkdir(exist_ok=True)
         # --no-sources: they may be folders of the author's own machine.
         argv = [uv_program(), "build", "--no-config", "--wheel", "--no-sources", "--quiet",
                 "--no-create-gitignore", "--python", self.python, "--require-hashes",
-                "--build-constraints", str(constraints), "--out-dir", str(scratch / "out"),
+                "--build-constraints", str(constraints), "--out-dir", str(folder / "out"),
                 *(["--offline"] if self.offline else []), str(fetched)]  # fmt: skip
         for index, url in self.indexes.items():
             if url:
                 argv += ["--default-index", url] if index == "default" else ["--index", url]
-        return self.run(argv, env=_isolated(home), cwd=scratch)
+        return self.run(argv, env=_isolated(home), cwd=folder)
 
     def _fetch(self, name: str, source: str, folder: Path) -> Path:
         """Return an archive, or the folder of a clone that has the package."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from packaging.requirements import Requirement
 
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 LOCKS = ("uv.txt", "requirements.txt")
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(NamedTuple):
     """One distribution of a universal lock, with the hashes of its files for every platform."""
 
     name: str
@@ -40,12 +38,9 @@ class Tool:
 def read_tools(folder: Path, platform: str, python: str) -> list[Tool]:
     """Return what the locks of ``uv pip compile --universal`` in a folder require on a platform."""
     # The patch version of that machine's Python is unknown: any patch that requires it counts.
-    found: dict[tuple[str, str], Tool] = {}
-    for name in LOCKS:
-        for _, line in logical_lines((folder / name).read_text(encoding="utf-8")):
-            if tool := _tool(line, platform, python):
-                found[tool.name, tool.version] = tool
-    return list(found.values())
+    texts = ((folder / name).read_text(encoding="utf-8") for name in LOCKS)
+    tools = (_tool(line, platform, python) for text in texts for _, line in logical_lines(text))
+    return list(dict.fromkeys(tool for tool in tools if tool))  # uv is in both
 
 
 def _tool(line: str, platform: str, python: str) -> Tool | None:
@@ -64,20 +59,18 @@ def choose_wheels(
 ) -> tuple[list[WantedFile], list[MissingFile]]:
     """Return the wheel of each tool for a target, wheelhouses first, and the tools without one."""
 
-    def one(session: Session, tool: Tool) -> WantedFile | MissingFile:
+    def one(tool: Tool) -> WantedFile | MissingFile:
+        why = f"its index has no wheel for {target.platform}"
         try:
             here = _best(_local(tool, wheelhouses), target)
             found = here or _best(_listed(session, tool, index), target)
         except ToolError as error:
-            return missing(tool, error.what)
-        return found or missing(tool, f"its index has no wheel for {target.platform}")
-
-    def missing(tool: Tool, why: str) -> MissingFile:
+            found, why = None, error.what
         # Any of the hashes identifies the tool; the least is the same in each run.
-        return MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
+        return found or MissingFile(f"{tool.name}-{tool.version}", min(tool.sha256s), None, why)
 
     with network.session() as session:
-        chosen = in_threads(lambda tool: one(session, tool), tools, network.PARALLEL_DOWNLOADS)
+        chosen = in_threads(one, tools, network.PARALLEL_DOWNLOADS)
     wanted = [item for item in chosen if isinstance(item, WantedFile)]
     return wanted, [item for item in chosen if isinstance(item, MissingFile)]
 

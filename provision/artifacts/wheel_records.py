@@ -52,13 +52,12 @@ def remote_records(
     if not wanted:
         return {}
 
-    def read(sha256: str) -> str | None:
+    def read(sha256: str) -> tuple[str, str | None]:
         url = urls[sha256]
-        return remote_record(session, url, wanted[sha256], login_for(url, mirror))
+        return sha256, remote_record(session, url, wanted[sha256], login_for(url, mirror))
 
     with network.session() as session:
-        found = in_threads(read, wanted, network.PARALLEL_REQUESTS)
-        records = zip(wanted, found, strict=True)
+        records = in_threads(read, wanted, network.PARALLEL_REQUESTS)
         return {sha256: record for sha256, record in records if record}
 
 

@@ -1,7 +1,7 @@
 """Wheelhouses: folders of artifacts, which are used only if their SHA-256 is in the lock."""
 
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -31,34 +31,23 @@ ItemT = TypeVar("ItemT", bound=Artifact | WantedFile)
 def find_artifacts(artifacts: Iterable[ItemT], folders: Sequence[Path]) -> dict[ItemT, Path]:
     """Return the file of each artifact that a folder holds, by name and, where known, size."""
     # Hashes are not compared here, because a plan needs none; :func:`damaged_artifacts` does that.
-    found = {}
-    for artifact in artifacts:
-        for folder in folders:
-            path = folder / artifact.filename
-            if path.is_file() and artifact.size in {None, path.stat().st_size}:
-                found[artifact] = path
-                break
-    return found
+    # An earlier folder hides a later one.
+    pairs = ((item, folder / item.filename) for item in artifacts for folder in reversed(folders))
+    return {item: path for item, path in pairs
+            if path.is_file() and item.size in {None, path.stat().st_size}}  # fmt: skip
 
 
 def damaged_artifacts(found: Iterable[tuple[ItemT, Path]]) -> list[Path]:
     """Return the files whose SHA-256 is not the lock's."""
-    named = list(found)
     # hashlib lets other threads run while it hashes.
-    pairs = zip(named, in_threads(sha256_file, [path for _, path in named]), strict=True)
-    return [path for (item, path), digest in pairs if digest != item.sha256]
+    hashed = in_threads(lambda pair: (*pair, sha256_file(pair[1])), found)
+    return [path for item, path, digest in hashed if digest != item.sha256]
 
 
-def size_on_disk(artifacts: Iterable[ItemT], found: Mapping[ItemT, Path]) -> int:
-    """Return the approximate size of some artifacts once they are installed, in bytes."""
-    return sum(
-        _unpacked(found[a]) if a in found else int((a.size or 0) * _UNPACKED) for a in artifacts
-    )
-
-
-def _unpacked(path: Path) -> int:
-    if path.suffix != ".whl":
-        return int(path.stat().st_size * _UNPACKED)
+def size_on_disk(item: Artifact | WantedFile, path: Path | None) -> int:
+    """Return the approximate bytes of an artifact once it is installed; None if not at hand."""
+    if path is None or path.suffix != ".whl":
+        return int((path.stat().st_size if path else item.size or 0) * _UNPACKED)
     try:
         # A wheel's table of contents has the exact sizes; a conda package has to be decompressed.
         with zipfile.ZipFile(path) as archive:

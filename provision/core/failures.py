@@ -24,8 +24,7 @@ def as_error(error: Exception) -> ProvisionError:
     if isinstance(error, MemoryError):
         return ToolError("the memory is used up", remedy=_REMEDIES[errno.ENOMEM])
     if isinstance(error, RecursionError):
-        remedy = "restore the files of the project from version control"
-        return SpecError("a file is nested too deeply", evidence=evidence, remedy=remedy)
+        return SpecError.of("nested-too-deeply", evidence)
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         remedy = _REMEDIES[errno.EAGAIN]
         return ToolError("the system starts no more threads", evidence=evidence, remedy=remedy)

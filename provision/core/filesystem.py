@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -94,8 +95,6 @@ def remove_tagged(folder: Path) -> None:
     """Remove a folder that :func:`make_tagged` made; anything else is refused."""
     # It is renamed first, so that an interrupted removal leaves no part of an environment under its
     # name, and the tag goes last, so that the rest can be recognised and removed later.
-    import shutil  # noqa: PLC0415 - slow to import, and most verbs remove nothing
-
     if not is_tagged(folder):
         raise ToolError.of("untagged-folder", folder=folder)
     doomed = folder.with_name(f"{_REMOVING}{os.getpid()}-{folder.name.removeprefix(_REMOVING)}")
@@ -111,12 +110,11 @@ def remove_tagged(folder: Path) -> None:
 
 def is_link(path: Path) -> bool:
     """Whether a path is a symbolic link or, on Windows, a junction."""
-    try:
+    with contextlib.suppress(OSError):
         # Path.is_junction() needs Python 3.12. Any reparse point counts, so that no removal follows
         # one to a folder that is not ours.
         return path.is_symlink() or bool(getattr(os.lstat(path), "st_reparse_tag", 0))
-    except OSError:
-        return False
+    return False
 
 
 def read_link(link: Path) -> Path | None:

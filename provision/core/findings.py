@@ -64,5 +64,4 @@ class Diagnosis:
 
 def worst_first(findings: list[Finding]) -> list[Finding]:
     """Return the findings ordered by level, keeping their order within a level."""
-    order = list(Level)
-    return sorted(findings, key=lambda finding: order.index(finding.level))
+    return sorted(findings, key=lambda finding: list(Level).index(finding.level))

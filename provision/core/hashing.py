@@ -21,11 +21,6 @@ def sha256_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def sha256_file(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal."""
-    return _sha256_by_reads(str(path))
-
-
 def sha256_below(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     """Return the SHA-256 of many files below a folder, hashed on all cores."""
     # By processes, with strings for paths: for the 20,000 small files of a PyTorch environment the
@@ -69,10 +64,11 @@ def _end_with_parent() -> None:
 
 
 def _sha256_share(folder: str, names: list[str]) -> dict[str, str]:
-    return {name: _sha256_by_reads(extended(f"{folder}/{name}")) for name in names}
+    return {name: sha256_file(extended(f"{folder}/{name}")) for name in names}
 
 
-def _sha256_by_reads(path: str) -> str:
+def sha256_file(path: str | Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
     # A file object allocates a buffer, a quarter of the time for thousands of small files.
     digest = hashlib.sha256()
     descriptor = os.open(path, _READ)

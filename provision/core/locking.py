@@ -21,11 +21,11 @@ def folder_lock(folder: Path, on_wait: Callable[[], None], name: str = ".lock") 
     # It is a lock on an open file: a file that exists would survive ``kill -9``. A child that
     # inherits it (``pass_fds``) holds the lock too, and may go on writing when this process is
     # killed (not on Windows).
-    with _refused(folder):
+    with os_errors("no-work-in", folder=folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        with _refused(folder):
+        with os_errors("no-work-in", folder=folder):
             if not try_lock(handle):
                 on_wait()
                 while not try_lock(handle):
@@ -34,10 +34,6 @@ def folder_lock(folder: Path, on_wait: Callable[[], None], name: str = ".lock") 
     finally:
         # No LOCK_UN first: it would also end the lock of a child that inherited it (flock(2)).
         os.close(handle)
-
-
-def _refused(folder: Path) -> contextlib.AbstractContextManager[None]:
-    return os_errors("no-work-in", folder=folder)
 
 
 def waiting(what: str | Path, progress: Progress) -> Callable[[], None]:

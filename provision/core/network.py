@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from provision.core import limits
@@ -60,15 +60,14 @@ def _limit(reply: Response, *_: object, **options: object) -> None:
         reply.iter_content = pieces  # type: ignore[method-assign, assignment]
 
 
-def content_lengths(urls: Iterable[str], mirror: str | None = None) -> dict[str, int]:
+def content_lengths(urls: Sequence[str], mirror: str | None = None) -> dict[str, int]:
     """Return the bytes of each URL, from HEAD requests; a mirror's login is for its host alone."""
-    wanted = list(urls)
-    if not wanted:
+    if not urls:
         return {}
     with session() as shared:
-        pairs = [(shared, url, login_for(url, mirror)) for url in wanted]
+        pairs = [(shared, url, login_for(url, mirror)) for url in urls]
         found = in_threads(lambda given: content_length(*given), pairs, PARALLEL_REQUESTS)
-    return dict(zip(wanted, found, strict=True))
+    return dict(zip(urls, found, strict=True))
 
 
 def stated_length(reply: Response) -> int | None:

@@ -97,8 +97,7 @@ def run(
         stdout, stderr = _communicate(process, timeout)
     except subprocess.TimeoutExpired as error:
         kill_group(process)
-        what = f"`{shlex.join(words)}` did not end within {timeout:g} s"
-        raise ToolError(what, cause="it hangs or is slow") from error
+        raise ToolError.of("timed-out", command=shlex.join(words), timeout=timeout) from error
     except BaseException:
         kill_group(process)
         raise

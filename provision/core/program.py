@@ -1,6 +1,7 @@
 """Programs: this command, as messages name it, and uv."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -18,10 +19,7 @@ def program_name() -> str:
     script = Path(sys.executable).with_name("provision.exe" if os.name == "nt" else "provision")
     if not script.is_file():
         return "provision"
-    # shutil.which() would do the same, but importing shutil loads every archive format.
-    folders = os.environ.get("PATH", "").split(os.pathsep)
-    found = (os.path.join(folder, script.name) for folder in folders)  # noqa: PTH118 - hot
-    first = next((path for path in found if os.access(path, os.X_OK)), None)
+    first = shutil.which(script.name)
     try:
         # Installers of tools put a link to it on PATH.
         if first and os.path.realpath(first) == os.path.realpath(script):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from provision.core.errors import UsageError
-from provision.core.program import program_name
 
 CURRENT = "current"  # below a target's generations, the link to the one in use
 RECORD = "provision.json"  # in a generation, what it was built from
@@ -81,6 +80,4 @@ def find_project(start: Path) -> Project:
         # conda has folders of this name too, without files.
         if (specs / "catalog").is_dir() or any(specs.glob("*.toml")):
             return Project(folder)
-    cause = "a project has a folder envs/ with specs"
-    remedy = f"`{program_name()} init` makes one of this folder; --project names another"
-    raise UsageError(f"no project in {start} or above", cause=cause, remedy=remedy)
+    raise UsageError.of("no-project", start=start)

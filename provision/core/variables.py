@@ -26,7 +26,8 @@ def clean_environment(
 ) -> dict[str, str]:
     """Return ``extra`` and what is allowed by name of ``base``, by default this process's own."""
     base = os.environ if base is None else base
-    kept = {name: value for name, value in base.items() if _is_kept(name)}
+    known = (*_TABLES["kept"], *_TABLES["compiler"])
+    kept = {n: v for n, v in base.items() if n.upper() in known or n.upper().startswith("LC_")}
     for name in [name for name in kept if name.upper() in _TABLES["compiler"]]:
         kept[name] = os.pathsep.join(_outside_active(base, kept[name]))
     kept["PATH"] = _search_path(base, prefix)
@@ -58,11 +59,6 @@ def _pollutes(name: str) -> bool:
     upper = name.upper()
     dropped = upper in _TABLES["dropped"] or upper.startswith(tuple(_TABLES["dropped-prefixes"]))
     return dropped and upper not in _TABLES["harmless"]
-
-
-def _is_kept(name: str) -> bool:
-    upper = name.upper()
-    return upper in (*_TABLES["kept"], *_TABLES["compiler"]) or upper.startswith("LC_")
 
 
 def _search_path(base: Mapping[str, str], prefix: Path | None) -> str:

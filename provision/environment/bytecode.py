@@ -72,9 +72,7 @@ def _compare(python: Path, site: Path, paths: list[str], run: Run) -> set[str]:
     def compare(share: list[str]) -> list[str]:
         text = json.dumps([top + path for path in share])
         done = run([python, "-I", "-S", "-B", "-c", _COMPARE], stdin=text)
-        done.require("could not compare bytecode with its source")
-        found: list[str] = json.loads(done.stdout)
-        return found
+        return list(json.loads(done.require("could not compare bytecode with its source").stdout))
 
     shares = filter(None, (paths[start::workers] for start in range(workers)))
     found = in_threads(compare, shares, workers)

@@ -3,9 +3,8 @@
 import json
 import posixpath
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from provision.core.errors import damage_in
 from provision.core.limits import read_parsed
@@ -14,8 +13,7 @@ from provision.lockfile.wheel_record import RecordEntry, encoded
 FOLDER = "conda-meta"
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledCondaPackage:
+class InstalledCondaPackage(NamedTuple):
     """One conda package, from its file in ``conda-meta``."""
 
     name: str

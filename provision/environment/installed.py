@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from packaging.version import Version
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from provision.core import limits
 from provision.environment.reading import list_names, read_text
@@ -142,16 +143,12 @@ def distribution_name(folder: str) -> str:
 
 def name_of(requirement: str) -> str:
     """Return the normalised name in a requirement; empty if it is not one."""
-    from packaging.utils import canonicalize_name  # noqa: PLC0415 - not needed to list folders
-
     match = re.match(r"[A-Za-z0-9._-]+", requirement)
     return str(canonicalize_name(match[0])) if match else ""
 
 
 def parse_version(text: str) -> Version | None:
     """Return a version in comparable form, or None if it is not valid."""
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - not needed for names
-
     try:
         return Version(text)
     except InvalidVersion:

@@ -153,10 +153,9 @@ def _installed_by(tool: str, unlocked: list[InstalledDistribution]) -> str:
 def _allows(requirement: str, version: str) -> bool:
     from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - rare
 
-    try:
+    with contextlib.suppress(InvalidRequirement):
         return Requirement(requirement).specifier.contains(version, prereleases=True)
-    except InvalidRequirement:
-        return True
+    return True
 
 
 def _replaced_by(

@@ -10,6 +10,7 @@ The catalog lists pairs that were seen; a version between two has a build betwee
 """
 
 import math
+import operator
 import re
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ _PLAIN = {
     "nvidia": re.compile(r"\d{3,4}(?:\.\d{1,3}){0,2}", re.ASCII),
     "apple": re.compile(r"\d{2}(?:\.\d{1,3}){0,2}", re.ASCII),  # macOS
 }
+_ORDERS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 _NVIDIA_REGISTRY = re.compile(r"\d{1,2}(?:\.\d{1,5}){3}", re.ASCII)
 
 
@@ -104,22 +106,17 @@ def _contains(specifier: Specifier, found: DriverVersion, floor: DriverVersion) 
         return None
 
 
-def _compare(operator: str, found: tuple[Parts, Parts], floor: tuple[Parts, Parts]) -> bool | None:
+def _compare(sign: str, found: tuple[Parts, Parts], floor: tuple[Parts, Parts]) -> bool | None:
     """Compare two intervals: True or False if it holds for every pair of values, else None."""
+    if holds := _ORDERS.get(sign):  # for all values if for the ends
+        results = {holds(value, other) for value in found for other in floor}
+        return results.pop() if len(results) == 1 else None
     (low, high), (least, most) = found, floor
-    if operator == ">=":
-        return True if low >= most else False if high < least else None
-    if operator == ">":
-        return True if low > most else False if high <= least else None
-    if operator in ("<", "<="):
-        # x < y is the opposite of x >= y, also where neither can be decided.
-        inverse = _compare(">=" if operator == "<" else ">", found, floor)
-        return None if inverse is None else not inverse
     apart = high < least or low > most
     same = low == high == least == most
     if not apart and not same:
         return None
-    return same if operator == "==" else apart
+    return same if sign == "==" else apart
 
 
 def _bounds(

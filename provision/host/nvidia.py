@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from provision.host.driver_versions import numbers_of
 from provision.host.model import Driver, Gpu, Host
@@ -12,8 +12,7 @@ from provision.host.root import Machine, Root
 _CUDA, _NVML = "libcuda.so.1", "libnvidia-ml.so.1"
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(NamedTuple):
     """One GPU as NVIDIA's own tools describe it."""
 
     address: str

@@ -1,7 +1,5 @@
 """Which processes compute on the GPUs of this machine now; a desktop that only draws is none."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

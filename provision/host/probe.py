@@ -40,19 +40,15 @@ def read_host(
         from provision.host import macos  # noqa: PLC0415 - it starts programs
 
         return macos.read_macos(macos.probe(), devices, variables)
+    # NVIDIA's boards have a torch of their own.
+    jetson = "nvidia,tegra" in machine.root.text("proc/device-tree/compatible")
     host = Host(
         platform=this_platform(),
         kernel=machine.root.text("proc/sys/kernel/osrelease"),
         firmware=machine.root.text("sys/class/dmi/id/bios_version"),
         variables=variables,
-        elsewhere=devices.elsewhere.get(_kind(machine.root), ""),
+        elsewhere=devices.elsewhere.get("jetson" if jetson else this_platform(), ""),
     )
     for layer in _LINUX:
         host = layer.probe(machine, host)
     return host
-
-
-def _kind(root: Root) -> str:
-    """Return the platform, or ``jetson``: NVIDIA's boards have a torch of their own."""
-    tegra = "nvidia,tegra" in root.text("proc/device-tree/compatible")
-    return "jetson" if tegra else this_platform()

@@ -49,10 +49,7 @@ class Root:
 
     def exists(self, path: str) -> bool:
         """Whether a path exists."""
-        try:
-            return (self.path / path).exists()
-        except (OSError, ValueError):
-            return False
+        return os.path.exists(self.path / path)  # noqa: PTH110 - Path.exists() can raise
 
     def above(self, path: str) -> list[Path]:
         """Return the resolved folders above a path, nearest first, relative to the root."""

@@ -57,12 +57,12 @@ def _gpu(root: Root, address: str, devices: Devices) -> Gpu:
 def catalogued(devices: Devices, vendor_id: str, device_id: str, address: str) -> Gpu:
     """Return a GPU with what the catalog knows of its model."""
     vendor = VENDORS.get(vendor_id, "other")
-    gpu = Gpu(vendor, device_id, f"{vendor} {vendor_id}:{device_id}", address)
     known = devices.find(vendor, device_id)
+    facts = dataclasses.asdict(known) if known else {"name": f"{vendor} {vendor_id}:{device_id}"}
     # A family that is not supported is served like every other old one of its vendor.
     key = known.family if known and known.supported else vendor
-    gpu = dataclasses.replace(gpu, elsewhere=devices.elsewhere.get(key or "", ""))
-    return dataclasses.replace(gpu, **dataclasses.asdict(known)) if known else gpu
+    elsewhere = devices.elsewhere.get(key or "", "")
+    return Gpu(vendor, device_id, address=address, elsewhere=elsewhere, **facts)
 
 
 def _port(root: Root, folder: str) -> str:

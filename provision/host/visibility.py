@@ -17,8 +17,7 @@ _NONE = {"none", "void", "no"}
 
 def hidden(host: Host) -> dict[str, str]:
     """Return the hidden GPUs: address to ``NAME=value`` of the variable that hides it."""
-    intel = in_level_zero_order(host)
-    return _hidden_intel(intel, host.variables) | _hidden_nvidia(host)
+    return _hidden_intel(in_level_zero_order(host), host.variables) | _hidden_nvidia(host)
 
 
 def in_level_zero_order(host: Host) -> list[Gpu]:
@@ -33,10 +32,8 @@ def in_level_zero_order(host: Host) -> list[Gpu]:
 
 def malformed(selector: str) -> str | None:
     """Return the first term of an ``ONEAPI_DEVICE_SELECTOR`` that its parser rejects, or None."""
-    for term in selector.split(";"):
-        if term and not re.fullmatch(r"!?[\w*]+:[\w*.,]+", term.strip()):
-            return term
-    return None
+    valid = re.compile(r"!?[\w*]+:[\w*.,]+")
+    return next((t for t in selector.split(";") if t and not valid.fullmatch(t.strip())), None)
 
 
 def _hidden_intel(ordered: Sequence[Gpu], variables: Mapping[str, str]) -> dict[str, str]:

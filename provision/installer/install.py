@@ -61,7 +61,8 @@ def plan_install(lock: Lock, supply: ArtifactSources) -> InstallPlan:
     rest = [item for item in items if item not in found]
     return InstallPlan(
         packages=len(items), local=len(found), fetch=sum(item.size or 0 for item in rest),
-        unsized=sum(item.size is None for item in rest), disk=size_on_disk(items, found),
+        unsized=sum(item.size is None for item in rest),
+        disk=sum(size_on_disk(item, found.get(item)) for item in items),
     )  # fmt: skip
 
 

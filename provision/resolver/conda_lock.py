@@ -20,7 +20,7 @@ from provision.core.process import Completed, Run, clean_environment
 from provision.core.program import uv_program
 from provision.core.temporary import scratch
 from provision.lockfile.conda import SIZE
-from provision.resolver.conda_shim import CHANNELS, VIRTUAL
+from provision.resolver.conda_shim import CHANNELS
 from provision.spec.model import Target
 from provision.spec.tables import faults_of
 
@@ -49,12 +49,10 @@ def repodata(channel: Channel, subdir: str) -> dict[str, Any]:
 
 def write_inputs(target: Target, channels: dict[str, Channel], folder: Path) -> None:
     """Write the input files of conda-lock; JSON is YAML too, so no YAML writer is needed."""
-    if not target.conda:
-        return
     # No `pip` entry: conda-lock would download a mapping of package names for it.
     environment = {
-        "channels": list(target.conda.channels), "dependencies": list(target.conda.dependencies),
-        "platforms": [target.platform],
+        "channels": list(channels), "platforms": [target.platform],
+        "dependencies": list(target.conda.dependencies) if target.conda else [],
     }  # fmt: skip
     virtual = {"subdirs": {target.platform: {"packages": PLATFORMS[target.platform].virtual}}}
     write_atomic(folder / "environment.yml", json.dumps(environment))
@@ -75,7 +73,9 @@ def resolve(target: Target, channels: dict[str, Channel], run: Run) -> str:
         env = clean_environment(extra={CHANNELS: str(folder / "channels")})
         done = run(argv, env=env, cwd=folder)
         if done.returncode:
-            raise _failure(target, done)
+            if message := _solver_message(done):
+                raise SpecError.of("conda-conflict", message, target=target.name)
+            raise ToolError(f"conda-lock failed for {target.name}", evidence=done.tail)
         text = (folder / _LOCK).read_text(encoding="utf-8")
     packages = [package for channel in channels.values() for package in channel.packages]
     sizes, text = {p.sha256: p.size for p in packages}, _with_own_header(target, text)
@@ -94,16 +94,10 @@ def _with_own_header(target: Target, text: str) -> str:
 
 def latest_packages(target: Target, channel_url: str, run: Run) -> list[ChannelPackage]:
     """Return the packages to which a channel on the network resolves a target now."""
-    if not target.conda:
-        return []
+    dependencies = target.conda.dependencies if target.conda else ()
     env = clean_environment(extra={"CONDA_SUBDIR": target.platform})
-    # The shim recognises the channel of virtual packages by its folder's name.
-    with scratch() as temporary:
-        folder = temporary / f"{VIRTUAL}0"
-        _write_virtual(folder, target.platform)
-        channels = ["--channel", channel_url, "--channel", folder.as_uri()]
-        argv = [find_shim(), "create", *channels, *target.conda.dependencies]
-        done = run(argv, env=env)
+    argv = [find_shim(), "create", "--channel", channel_url, *dependencies]
+    done = run(argv, env=env)
     if done.returncode:
         evidence = _solver_message(done) or done.tail
         raise ToolError.of("silent-channel", evidence, url=channel_url, target=target.name)
@@ -119,15 +113,6 @@ def _package(entry: dict[str, Any]) -> ChannelPackage:
     return ChannelPackage.model_validate_json(json.dumps(known | {"sources": ["the channel"]}))
 
 
-def _write_virtual(folder: Path, platform: str) -> None:
-    packages = {}
-    for name, text in PLATFORMS[platform].virtual.items():
-        version, _, build = text.partition(" ")
-        packages[f"{name}.conda"] = {"name": name, "version": version, "build": build or "0",
-                                     "package_type": "virtual_system"}  # fmt: skip
-    write_atomic(folder / "noarch" / "repodata.json", json.dumps({"packages": packages}))
-
-
 def find_shim() -> str:
     """Return the path of the program that conda-lock runs; without it, it would download one."""
     here = Path(sys.executable).parent
@@ -135,12 +120,6 @@ def find_shim() -> str:
         return path
     facts = {"shim": SHIM, "python": sys.executable, "engines": " ".join(_ENGINES)}
     raise ToolError.of("no-conda-lock", uv=uv_program(), **facts)
-
-
-def _failure(target: Target, done: Completed) -> Exception:
-    if message := _solver_message(done):
-        return SpecError.of("conda-conflict", message, target=target.name)
-    return ToolError(f"conda-lock failed for {target.name}", evidence=done.tail)
 
 
 def _solver_message(done: Completed) -> str:

@@ -3,9 +3,10 @@
 A real conda would have to be installed, and would read channels that change from day to day. The
 protocol, for each platform, as of conda-lock 4.0: ``--version`` exits with 0, then ``create …
 --channel NAME … --channel file:///…/conda-lock-fake-repodata-… SPEC …`` with ``CONDA_SUBDIR`` (the
-last channel holds the virtual packages) prints ``{"actions": {"FETCH": [records], "LINK": []}}``,
-or ``{"error": …, "message": …}`` with an exit code other than 0. A channel given by name is read
-from the folder ``PROVISION_CHANNELS``, one given by URL from the network.
+last channel is left out: the virtual packages are those of our table of platforms) prints
+``{"actions": {"FETCH": [records], "LINK": []}}``, or ``{"error": …, "message": …}`` with an exit
+code other than 0. A channel given by name is read from the folder ``PROVISION_CHANNELS``, one given
+by URL from the network.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+
+from provision.core.platforms import PLATFORMS
 
 if TYPE_CHECKING:
     from rattler import GenericVirtualPackage, RepoDataRecord
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 CHANNELS = "PROVISION_CHANNELS"
 _IGNORED = ("override-channels", "dry-run", "json", "no-pip")
 # Part of the name of the folder that conda-lock writes the virtual packages to.
-VIRTUAL = "conda-lock-fake-repodata-"
+_VIRTUAL = "conda-lock-fake-repodata-"
 
 
 def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -34,21 +36,15 @@ def parse(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return [value for name, value in options if name in {"--channel", "-c"}], specs
 
 
-def virtual_packages(channel: str, subdir: str) -> list[GenericVirtualPackage]:
-    """Return the virtual packages in the folder that conda-lock wrote for them."""
-    import rattler as conda  # noqa: PLC0415 - an optional dependency
+def virtual_packages(platform: str) -> list[GenericVirtualPackage]:
+    """Return the virtual packages of the oldest machine that a platform stands for."""
+    from rattler import BuildString, GenericVirtualPackage, PackageName, Version  # noqa: PLC0415
 
-    root = Path(unquote(urlsplit(channel).path))
-    files = [root / folder / "repodata.json" for folder in (subdir, "noarch")]
     return [
         # py-rattler raises TypeError for plain strings.
-        conda.GenericVirtualPackage(
-            conda.PackageName(r["name"]), conda.Version(r["version"]), conda.BuildString(r["build"])
-        )
-        for file in files
-        if file.is_file()
-        for r in json.loads(file.read_text(encoding="utf-8"))["packages"].values()
-        if r.get("package_type") == "virtual_system"
+        GenericVirtualPackage(PackageName(name), Version(version), BuildString(build or "0"))
+        for name, text in PLATFORMS[platform].virtual.items()
+        for version, _, build in [text.partition(" ")]
     ]
 
 
@@ -58,12 +54,11 @@ async def solve(
     """Return the packages that satisfy the specs on a platform, sorted by name."""
     from rattler import Channel, Gateway, MatchSpec, Subdir, solve  # noqa: PLC0415
 
-    virtual = [channel for channel in channels if VIRTUAL in channel]
-    urls = [name if "://" in name else (folder / name).as_uri() for name in channels]
+    own = [channel for channel in channels if _VIRTUAL not in channel]
+    urls = [name if "://" in name else (folder / name).as_uri() for name in own]
     found = await solve(
-        [Channel(url) for url in urls if url not in virtual], [MatchSpec(spec) for spec in specs],
-        Gateway(), platforms=[Subdir(subdir), Subdir("noarch")],
-        virtual_packages=[package for url in virtual for package in virtual_packages(url, subdir)],
+        [Channel(url) for url in urls], [MatchSpec(spec) for spec in specs], Gateway(),
+        platforms=[Subdir(subdir), Subdir("noarch")], virtual_packages=virtual_packages(subdir),
     )  # fmt: skip
     return sorted(found, key=lambda record: str(record.name.normalized))
 

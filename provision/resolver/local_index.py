@@ -11,7 +11,7 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from provision.catalog.snapshot import Wheel
@@ -21,8 +21,7 @@ _PAGE = "application/vnd.pypi.simple.v1+json"
 _UPLOADED = "1970-01-01T00:00:00Z"
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """The response of the index to one request."""
 
     status: int

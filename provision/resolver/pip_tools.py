@@ -1,6 +1,5 @@
 """Resolve the pip layer with pip-tools, a second resolver for this machine's own platform."""
 
-import importlib.metadata
 import importlib.util
 import os
 import secrets
@@ -17,11 +16,6 @@ from provision.resolver import local_index, uv
 from provision.spec.model import Target
 
 _MERGED = "merged"
-
-
-def version() -> str:
-    """Return name and version of the engine."""
-    return f"pip-tools {importlib.metadata.version('pip-tools')}"
 
 
 def pins(

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,7 +43,7 @@ class Resolver:
     sources: PipConfig
     run: Run
     progress: Progress
-    engine: str = "uv"
+    engine: str = "uv"  # a distribution
 
     def resolve(self, target: Target, known: Iterable[Artifact]) -> tuple[str, str | None]:
         """Return the text of the pip layer, and of the conda layer where the spec has one."""
@@ -210,7 +211,7 @@ def header(target: Target, digest: str, conda: str | None, engine: str) -> dict[
     return {
         "spec": target.digest(), "catalog": digest, **layer,
         "cutoff": target.pip.cutoff.isoformat(),
-        "engine": pip_tools.version() if engine == "pip-tools" else uv.version(),
+        "engine": f"{engine} {importlib.metadata.version(engine)}",
         "platform": target.platform, "python": target.python_version,
         "command": f"provision lock {target.name}",
     }  # fmt: skip

@@ -6,8 +6,8 @@ Their index on loopback, ``wheelhouse``, comes before all others: they are taken
 import functools
 import re
 import threading
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -27,8 +27,7 @@ _SOURCE_ONLY = re.compile(r"Wheels are required for `([^`]+)`")
 _BUILDING = threading.Lock()  # targets are locked in parallel, and mostly need the same wheels
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltWheel:
+class BuiltWheel(NamedTuple):
     """A wheel in the wheelhouse, its source, and the pinned requirements of its build."""
 
     path: Path

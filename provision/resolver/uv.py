@@ -1,7 +1,6 @@
 """Resolve the pip layer with uv, for any platform on any platform."""
 
 import datetime as dt
-import importlib.metadata
 import os
 import re
 import sys
@@ -29,11 +28,6 @@ _PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?:\s+# via (?P<via>.+
 Pins = dict[str, tuple[str, tuple[str, ...]]]
 REQUIREMENTS, OVERRIDES, PINS = "requirements.in", "overrides.txt", "pins.txt"
 CONSTRAINTS = "constraints.txt"
-
-
-def version() -> str:
-    """Return name and version of the engine."""
-    return f"uv {importlib.metadata.version('uv')}"
 
 
 def compile_argv(uv: str, target: Target, indexes: Mapping[str, str]) -> list[str]:
@@ -183,8 +177,7 @@ class UvResolver:
         done = self._compile(target, pinned, ["--offline", *options])
         if done.returncode:
             done = self._compile(target, pinned, options)
-        done.require(f"could not find the files of {target.name}")
-        return done.stdout
+        return done.require(f"could not find the files of {target.name}").stdout
 
     def _compile(
         self, target: Target, files: Mapping[str, Sequence[str]], options: Sequence[str]

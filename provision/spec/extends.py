@@ -93,7 +93,7 @@ def _inherited(file: SpecFile, whole: Data) -> Data:
     if "cutoff" in own:
         left.pop("cutoffs", None)  # single cut-offs would now hold their packages back
     if "drop" in own and "requirements" in pip:
-        left["requirements"] = _without(file, own["drop"], pip.get("requirements", []))
+        left["requirements"] = _without(file, own["drop"], pip["requirements"])
     if isinstance(index := own.get("index"), dict):
         moved = {name for names in index.values() for name in _names(names)}
         indexes = found if isinstance(found := pip.get("index"), dict) else {}
@@ -104,14 +104,13 @@ def _inherited(file: SpecFile, whole: Data) -> Data:
 
 
 def _without(file: SpecFile, drop: object, requirements: object) -> list[Any]:
-    inherited = _names(requirements)
-    unknown = sorted(_names(drop) - inherited)
+    inherited, dropped = _names(requirements), _names(drop)
+    unknown = sorted(dropped - inherited)
     # What is not inherited may be in a file.
     if not isinstance(drop, list) or (unknown and "files" not in file.data["pip"]):
         evidence = f"not inherited: {', '.join(unknown)}" if isinstance(drop, list) else ""
         facts = {"file": file.path, "drop": drop, "extended": file.data["extends"]}
         raise SpecError.of("nothing-to-drop", evidence, asked=", ".join(sorted(inherited)), **facts)
-    dropped = _names(drop)
     listed = requirements if isinstance(requirements, list) else []
     return [text for text in listed if _name(text) not in dropped]
 

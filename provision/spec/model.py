@@ -214,11 +214,10 @@ class Target(Table):
 
         Other keys (summary, hardware, smoke …) may change without making the lock stale.
         """
-        keys = self.model_dump(mode="json", include={"platform", "conda", "pip"})
+        # What `drop` leaves out is not there, and a resolver never reads the other two.
+        unread = {"pip": {"drop", "forbid", "accepted"}}
+        keys = self.model_dump(mode="json", include={"platform", "conda", "pip"}, exclude=unread)
         keys["python"] = self.python_version
-        keys["pip"].pop("drop")  # what it leaves out is not there
-        for unread in ("forbid", "accepted"):  # a resolver never reads them
-            keys["pip"].pop(unread)
         for later in ("files", "constraints", "local", "build"):  # unknown to older locks
             if not keys["pip"][later]:
                 del keys["pip"][later]

@@ -92,8 +92,7 @@ def _validate(chain: list[SpecFile], data: dict[str, Any]) -> Target:
 
     path = chain[0].path
     if not _NAME.fullmatch(path.stem):
-        remedy = "use lower-case words joined by '-', such as cuda-linux.toml"
-        raise SpecError(f"{path}: the file's name becomes the target's name", remedy=remedy)
+        raise SpecError.of("no-target-name", path=path)
     try:
         # Strict mode accepts an array for a tuple, and a date as text, only when they come as JSON.
         # default: TOML's dates become text.

@@ -58,18 +58,16 @@ class RequirementFiles:
         except (OSError, UnicodeError) as error:
             raise ValueError(f"{path}: {getattr(error, 'strerror', '') or error}") from error
         for number, line in logical_lines(text):
-            known, ignored = len(self.requirements), len(self.ignored)
+            known, where = len(self.requirements), f"{path}, line {number}"
             try:
-                self._add_line(line, path, constrains=constrains)
+                self._add_line(line, path, where, constrains=constrains)
             except ValueError as error:
-                self.faults.append(f"{path}, line {number}: {error}")
-            if self.ignored[ignored:] == [line]:
-                self.ignored[ignored] = f"{path}, line {number}: {line}"
+                self.faults.append(f"{where}: {error}")
             for text in self.requirements[known:]:  # those of included files have theirs
                 place = path.relative_to(self.root).as_posix()
                 self.places.setdefault(text, f"{place}, line {number}")
 
-    def _add_line(self, line: str, path: Path, *, constrains: bool) -> None:
+    def _add_line(self, line: str, path: Path, where: str, *, constrains: bool) -> None:
         if "${" in line:
             raise ValueError(f"{line!r} depends on a variable of the caller")
         option, text = _OPTION.fullmatch(line), _PER_REQUIREMENT.sub("", line)
@@ -79,7 +77,7 @@ class RequirementFiles:
                 raise ValueError(f"{line!r} is on a server; keep a copy of the file in the project")
             self._read((path.parent / value).resolve(), constrains=constrains or kind == "c")
         elif line.startswith("-") and not kind:
-            self.ignored.append(line)
+            self.ignored.append(f"{where}: {line}")
         elif constrains:
             self.constraints.append(index_requirement(text))
         elif re.match(r"[a-z+]+://", value):

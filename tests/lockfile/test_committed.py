@@ -130,7 +130,7 @@ def test_what_is_locked_can_be_had(tmp_path: Path) -> None:
         if artifact.index == "default"
     }
     urls = _addresses(sorted({artifact.name for artifact in wanted.values()}))
-    sized = network.content_lengths(urls[artifact.filename] for artifact in wanted.values())
+    sized = network.content_lengths([urls[artifact.filename] for artifact in wanted.values()])
     spent = 0
     with network.session() as session:
         for artifact in sorted(wanted.values(), key=lambda artifact: artifact.size or 0):

@@ -103,6 +103,14 @@ def test_the_shim_answers_like_conda_and_fails_like_conda() -> None:
     assert (code, json.loads(text)["error"]) == (1, "GetoptError")
 
 
+def test_the_virtual_packages_are_those_of_the_platform_not_of_this_machine() -> None:
+    pytest.importorskip("rattler", reason="py-rattler is not installed")
+    found = {p.name.normalized: p for p in conda_shim.virtual_packages("linux-64")}
+    assert {"__unix", "__linux", "__glibc", "__archspec"} == set(found), "and no __cuda"
+    assert str(found["__glibc"].version) == "2.28"
+    assert str(found["__archspec"].build_string) == "x86_64"
+
+
 def test_without_its_tools_it_says_so_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
