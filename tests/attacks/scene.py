@@ -190,15 +190,44 @@ def listing(folder: Path, *without: Path) -> dict[str, str]:
 
 
 class Saved:
-    """A copy of a project, which puts it back; generations keep their inodes and times."""
+    """A copy of a project, which puts back what has changed, with its times."""
 
     def __init__(self, root: Path, name: str = "saved") -> None:
         self.root, self.copy = root, root.with_name(name)
         shutil.copytree(root, self.copy, symlinks=True)
+        self._known = {path: _stamp(path) for path in (root, *root.rglob("*"))}
 
     def restore(self) -> None:
-        shutil.rmtree(self.root)
-        shutil.copytree(self.copy, self.root, symlinks=True)
+        self._restore(self.copy, self.root)
+
+    def _restore(self, copy: Path, place: Path) -> None:
+        if self._known.get(place) != _stamp(place):
+            is_folder = copy.is_dir() and not copy.is_symlink()
+            if not (is_folder and place.is_dir() and not place.is_symlink()):
+                _remove(place)
+                place.mkdir() if is_folder else shutil.copy2(copy, place, follow_symlinks=False)
+        if copy.is_dir() and not copy.is_symlink():
+            for name in {*os.listdir(place)} - {*(names := os.listdir(copy))}:
+                _remove(place / name)
+            for name in names:
+                self._restore(copy / name, place / name)
+            shutil.copystat(copy, place)
+        self._known[place] = _stamp(place)
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Return what no change leaves as it was; None where nothing is."""
+    if not os.path.lexists(path):
+        return None
+    state = path.lstat()
+    return (state.st_ino, state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def current(scene: Scene) -> str:

@@ -141,7 +141,7 @@ QUEUE = Queue()
 def says(device: Any = None) -> dict[str, Any]:
     """Return what one device says of itself."""
     number = _index(device)
-    if not 0 <= number < Backend().device_count():
+    if not SAYS["available"] or not 0 <= number <= len(SAYS["others"]):
         raise RuntimeError("CUDA error: invalid device ordinal")
     return {**SAYS, **SAYS["others"][number - 1]} if number else SAYS
 
@@ -351,7 +351,7 @@ def dispatch(function: Any, args: Any, kwargs: Any) -> Any:
         return _copy(source, target)
     _refuse_mixed(name, ours, tensors)
     raw_args = [mapped(unwrap, value) for value in args]
-    raw_kwargs = {key: mapped(unwrap, value) for key, value in _on_cpu(kwargs).items()}
+    raw_kwargs = {key: mapped(unwrap, _on_cpu(value)) for key, value in kwargs.items()}
     _refuse_fp64(function, [*ours, kwargs.get("dtype")], number)
     result = function(*raw_args, **raw_kwargs)
     _refuse_fp64(function, tensors_in([result]), number)
@@ -432,6 +432,8 @@ def _copy(source: Any, target: Any) -> Any:
 
 def _refuse_mixed(name: str, ours: list[Any], tensors: list[Any]) -> None:
     """Fail as CUDA does; a CPU tensor without dimensions may mix, as it may there."""
+    if len(tensors) < 2:
+        return
     strangers = [
         tensor
         for tensor in tensors
@@ -445,12 +447,9 @@ def _refuse_mixed(name: str, ours: list[Any], tensors: list[Any]) -> None:
         )
 
 
-def _on_cpu(kwargs: dict[str, Any]) -> dict[str, Any]:
-    def move(value: Any) -> Any:
-        ours = isinstance(value, torch.device) and value.type == NAME
-        return torch.device("cpu") if ours else value
-
-    return {key: move(value) for key, value in kwargs.items()}
+def _on_cpu(value: Any) -> Any:
+    ours = isinstance(value, torch.device) and value.type == NAME
+    return torch.device("cpu") if ours else value
 
 
 def _written(schema: Any, args: Any, kwargs: Any) -> Any:

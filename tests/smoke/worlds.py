@@ -30,19 +30,28 @@ import accelerate  # noqa: F401 - imported before any world: they look at torch'
 import faults
 import pretend
 import torch
+import transformers.models.glm.modeling_glm
+import transformers.models.llama.modeling_llama
 import transformers.models.whisper.modeling_whisper  # noqa: F401
 from torch import distributed
 from torch._dynamo.utils import counters
 from torch.utils._pytree import tree_leaves, tree_map
 
-from smoke import child_process, compilers, worker
+from smoke import child_process, compilers, pytest_plugin, worker  # noqa: F401
 from smoke import device as devices
+from smoke.check_files import check_files
 from smoke.finding import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 World = dict[str, Any]
+# What a world imports is forgotten with it, see `_compilers`: pytest, for one, took a third of a
+# second each time.
+CHECKS = [import_module(f"smoke.{path.stem}") for path in check_files()]
+KEPT = [each for module in CHECKS for each in vars(module).values() if hasattr(each, "cache_clear")]
+# Torch's tests try the CUDA device when they are imported.
+import_module("smoke.test_samples")._table()
 
 
 @contextmanager
@@ -52,8 +61,8 @@ def play(world: World) -> Iterator[None]:
     if number := world.get("device", 0):  # the one that the run is for is the first it sees
         says |= {**says["others"][number - 1], "others": [world["says"]]}
     pretend.QUEUE.reset()
-    if world.get("deep"):  # torch's tests try the CUDA device when they are imported
-        import_module("smoke.test_samples")._table()
+    for each in KEPT:  # as if they were imported anew
+        each.cache_clear()
     with ExitStack() as stack:
         stack.enter_context(patch.dict(pretend.SAYS, says))
         for target, name, value in _replaced(world):
