@@ -255,11 +255,9 @@ def run_tests(session: nox.Session, *runner: str) -> None:
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
     # Sessions of their own.
-    others = ["docker", "wine", "aarch64", "faults", "profiles", "browser", "fleet", "release"]
-    chosen = session.posargs
-    if chosen in ([], ["--without-attacks"]):
-        others += ["attack"] * len(chosen)
-        chosen = ["-m", " and ".join(f"not {name}" for name in others)]
+    others = ("aarch64", "attack", "browser", "docker", "faults",
+              "fleet", "profiles", "release", "wine")  # fmt: skip
+    chosen = session.posargs or ["-m", " and ".join(f"not {name}" for name in others)]
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}
     # A file stays in one process, so that an expensive fixture of a module is set up once. Not
     # `loadgroup`: xdist 3.8 with pytest 9.2 ignores its groups. In the order of tests/conftest.py:
@@ -270,10 +268,7 @@ def run_tests(session: nox.Session, *runner: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests, with the built cpu-linux environment; arguments go to pytest.
-
-    The one argument ``--without-attacks`` leaves out what ``nox -s attacks`` runs as well.
-    """
+    """Run the tests, with the built cpu-linux environment; arguments go to pytest."""
     run_tests(session)
 
 
