@@ -51,7 +51,7 @@ def diagnose_environment(
     from provision.doctor.libraries import foreign_symbols, missing_libraries  # noqa: PLC0415
     from provision.doctor.rules import apply_rules, merged  # noqa: PLC0415
 
-    env = read_environment(python, home=home)
+    env = read_environment(python, home=home, base=host.variables.get("PYTHONUSERBASE", ""))
     locked = lock and (env.prefix / RECORD).is_file() and lock.folder.name
     context = DoctorContext(
         env, host, devices, target,

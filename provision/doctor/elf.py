@@ -41,6 +41,11 @@ class Elf:
         folders = b":".join(self._text(v) for t, v in tags if t in {_RPATH, _RUNPATH})
         self.folders = [part for part in folders.decode("utf-8", "replace").split(":") if part]
 
+    def cxx(self) -> set[str]:
+        """Return the versions of the C++ library that it names: needs, or is."""
+        strings = self._data[self._strings : self._strings + self._size]
+        return {found.decode() for found in re.findall(rb"GLIBCXX_[\d.]+(?=\0)", strings)}
+
     def undefined(self) -> Iterator[bytes]:
         """Yield the symbols that a torch has to define, but not the weak ones."""
         strings = self._data[self._strings : self._strings + self._size]

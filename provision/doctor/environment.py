@@ -9,16 +9,14 @@ from pathlib import Path
 from provision.core.errors import UsageError
 from provision.doctor.data import data
 from provision.doctor.sites import prefix_of, sites_of
-from provision.environment.installed import (
-    InstalledDistribution,
-    distributions_by_name,
-    distributions_in,
-)
+from provision.environment.installed import InstalledDistribution, distributions_by_name
 from provision.environment.reading import list_names, read_text, venv_settings
 
 _ASSIGNED = re.compile(
     r"^(__version__|cuda|xpu|hip)\s*(?::[^=]+)?=\s*(?:'([^']*)'|\"([^\"]*)\"|None)", re.MULTILINE
 )
+
+_BACKEND = re.compile(r"^\[torch\.backends\]\s+\w+\s*=\s*(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,8 @@ class Environment:
     pth: tuple[tuple[str, str], ...] = ()  # file and line of what runs code or adds folders
     customize: tuple[str, ...] = ()  # ``sitecustomize`` and ``usercustomize`` modules
     leftovers: tuple[str, ...] = ()  # of an interrupted installation, such as ``~orch``
-    user_site: tuple[str, ...] = ()  # names in the per-user site-packages of this Python
+    user_site: Mapping[str, tuple[InstalledDistribution, ...]] = field(default_factory=dict)
+    program: Path = Path()  # its interpreter, behind all links
 
     @property
     def accelerator(self) -> str:
@@ -69,15 +68,21 @@ class Environment:
         """The distributions, each once: of several of one name the first."""
         return [several[0] for several in self.distributions.values()]
 
+    @property
+    def backends(self) -> dict[str, InstalledDistribution]:
+        """The packages of which ``import torch`` loads a module, by the module's name."""
+        texts = ((dist, read_text(dist.folder / "entry_points.txt")) for dist in self.dists)
+        return {found[1]: dist for dist, text in texts if (found := _BACKEND.search(text))}
+
     def get(self, name: str) -> InstalledDistribution | None:
         """Return the distribution of a name, or None."""
         return self.distributions.get(name, (None,))[0]
 
 
-def read_environment(python: Path, *, home: Path | None = None) -> Environment:
+def read_environment(python: Path, *, home: Path | None = None, base: str = "") -> Environment:
     """Read an environment from its interpreter or its folder; garbage in it does not raise.
 
-    Per-user packages are those of ``home``. UsageError: there is no environment at that path.
+    Per-user packages are in ``home`` or ``base``. UsageError: there is no environment at that path.
     """
     prefix = prefix_of(python)
     sites = sites_of(python)
@@ -91,18 +96,23 @@ def read_environment(python: Path, *, home: Path | None = None) -> Environment:
     minor = ".".join(version.split(".")[:2])
     windows = site.parent.name == "Lib"
     installed = distributions_by_name(sites)
+    programs = (python, prefix / "bin" / "python", prefix / "bin" / "python3")
+    program = Path(os.path.realpath(next((p for p in programs if p.is_file()), prefix)))
+    starts, head = data("packages")["interpreters"], read_text(program, 20)
+    native = [known for start, known in starts.items() if re.match(start, head)]
     customize = (n for n in ("sitecustomize.py", "usercustomize.py") if (site / n).is_file())
     return Environment(
         prefix, site, minor, windows,
         virtual=bool(config) and config.get("include-system-site-packages") != "true",
         broken=_broken(prefix, site),
-        markers=markers_of(version, installed, windows=windows),
+        markers=markers_of(version, installed, windows=windows) | (native or [{}])[0],
         distributions=installed,
         torch=_torch(site),
         pth=tuple(dict.fromkeys(line for folder in sites for line in _pth(folder))),
         customize=tuple(customize),
         leftovers=tuple(name for name in list_names(site) if name.startswith("~")),
-        user_site=_user_site(home, minor) if home else (),
+        user_site=distributions_by_name(_user_sites(home, minor, base) if home else []),
+        program=program,
     )  # fmt: skip
 
 
@@ -160,9 +170,7 @@ def _pth(site: Path) -> tuple[tuple[str, str], ...]:
     return tuple((name, line) for name, line in lines if not line.startswith("#"))
 
 
-def _user_site(home: Path, minor: str) -> tuple[str, ...]:
-    folders = (
-        home / ".local" / "lib" / f"python{minor}" / "site-packages",
-        home / "AppData/Roaming/Python" / f"Python{minor.replace('.', '')}" / "site-packages",
-    )
-    return tuple(sorted(distributions_in(map(str, folders))))
+def _user_sites(home: Path, minor: str, base: str) -> list[Path]:
+    posix, windows = Path(base or home / ".local"), Path(base or home / "AppData/Roaming/Python")
+    folders = (posix / f"lib/python{minor}", windows / f"Python{minor.replace('.', '')}")
+    return [folder / "site-packages" for folder in folders]

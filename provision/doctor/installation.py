@@ -56,8 +56,13 @@ def _fault(path: str, lines: Lines, modified: dict[str, float]) -> str:
     """Return the case of a file, or "" and note when one that may be hashed was written."""
     entry = lines[0][1]
     if lines[1:] and any(other.hash != entry.hash for _, other in lines):
+        if not path.endswith("__init__.py"):
+            return "overwritten"
         # Packages of one namespace share the file that makes it one.
-        return "" if path.endswith("__init__.py") else "overwritten"
+        table, small = data("packages")["files"], min(line.size or 0 for _, line in lines)
+        namespace = re.match(table["namespace"], read_text(Path(path)))
+        own = small >= table["small"] and not re.search(table["common"], entry.path)
+        return "overwritten" if own and not namespace else ""
     worse = "damaged" if _CODE.search(path) else "changed-file"
     try:
         status = os.stat(path)  # noqa: PTH116 - there are 50,000

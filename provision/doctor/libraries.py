@@ -16,6 +16,7 @@ from provision.environment.reading import read_text
 from provision.host.model import Host
 
 _LIBRARY = re.compile(r".+\.(so(\.\d+)*|dll|pyd)", re.IGNORECASE)
+_CXX = "libstdc++.so.6"
 _MOST = 400  # libraries to read, a bound for broken environments
 
 
@@ -36,9 +37,10 @@ def missing_libraries(
     env: Environment, host: Host, *, root: Path = Path("/")
 ) -> list[MissingLibrary]:
     """Return what torch and all modules import and the loader, below ``root``, does not find."""
-    places, on_demand = data("packages")["folders"]["read"], _on_demand()
+    own = env.backends if host.variables.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1" else ()
+    places = (*data("packages")["folders"]["read"], *(f"{module}/*.so" for module in own))
     paths = (path for place in places for path in sorted(env.site.glob(place)))
-    queue = [p for p in paths if _LIBRARY.fullmatch(p.name) and not on_demand.search(p.name)]
+    queue = [p for p in paths if _LIBRARY.fullmatch(p.name) and not _on_demand().search(p.name)]
     finder = _Finder(env, host, root)
     seen, missing = set(queue), dict[str, str]()
     while queue and len(seen) < _MOST:
@@ -59,6 +61,8 @@ def missing_libraries(
         for name in {*elf.needed} - present if re.search(is_module, str(path)) else ():
             if not (is_of("loaded", name) or finder.find(name, path, elf.folders)):
                 missing.setdefault(name, f"{dist}: {path.name}")
+    old = ((finder.lacks(path, elf), dist, path) for path, (dist, elf) in reversed(modules.items()))
+    missing |= {f"{_CXX} with {v}": f"{dist}: {path.name}" for v, dist, path in old if v}
     return [MissingLibrary(name, wanted) for name, wanted in sorted(missing.items())]
 
 
@@ -122,8 +126,15 @@ class _Finder:
         files = [*etc.glob("ld.so.conf"), *etc.glob("ld.so.conf.d/*")]
         lines = [line.strip() for path in files for line in read_text(path).splitlines()]
         system = [*folders["system"], *(line for line in lines if line.startswith("/"))]
-        self._outside = [Path(folder) for folder in library_path if folder]
-        self._outside += [root / folder.lstrip("/") for folder in system]
+        self._lib = str(env.program.parent.parent / "lib")  # where conda's Python looks first
+        self._named = [Path(os.path.normpath(folder)) for folder in library_path if folder]
+        self._outside = self._named + [root / folder.lstrip("/") for folder in system]
+
+    def lacks(self, path: Path, elf: Elf) -> str:
+        """Return a version that the C++ library which LD_LIBRARY_PATH leads to lacks, or ""."""
+        found = self.find(_CXX, path, (*elf.folders, self._lib)) if _CXX in elf.needed else None
+        has = _elf(found) if found and found.parent in self._named else None
+        return max(elf.cxx() - has.cxx(), default="") if has else ""
 
     def find(self, name: str, wanted_by: Path, folders: Iterable[str]) -> Path | None:
         """Return the path of a library, its bare name if it is a part of the system, or None."""

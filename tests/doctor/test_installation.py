@@ -151,6 +151,26 @@ def a_namespace(venv: Venv) -> None:
     venv.add("gamma", "1.0", {"space/__init__.py": "c = 1", "space/c.py": "", "tests/x.py": "2"})
 
 
+REAL = "from space.core import *\n" * 8
+
+
+@harmless
+def namespaces_and_folders_without_an_owner(venv: Venv) -> None:
+    words = "# " + "licence " * 30 + "\n"
+    extends = "__path__ = __import__('pkgutil').extend_path(__path__, __name__)\n"
+    for name, tail in (("beta", "1\n"), ("gamma", "2\n")):
+        own = {f"{name}/__init__.py": "", "legacy/__init__.py": words + extends + "# " + tail}
+        own |= {"utils/__init__.py": REAL + f"a = {tail}"}
+        own |= {"bare/__init__.py": f'{words}"""What\n{words}"""\n# {tail}'}
+        venv.add(name, "1.0", own)
+
+
+@harmful("files-overwritten", "pyserial 3.5: space/__init__.py")
+def two_packages_of_one_import_name(venv: Venv) -> None:
+    venv.add("pyserial", "3.5", {"space/__init__.py": REAL, "space/core.py": "a = 1\n"})
+    venv.add("serial", "0.0.97", {"space/__init__.py": REAL + "b = 2\n", "space/model.py": ""})
+
+
 @harmless
 def a_script_of_the_system(venv: Venv) -> None:
     (venv.prefix / "bin/tool").write_text("#!/usr/bin/python3\nprint()\n")

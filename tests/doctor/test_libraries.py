@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from provision.core.findings import Level
 from provision.doctor.environment import read_environment
 from provision.doctor.libraries import missing_libraries
 from provision.host.model import Driver, Gpu, Host
@@ -324,3 +325,82 @@ def test_modules_of_all_packages_are_read(env: Env) -> None:
     (root / "etc/ld.so.conf").touch()
     (found,) = missing_libraries(read, Host("linux-64", "6.8"), root=root)
     assert found == ("libmysqlclient.so.21", f"bad 1.0: {name.format('_m')}")
+
+
+def backend(env: Env, *pins: str) -> None:
+    """Install a device backend that torch loads by itself."""
+    folder = env.add("torch-npu", "2.9.0", *pins)
+    (folder / "entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
+    put(env, "torch_npu/_C.cpython-311.so", elf("libtorch_npu.so", runpath="$ORIGIN/lib"))
+    put(env, "torch_npu/lib/libtorch_npu.so", elf("libhccl.so"))
+    put(env, "torch_npu/lib/libop_plugin_atb.so", elf("libatb.so"))  # loaded on demand
+
+
+def test_a_backend_whose_libraries_are_absent_keeps_torch_from_being_imported(env: Env) -> None:
+    env.torch("2.9.1+cpu")
+    backend(env)
+    (found,) = env.diagnose()
+    assert (found.code, found.level) == ("missing-library", Level.ERROR)
+    assert found.evidence == ("libtorch_npu.so imports libhccl.so, which is not found",)
+    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in found.remedy
+    toolkit = env.prefix.parent / "cann"
+    toolkit.mkdir()
+    (toolkit / "libhccl.so").touch()
+    for name, value in (
+        ("LD_LIBRARY_PATH", str(toolkit)),
+        ("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),
+    ):
+        env.host = Host("linux-64", "6.8", variables={name: value})
+        assert env.diagnose() == ()
+
+
+def test_a_backend_of_another_torch(env: Env) -> None:
+    env.torch("2.13.0+cpu")
+    backend(env, "torch==2.9.0")
+    (found,) = env.diagnose()
+    assert found.code == "torch-companion-mismatch"
+    assert "torch-npu 2.9.0 is for torch 2.9.0" in found.evidence
+    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in found.remedy
+
+
+def test_a_backend_of_this_torch_is_left_alone(env: Env) -> None:
+    env.torch("2.9.0+cpu")
+    backend(env, "torch==2.9.0")
+    (env.site / "torch_npu/lib/libtorch_npu.so").write_bytes(elf())
+    assert env.diagnose() == ()
+
+
+CXX = "libstdc++.so.6"
+
+
+def old_cxx(env: Env, *versions: str) -> Host:
+    """Put a C++ library before the system's, and a torch that needs GLIBCXX_3.4.21."""
+    env.torch("2.9.1+cpu")
+    extension(env, elf(CXX, wants=("GLIBCXX_3.4", "GLIBCXX_3.4.21")), "ops")
+    folder = env.prefix.parent / "old"
+    folder.mkdir()
+    (folder / CXX).write_bytes(elf(has=versions))
+    return Host("linux-64", "6.8", variables={"LD_LIBRARY_PATH": f"/nowhere:{folder}/"})
+
+
+def test_an_older_cxx_library_that_a_variable_puts_first(env: Env) -> None:
+    env.host = old_cxx(env, "GLIBCXX_3.4", "GLIBCXX_3.4.19")
+    (found,) = env.diagnose()
+    assert (found.code, found.level) == ("glibcxx-too-old", Level.ERROR)
+    assert "libstdc++.so.6 with GLIBCXX_3.4.21" in found.evidence[0]
+    assert "unset LD_LIBRARY_PATH" in found.remedy
+
+
+def test_a_cxx_library_that_is_new_enough_or_comes_later(env: Env) -> None:
+    old = old_cxx(env, "GLIBCXX_3.4")
+    assert env.diagnose() == (), "without the variable"
+    env.host = old
+    (env.prefix / "bin").mkdir()
+    (env.prefix / "bin/python3").write_bytes(elf())
+    (env.prefix / "lib" / CXX).write_bytes(elf(has=("GLIBCXX_3.4.30",)))
+    assert env.diagnose() == (), "conda's Python finds its own first"
+    (env.prefix / "lib" / CXX).unlink()
+    (env.prefix.parent / "old" / CXX).write_bytes(elf(has=("GLIBCXX_3.4", "GLIBCXX_3.4.21")))
+    assert env.diagnose() == ()
+    (env.prefix.parent / "old" / CXX).write_bytes(b"INPUT(-lstdc++)")
+    assert env.diagnose() == (), "the loader passes over what is no library of this machine"

@@ -28,6 +28,7 @@ from provision.spec.reader import load_spec
 from tests.calls import count_calls
 from tests.doctor.conftest import LOCK_CODES
 from tests.doctor.test_installation import HARMFUL
+from tests.doctor.test_libraries import elf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -538,6 +539,51 @@ def python_above_what_a_package_allows(env: Env) -> None:
     env.add("TTS", "0.22.0", requires_python=">=3.9,<3.11")
 
 
+def native(env: Env, machine: int = 62, **symbols: str) -> Path:
+    """Give it an interpreter: a file of that processor, whose own modules are in files."""
+    program = env.prefix.parent / f"base/bin/python{env.python}"
+    program.parent.mkdir(parents=True)
+    built_in = tuple(f"PyInit_{name}" for name in symbols)
+    data = bytearray(elf(has=built_in))
+    data[18] = machine
+    program.write_bytes(data)
+    (env.prefix / "bin").mkdir(exist_ok=True)
+    (env.prefix / "bin/python").symlink_to(program)
+    modules = program.parent.parent / f"lib/python{env.python}/lib-dynload"
+    modules.mkdir(parents=True)
+    for name in ("_json", "_ctypes", "_ssl", "zlib", "_bz2", "_lzma", "_sqlite3"):
+        if name not in symbols:
+            (modules / f"{name}.cpython-311-x86_64-linux-gnu.so").touch()
+    return modules
+
+
+@case("missing-library")
+def a_python_without_ctypes(env: Env) -> None:
+    (native(env) / "_ctypes.cpython-311-x86_64-linux-gnu.so").unlink()
+
+
+def generated(env: Env, name: str, *texts: str, requires: str = "protobuf (>=3.6)") -> None:
+    """Install a package with modules that protoc wrote, beside a compiled protobuf."""
+    if not (env.site / "google").exists():
+        env.add("protobuf", "6.31.0", module="google")
+        (env.site / "google/_upb").mkdir()
+        (env.site / "google/_upb/_message.abi3.so").touch()
+    info = env.add(name, "2.8.0", requires)
+    for number, text in enumerate(texts):
+        (env.site / name / f"m{number}_pb2.py").write_text(text)
+        with (info / "RECORD").open("a") as record:
+            record.write(f"{name}/m{number}_pb2.py,,\n")
+
+
+OLD_CODE = "_M = _descriptor.Descriptor(\n fields=[_descriptor.FieldDescriptor(name='a')])\n"
+NEW_CODE = "from google.protobuf.internal import builder as _builder\n"
+
+
+@case("package-versions-disagree")
+def modules_of_an_old_protoc(env: Env) -> None:
+    generated(env, "tensorboard", "import sys\n", OLD_CODE, OLD_CODE)
+
+
 @pytest.mark.parametrize(("code", "name", "dirty"), CASES, ids=[f"{c}:{n}" for c, n, _ in CASES])
 def test_found(code: str, name: str, dirty: Callable[[Env], None], env: Env) -> None:
     dirty(env)
@@ -1018,3 +1064,93 @@ def test_one_fault_is_told_once_with_the_remedy_of_the_lock(env: Env) -> None:
         assert "`provision verify cpu-linux --repair`" in about[0].remedy
     assert [f.remedy for f in found if "uv pip" in f.remedy] == []
     assert [f for f in found if str(shadow) in " ".join(f.evidence)]
+
+
+def test_modules_in_the_program_or_all_in_it_are_no_fault(env: Env) -> None:
+    modules = native(env, zlib="as Debian has it")
+    assert env.codes() == []
+    for path in modules.iterdir():
+        path.unlink()
+    (modules / "_tkinter.so").touch()  # as in a standalone build
+    assert env.codes() == []
+
+
+def test_a_program_that_cannot_be_read_is_not_accused(env: Env) -> None:
+    for path in native(env).glob("_[cs]*"):
+        path.unlink()
+    (env.prefix.parent / "base/bin/python3.11").write_bytes(b"\x7fELF\2\1 cut")
+    assert env.codes() == []
+
+
+def test_packages_of_two_protobufs_or_that_do_not_use_theirs(env: Env) -> None:
+    generated(env, "wandb", OLD_CODE, NEW_CODE)
+    generated(env, "transformers", OLD_CODE, requires="protobuf ; extra == 'sentencepiece'")
+    generated(env, "new", NEW_CODE)
+    generated(env, "tensorboard", OLD_CODE)
+    assert env.codes() == ["package-versions-disagree"]
+    env.host = linux(PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION="python")
+    assert env.codes() == []
+    env.host = linux()
+    (env.site / "google/_upb/_message.abi3.so").unlink()  # in Python alone, or before 4
+    assert env.codes() == []
+
+
+def test_packages_that_are_all_of_another_system_are_one_finding(env: Env) -> None:
+    native(env)
+    names = ["alpha", "beta", "delta", "gamma", "numpy", "torch", "zeta"]
+    for name in names[:-1]:
+        env.add(name, "1.0", tag="cp311-cp311-macosx_14_0_arm64")
+    info = env.add("zeta", "1.0")
+    (info / "WHEEL").unlink()
+    (info / "RECORD").write_text("zeta/_c.cpython-311-darwin.so,,\n")
+    (env.site / "zeta/_c.cpython-311-darwin.so").touch()
+    (found,) = [finding for finding in env.diagnose() if finding.bad]
+    assert found.code == "wrong-interpreter-site-packages"
+    assert [line.split()[0] for line in found.evidence] == names
+
+
+@pytest.mark.parametrize(("machine", "other"), [(62, "aarch64"), (183, "x86_64")])
+def test_packages_of_another_processor_are_named(machine: int, other: str, env: Env) -> None:
+    native(env, machine)
+    own = "aarch64" if machine == 183 else "x86_64"
+    env.add("numpy", "2.4.0", tag=f"cp311-cp311-manylinux_2_28_{own}")
+    env.add("any", "1.0", tag=f"cp311-cp311-linux_{own}")
+    assert env.codes() == []
+    env.add("regex", "2025.1", tag=f"cp311-cp311-manylinux_2_17_{other}")
+    (found,) = env.diagnose()
+    assert found.evidence == (f"regex 2025.1 was built for cp311-cp311-manylinux_2_17_{other}",)
+
+
+def per_user(env: Env, name: str, version: str) -> None:
+    (env.prefix / "pyvenv.cfg").unlink(missing_ok=True)
+    base = env.prefix.parent / "base-of-user"
+    info = base / f"lib/python3.11/site-packages/{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n\n")
+    env.home, env.host = env.prefix.parent, linux(PYTHONUSERBASE=str(base))
+
+
+def test_a_per_user_package_that_others_cannot_use_is_an_error(env: Env) -> None:
+    env.torch("2.9.1+cpu", "typing-extensions>=4.10.0")
+    env.add("typing-extensions", "4.16.0")
+    per_user(env, "typing_extensions", "4.5.0")
+    (found,) = env.diagnose()
+    assert (found.code, found.level) == ("wrong-interpreter-site-packages", Level.ERROR)
+    assert found.evidence[0].endswith("; torch 2.9.1+cpu requires typing-extensions>=4.10.0")
+    assert "PYTHONNOUSERSITE=1" in found.remedy
+
+
+def test_per_user_packages_that_all_can_use_are_a_note(env: Env) -> None:
+    env.torch("2.9.1+cpu", "typing-extensions>=4.10.0", "numpy")
+    env.add("typing-extensions", "4.16.0")
+    env.add("numpy", "2.4.0")
+    per_user(env, "typing_extensions", "4.15.0")
+    per_user(env, "numpy", "2.4.0")
+    per_user(env, "rich", "1.0")
+    assert [finding.level for finding in env.diagnose()] == [Level.NOTE]
+    env.host = linux(**env.host.variables, PYTHONNOUSERSITE="1")
+    assert env.diagnose() == ()
+    (env.prefix / "pyvenv.cfg").write_text("version_info = 3.11.7\n")
+    per = {k: v for k, v in env.host.variables.items() if k != "PYTHONNOUSERSITE"}
+    env.host = linux(**per)
+    assert env.diagnose() == (), "a virtual environment has no per-user packages"

@@ -85,6 +85,8 @@ def _kind(missing: MissingLibrary, context: DoctorContext) -> tuple[str, Level]:
         return "oneapi-runtime-missing", Level.ERROR
     if is_of("cuda", missing.name):
         return "cuda-library-mismatch", Level.ERROR
+    if "GLIBCXX" in missing.name:
+        return "glibcxx-too-old", Level.ERROR
     level = Level.WARNING if ": " in missing.wanted_by else Level.ERROR  # if torch has it not
     return "missing-dll-windows" if context.env.windows else "missing-library", level
 

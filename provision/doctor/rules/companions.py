@@ -29,11 +29,11 @@ _REINSTALL = (
 
 
 def companions(context: DoctorContext) -> Findings:
-    """torchvision, torchaudio, torchtext or xformers was built for another torch."""
+    """torchvision, torchaudio, xformers or a backend of torch was built for another torch."""
     torch = context.env.get("torch")
     if torch is None or _is_own_build(torch):
         return
-    found = filter(None, map(context.env.get, _COMPANIONS))
+    found = (*filter(None, map(context.env.get, _COMPANIONS)), *context.env.backends.values())
     built = ((d, _goes_with(d, torch) or _of_cuda(d, torch, context) or _of_other_index(d, torch))
              for d in found)  # fmt: skip
     if wrong := [f"{dist} is for torch {wanted}" for dist, wanted in built if wanted]:
@@ -148,6 +148,7 @@ def _other_abi(dist: Dist, torch: Dist, context: DoctorContext) -> str:
     return f"with cxx11abi{abi[1]}" if new != (abi[1] == "TRUE") else ""
 
 
+@unless("wrong-interpreter-site-packages")
 def tritons(context: DoctorContext) -> Findings:
     """Triton is missing, of another release than torch pins, or installed by two packages."""
     table = data("packages")["triton"]

@@ -1,11 +1,15 @@
 """Rules on the interpreter, and on code that it imports from outside the environment."""
 
 import re
+from contextlib import suppress
 
 from provision.core.findings import Level
 from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
+from provision.doctor.elf import BROKEN, Elf
+from provision.doctor.rules.requirements import meets, requirements
 from provision.environment.installed import EggInfo, InstalledDistribution
+from provision.environment.reading import list_names
 
 
 def interpreter(context: DoctorContext) -> Findings:
@@ -13,6 +17,19 @@ def interpreter(context: DoctorContext) -> Findings:
     if why := context.env.broken:
         name = "interpreter-gone" if why.endswith(" is gone") else "interpreter-replaced"
         yield case(name, (why,), env=context.env)
+
+
+def incomplete_python(context: DoctorContext) -> Findings:
+    """The interpreter was built without parts of its standard library."""
+    env, lib = context.env, context.env.program.parent.parent / "lib"
+    there = {n.partition(".")[0] for n in list_names(lib / f"python{env.python}/lib-dynload")}
+    absent = {*data("packages")["stdlib"]} - there if "_json" in there else ()
+    with suppress(*BROKEN):  # Debian has zlib in the program
+        own = [Elf(path) for path in (env.program, *lib.glob("libpython3*.so*")) if absent]
+        names = [n for n in absent if not any(elf.defines(f"PyInit_{n}".encode()) for elf in own)]
+        if names:
+            level = Level.ERROR if "_ctypes" in names else Level.WARNING
+            yield case("incomplete-python", sorted(names), level=level, env=env)
 
 
 def half_installed(context: DoctorContext) -> Findings:
@@ -39,16 +56,19 @@ def _incomplete(dist: InstalledDistribution) -> str:
 
 
 def other_python(context: DoctorContext) -> Findings:
-    """Compiled packages are for another Python version than the environment's."""
+    """Compiled packages are for another Python version, system or processor."""
     own = context.env.python
     built = ((dist, _built_for(dist)) for dist in context.env.dists if own)
     wrong = [(dist, minors) for dist, minors in built if minors and own not in minors]
     foreign = [f"{dist} was built for Python {', '.join(sorted(minors))}" for dist, minors in wrong]
-    system = re.compile(data("packages")["foreign_tags"][context.env.markers["platform_system"]])
-    alien = [dist for dist in context.env.dists if dist.tags and all(map(system.search, dist.tags))]
-    foreign += [f"{dist} was built for {dist.tags[0]}" for dist in alien]
+    table, key = data("packages")["foreign_tags"], "{platform_system}-{platform_machine}"
+    other, module = (re.compile(table[k]) for k in (key.format(**context.env.markers), "module"))
+    signs = ((dist, dist.tags or [e.path for e in dist.entries if module.search(e.path)])
+             for dist in context.env.dists)  # fmt: skip
+    alien = [(dist, names[0]) for dist, names in signs if names and all(map(other.search, names))]
+    foreign += [f"{dist} was built for {name}" for dist, name in alien]
     if foreign:
-        yield case("other-python", foreign[:5], own=own, env=context.env)
+        yield case("other-python", foreign[:30], own=own, env=context.env)
 
 
 def _built_for(dist: InstalledDistribution) -> frozenset[str]:
@@ -74,11 +94,17 @@ def user_site(context: DoctorContext) -> Findings:
     """Packages of the per-user site-packages are imported instead of the environment's."""
     if context.env.virtual or context.host.variables.get("PYTHONNOUSERSITE"):
         return
-    env, stack = context.env, data("packages")["stack"]
-    both = [name for name in stack if name in env.user_site and name in env.distributions]
-    if both:
-        evidence = (f"per-user site-packages have {name} too" for name in both[:5])
-        yield case("user-site", evidence, names=" ".join(both))
+    env, user = context.env, {name: dists[0] for name, dists in context.env.user_site.items()}
+    both = {name: own for name in user if (own := env.get(name))}
+    seen = {dist.name: dist for dist in env.dists} | user if both else {}
+    asked = [(d, w) for d in seen.values() for w in requirements(d, env) if w.name in both]
+    why = {w.name: f"; {d} requires {w}" for d, w in asked if user[w.name].parsed
+           and meets(both[w.name], w) and not meets(user[w.name], w)}  # fmt: skip
+    stack = [n for n in data("packages")["stack"] if n in both and str(both[n]) != str(user[n])]
+    level = Level.ERROR if why else Level.WARNING if stack and env.torch else Level.NOTE
+    if names := [*dict.fromkeys((*why, *stack, *both))][:5]:
+        shown = [f"per-user {user[n]} hides {both[n]}{why.get(n, '')}" for n in names]
+        yield case("user-site", shown, level=level, names=" ".join(names))
 
 
 def startup(context: DoctorContext) -> Findings:

@@ -1,5 +1,6 @@
 """Rules on the versions that installed packages require, and helpers to read requirements."""
 
+import re
 from collections.abc import Iterator
 
 from packaging.requirements import Requirement
@@ -8,7 +9,7 @@ from provision.doctor.context import DoctorContext, Findings, case, unless
 from provision.doctor.data import data
 from provision.doctor.environment import Environment
 from provision.environment.installed import InstalledDistribution, distribution_name, name_of
-from provision.environment.reading import list_names
+from provision.environment.reading import list_names, read_text
 
 _Asked = dict[str, dict[InstalledDistribution, str]]  # the pin of each package that asks, by name
 
@@ -25,6 +26,24 @@ def numpy2(context: DoctorContext) -> Findings:
         needs = [f"{dist}: NumPy 2 needs {first[dist.name]}" for dist in old[:5]]
         evidence, names = (f"{numpy} is installed", *needs), ", ".join(map(str, old))
         yield case("numpy2", evidence, first=old[0], numpy=numpy, names=names, env=context.env)
+
+
+def old_protobuf(context: DoctorContext) -> Findings:
+    """Modules that an old protoc generated cannot be imported with the compiled protobuf."""
+    pure = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION" in context.host.variables
+    upb = "" if pure else " ".join(list_names(context.env.site / "google/_upb"))
+    # What does not require protobuf has such modules for others, who may not use them.
+    asks = re.compile(r"protobuf\b(?!-)(?!.*extra)").match
+    using = context.env.dists if re.search(r"\.(so|pyd)\b", upb) else []
+    if old := [str(d) for d in using if any(map(asks, d.requires)) and _ages(d) == {"old"}]:
+        yield case("old-protobuf", old[:5], names=", ".join(old), env=context.env)
+
+
+def _ages(dist: InstalledDistribution) -> set[str]:
+    # Some packages have one set of modules for each protobuf.
+    code = data("packages")["generated"]
+    texts = (read_text(dist.folder.parent / e.path) for e in dist.entries if "_pb2" in e.path)
+    return {age for text in texts for age in code if re.search(code[age], text)}
 
 
 @unless(
