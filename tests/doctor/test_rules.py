@@ -562,6 +562,15 @@ def a_python_without_ctypes(env: Env) -> None:
     (native(env) / "_ctypes.cpython-311-x86_64-linux-gnu.so").unlink()
 
 
+def test_a_part_that_few_programs_need_is_a_note_until_torchvision_needs_it(env: Env) -> None:
+    (native(env) / "_lzma.cpython-311-x86_64-linux-gnu.so").unlink()
+    (found,) = [each for each in env.diagnose() if each.code == "missing-library"]
+    assert (found.level, found.evidence) == (Level.NOTE, ("_lzma",))
+    env.add("torchvision", "0.24.1")
+    (found,) = [each for each in env.diagnose() if each.code == "missing-library"]
+    assert found.level is Level.WARNING
+
+
 def generated(env: Env, name: str, *texts: str, requires: str = "protobuf (>=3.6)") -> None:
     """Install a package with modules that protoc wrote, beside a compiled protobuf."""
     if not (env.site / "google").exists():

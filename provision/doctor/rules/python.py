@@ -28,7 +28,9 @@ def incomplete_python(context: DoctorContext) -> Findings:
         own = [Elf(path) for path in (env.program, *lib.glob("libpython3*.so*")) if absent]
         names = [n for n in absent if not any(elf.defines(f"PyInit_{n}".encode()) for elf in own)]
         if names:
-            level = Level.ERROR if "_ctypes" in names else Level.WARNING
+            # torch itself loads two of them, torchvision bz2 and lzma; else few programs do.
+            level = Level.WARNING if env.get("torchvision") else Level.NOTE
+            level = Level.ERROR if {"_ctypes", "zlib"}.intersection(names) else level
             yield case("incomplete-python", sorted(names), level=level, env=env)
 
 
