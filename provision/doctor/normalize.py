@@ -172,15 +172,15 @@ def _unwrapped(lines: Sequence[Line]) -> Iterator[Line]:
     narrow = powershell and (width >= _MAILS.start or own.count(width) > 3)
     wrapped = width in _CONSOLES or narrow
     parts: list[Line] = []
-    for line in [*lines, None]:
-        if line:
-            yield line
-        # PowerShell also ends a line between words, with the blank.
-        full = line is not None and wrapped and len(line.text) == width
-        full |= line is not None and powershell and line.text.endswith(" ")
-        if line and (full or parts):
+    for line, after in pairwise([*lines, Line(0, "")]):
+        yield line
+        # What goes on does not begin with the sign that somebody put before every line.
+        listed = after.text[:1] == line.text[:1] and re.match(r"[^\w\s]", line.text)
+        full = wrapped and len(line.text) == width and not listed
+        full |= powershell and line.text.endswith(" ")  # it also ends a line between words
+        if full or parts:
             parts.append(line)
-        if not full:
+        if not (full and after.number):
             if 1 < len(parts) <= _MOST_PARTS:
                 yield Line(parts[0].number, "".join(part.text for part in parts))
             parts = []
