@@ -47,10 +47,13 @@ def private(text: str, prefix: Path | None = None) -> str:
     for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
         for form in {str(path), os.path.realpath(path)} - {"/"} if path else ():
             text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
-    for pattern, mark in data("packages")["private"]["patterns"]:
+    table, node = data("packages")["private"], platform.node()
+    # A log may be another user's; who is called as a package is keeps the package's name.
+    users = {name for name in re.findall(table["users"], text) if f"-packages/{name}" not in text}
+    for pattern, mark in table["patterns"]:
         text = re.sub(pattern, mark, text)
-    node, user = platform.node(), this_user({}).name
-    for name, mark in ((node, "HOST"), (node.partition(".")[0], "HOST"), (user, "USER")):
+    named = [(name, "USER") for name in sorted({*users, this_user({}).name})]
+    for name, mark in ((node, "HOST"), (node.partition(".")[0], "HOST"), *named):
         # Not everywhere: a user may be called as a package is.
         at = rf"(?<=[/\\@]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
         text = re.sub(at, mark, text) if name and not name.isdecimal() else text
