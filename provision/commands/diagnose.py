@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,14 +23,19 @@ if TYPE_CHECKING:
 
 
 def read_log_file(name: str) -> Log:
-    """Read a log, which ``-`` takes from standard input."""
+    """Read a log, which ``-`` takes from standard input; UsageError if it is no text."""
     try:
         if name == "-":
-            return read_log(sys.stdin.buffer)
-        with Path(name).open("rb") as stream:
-            return read_log(stream)
+            log = read_log(sys.stdin.buffer)
+        else:
+            with Path(name).open("rb") as stream:
+                log = read_log(stream)
     except OSError as error:
         raise UsageError(f"cannot read {name}", evidence=str(error)) from error
+    odd = [line for line in log.raw if re.search(r"[\x00-\x06\x0e-\x1a]", line.text)]
+    if 2 * len(odd) > len(log.raw):  # Ctrl-C and the like may stand in a few
+        raise UsageError.of("no-text", name=name)
+    return log
 
 
 def with_log(result: Diagnosis | None, name: str, log: Log | None) -> Diagnosis:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from provision import __version__
 from provision.core.findings import Diagnosis
-from provision.core.text import harmless
+from provision.core.text import harmless, plural
 from provision.doctor.data import data
 from provision.doctor.environment import Environment, read_environment
 from provision.doctor.excerpt import excerpt
@@ -19,7 +19,7 @@ from provision.host.permissions import this_user
 
 _ASKED = (
     "The question is what is wrong, and what mends it. The findings come from rules, which can be"
-    " wrong; the log decides. Of its {count:,} lines, those that tell most:"
+    " wrong; the log decides. Of its {count} those that tell most:"
 )
 
 
@@ -35,25 +35,28 @@ def report(
         lines += ["", f"{found.level}: {found.symptom} [{found.code}]", *evidence]
         lines += [f"  cause: {found.cause}", f"  remedy: {found.remedy}"]
     lines += [] if result.findings else ["", "no known fault was found"]
-    if log:
-        lines += ["", _ASKED.format(count=log.raw[-1].number if log.raw else 0)]
-        lines += excerpt(log, result.findings)
+    if log and (telling := excerpt(log, result.findings)):
+        lines += ["", _ASKED.format(count=plural(log.raw[-1].number, "line")), *telling]
     return private("\n".join(lines), env.prefix if env else None) + "\n"
 
 
 def private(text: str, prefix: Path | None = None) -> str:
     """Return a text without homes, names of users and hosts, serial numbers and tokens."""
     text = harmless(text)  # before a part of a password is taken for something else
-    for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
-        for form in {str(path), os.path.realpath(path)} - {"/"} if path else ():
-            text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
     table, node = data("packages")["private"], platform.node()
-    # A log may be another user's; who is called as a package is keeps the package's name.
-    users = {name for name in re.findall(table["users"], text) if f"-packages/{name}" not in text}
+    for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
+        forms = {os.path.abspath(path), os.path.realpath(path)} if path else ()  # noqa: PTH100
+        for form in forms - {"/", "/usr", "/usr/local"} if forms else ():
+            text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
+    names = {(name, mark) for pattern, mark in table["named"] for name in re.findall(pattern, text)}
     for pattern, mark in table["patterns"]:
         text = re.sub(pattern, mark, text)
-    named = [(name, "USER") for name in sorted({*users, this_user({}).name})]
-    for name, mark in ((node, "HOST"), (node.partition(".")[0], "HOST"), *named):
+    # Those of a log may be another machine's. Who is called as a package keeps its name.
+    known = {(node, "HOST"), (node.partition(".")[0], "HOST"), (this_user({}).name, "USER")}
+    for name, mark in sorted(names - known):
+        if not re.fullmatch(table["common"], name) and f"-packages/{name}" not in text:
+            text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", mark, text)
+    for name, mark in known:
         # Not everywhere: a user may be called as a package is.
         at = rf"(?<=[/\\@]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
         text = re.sub(at, mark, text) if name and not name.isdecimal() else text

@@ -17,7 +17,7 @@ def locate(python: str, run: Run) -> Path:
     """Return the interpreter or folder of an environment; UsageError if a program names none."""
     # The program is run only if it has no packages beside it, as pyenv's shims, ``py.exe`` and
     # other wrappers: it may crash or hang.
-    path = Path(python)
+    path = Path(python).absolute()  # its folders tell the environment
     if not path.exists() and not path.is_symlink() and (command := shutil.which(python)):
         path = Path(command)
     if sites_of(path) or not path.is_file():

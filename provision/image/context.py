@@ -64,8 +64,9 @@ class ImageRequest:
         target = self.target
         if target.docker is None:
             platform = PLATFORMS[target.platform]
-            error = "no-images" if platform.docker else "no-images-of-platform"
-            raise UsageError.of(error, target=target.name, words=platform.words)
+            if platform.docker:
+                raise UsageError.of("no-images", target=target.name)
+            raise UsageError.of("no-images-of-platform", target=target.name, words=platform.words)
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
@@ -338,8 +339,19 @@ def test_doctor_reads_a_log_from_standard_input(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("data", [gzip.compress(b"RuntimeError: x\n" * 99), bytes(range(256)) * 40])
+def test_a_log_that_is_no_text_is_refused(
+    data: bytes, project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(data)
+    assert call("doctor", "--log", str(path)) == Exit.USAGE
+    assert f"{path} is no text" in " ".join(capsys.readouterr().err.split())
+
+
 def test_doctor_without_the_log_or_the_environment_is_a_usage_error(project: Project) -> None:
     assert call("doctor", "--log", "nowhere.log") == Exit.USAGE
+    assert call("doctor", "--log", "") == Exit.USAGE
     assert call("doctor", "--python", "nowhere/python") == Exit.USAGE
     assert call("doctor", "--target", TARGET) == Exit.USAGE
 

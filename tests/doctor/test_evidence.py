@@ -23,7 +23,7 @@ CASES, SHOWS = FILE["log"], FILE["shows"]
 LOGS = tomllib.loads((HERE / "logs.toml").read_text(encoding="utf-8"))["log"]
 FAMILIES = tomllib.loads((HERE / "families.toml").read_text(encoding="utf-8"))["family"]
 ENDS = {"building", "hook-fails", "nvidia-smi-absent", "other-architecture", "nvcc-dropped",
-        "colon-path", "conda-cache-damaged"}  # fmt: skip
+        "colon-path", "conda-cache-damaged", "installation-failed"}  # fmt: skip
 OWN = {"not-environment", "not-recognised"}
 RULES = logs.log_rules
 

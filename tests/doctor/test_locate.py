@@ -29,6 +29,15 @@ def test_a_command_is_found_on_the_path(tmp_path: Path, monkeypatch: pytest.Monk
     assert locate("ourpython", run) == python
 
 
+def test_a_file_of_the_working_folder_is_no_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = script(tmp_path / "venv/bin/python", "exit 1")
+    (tmp_path / "venv/lib/python3.11/site-packages").mkdir(parents=True)
+    monkeypatch.chdir(python.parent)
+    assert locate("./python", run) == python
+
+
 def test_a_wrapper_is_asked(tmp_path: Path) -> None:
     shim = script(tmp_path / "shims/python", f'exec "{sys.executable}" "$@"')
     assert locate(str(shim), run) == Path(sys.executable)

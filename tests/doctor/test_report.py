@@ -54,6 +54,123 @@ PRIVATE = [
 ]
 
 
+HOME = 'File "/home/alice/x.py", line 1\n'
+# What must not be shown of a text, wherever a log has it.
+SECRETS = [
+    ('password = "two words99"', "two"),
+    ("password='correct horse'", "horse"),
+    (
+        '{"log": "{\\"password\\": \\"hunter2abc\\", \\"api_key\\": \\"Zz9abcdefghij\\"}"}',
+        "hunter2",
+    ),
+    ('"password" : 12345678', "12345678"),
+    ("password := hunter2", "hunter2"),
+    ("password => hunter2", "hunter2"),
+    ("<password>hunter2</password>", "hunter2"),
+    ("{'pw': 'abc1234', 'pass': 'xyz9876'}", "abc1234"),
+    ("SSHPASS=abc123", "abc123"),
+    ("REDIS_AUTH=abc123", "abc123"),
+    ("sshpass -p hunter2 ssh x", "hunter2"),
+    ("docker login -u bob -p hunter2", "hunter2"),
+    ("--http-password=abc99x", "abc99x"),
+    ("Passwort: geheim123", "geheim123"),
+    ("密码: hunter2", "hunter2"),
+    ('"auth":"YWxpY2U6aHVudGVyMg=="', "YWxp"),
+    ('"id_token": "abcDEFghi123"', "abcDEF"),
+    ("_authToken=abcdef123", "abcdef123"),
+    ("curl -u alice:hunter2 https://x.example.com/", "hunter2"),
+    (
+        "machine api.wandb.ai login user password 0123456789abcdef0123456789abcdef01234567",
+        "0123456789",
+    ),
+    ('{"username":"alicek","key":"0123456789abcdef0123456789abcdef"}', "0123456789"),
+    ("wandb: Appending key 0123456789abcdef0123456789abcdef01234567 to your netrc", "0123456789"),
+    ("wandb login 0123456789abcdef0123456789abcdef01234567", "0123456789"),
+    ("Cookie: sessionid=38afes7a8; csrftoken=x1", "38afes"),
+    ("key AIzaSyA1234567890123456789012345678901", "AIza"),
+    ("nvapi-AbCdEfGhIjKlMn", "nvapi"),
+    ("https://hooks.slack.com/services/T000/B000/XXXX", "T000"),
+    (
+        "-----BEGIN RSA PRIVATE KEY-----\nb3BlbnNzaC1r\nabcd\n-----END RSA PRIVATE KEY-----",
+        "b3Blb",
+    ),
+    ('"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQ\\n-----END PRIVATE KEY-----"', "MIIEvQ"),
+    (HOME + "USER=alice LOGNAME=alice", "alice"),
+    (HOME + "/scratch/torchinductor_alice/x", "alice"),
+    (HOME + "drwxr 2 alice research", "alice"),
+    (HOME + "uid=1001(alice)", "alice"),
+    (HOME + "~alice/x", "alice"),
+    ("wandb: View run at https://wandb.ai/jdoe-lab/proj/runs/3", "jdoe"),
+    ("(base) alice@gpu07:~$ ls\nconnect gpu07 failed", "gpu07"),
+    ("cn0421:123:456 [0] NCCL INFO Bootstrap : Using ib0:10.20.30.40<0>\nsrun ON cn0421", "cn0421"),
+    ("cn0421:123:456 [0] NCCL INFO Bootstrap : Using ib0:10.20.30.40<0>", "10.20"),
+    ("SLURM_JOB_NODELIST=cn[0421-0424]", "0421"),
+    ('{"cwd": "C:\\\\Users\\\\Bob Smith\\\\proj"}', "Bob"),
+    ("C:\\Users\\Bob Smith>", "Bob"),
+    ('"C:\\Users\\O\'Brien\\x.py"', "Brien"),
+    ('os.environ["HF_TOKEN"]="hunter2plain"', "hunter2"),
+    ("Serial Number : 1653921012345", "16539"),
+    ("_authToken=abcdef123", "abcdef123"),
+]
+# What reads like a secret, and is what tells of a failure.
+TELLING = [
+    "a=q@k.transpose(-2,-1)",
+    "y = x@self.weight.T + attn@v.float()",
+    "h = a@b.view(1,2)",
+    "cublasLtMatmul@libcublasLt.so.12",
+    "aten::add@cuda.out",
+    "use_auth_token=False)",
+    'token = os.environ["HF_TOKEN"]',
+    'api_key=os.getenv("X")',
+    "self.password = password",
+    "ValueError: Invalid token: expected float16",
+    "unexpected token: endfor",
+    "passwd: unknown option",
+    "git@gitlab.com:repo",
+    "C:\\Users\\Public\\x",
+    "log in again with a valid token: `huggingface-cli login`",
+    "torch@2.7.1",
+    "pad_token=<pad>",
+    "max_new_tokens=512",
+    'KeyError: "key"',
+    'Missing key(s) in state_dict: "model.layers.0.weight"',
+    "-----------------------------",
+    "sort_key=len",
+    "--monkey bars11",
+    "num_key_value_heads: 8",
+    "past_key_values=None",
+    "key_padding_mask=None",
+    "attn_auth",
+    "token_type_ids: tensor([1])",
+    "commit 0123456789abcdef0123456789abcdef01234567",
+    "sha256:0123456789abcdef0123456789abcdef",
+    "eos_token: 151643",
+    "Invalid token: 12345",
+    "secret sauce",
+]
+
+
+@pytest.mark.parametrize(("text", "secret"), SECRETS)
+def test_no_secret_of_a_log_is_shown(text: str, secret: str) -> None:
+    assert secret in text
+    assert secret not in private(text)
+
+
+@pytest.mark.parametrize("text", TELLING)
+def test_what_tells_of_a_failure_is_left(text: str) -> None:
+    assert private(text) == text
+
+
+def test_the_folder_of_an_environment_is_no_part_of_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "e").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert private("move e/x, /home/alice/e", Path("e")) == "move e/x, ~/e"
+    assert private(f"{tmp_path}/e/bin", Path("e")) == "ENV/bin"
+    assert private("/usr/local/cuda, /usr/lib", Path("/usr")) == "/usr/local/cuda, /usr/lib"
+
+
 @pytest.mark.parametrize(("text", "shown"), PRIVATE)
 def test_what_is_private_is_replaced(text: str, shown: str) -> None:
     assert private(text) == shown

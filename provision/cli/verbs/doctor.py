@@ -17,7 +17,7 @@ def handle(call: Call) -> Outcome | int:
     wanted, found, host, prefix = call.arguments, None, None, None
     if wanted.watch or wanted.command:
         return _watch(call)
-    log = read_log_file(wanted.log) if wanted.log else None
+    log = None if wanted.log is None else read_log_file(wanted.log)
     environment = wanted.python or wanted.target
     if wanted.project and not (environment or log or wanted.report):
         found = diagnose_repository(wanted.project.absolute(), call.project)
