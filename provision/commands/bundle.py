@@ -22,7 +22,7 @@ from provision.artifacts.wheelhouse import WantedFile
 from provision.commands.own_sources import with_built_wheels
 from provision.core import process
 from provision.core.errors import UsageError, os_errors
-from provision.core.filesystem import is_tagged, tag, write_atomic
+from provision.core.filesystem import TAG, is_tagged, tag, write_atomic
 from provision.core.hashing import sha256_below
 from provision.core.locking import folder_lock, waiting
 from provision.core.platforms import PLATFORMS
@@ -73,6 +73,8 @@ def bundle(
     with folder_lock(folder, waiting(folder, progress), name=_LOCK):
         _refuse_foreign(folder, locked=True)
         tag(folder)
+        for left in folder.glob(f".{TAG}.*"):
+            left.unlink()
         supply = with_built_wheels(project, lock, supply, run, progress)
         missing = _artifacts(lock, supply, folder / ARTIFACTS, progress)
         missing += _tools(target, supply, folder / TOOLS, progress)
@@ -93,7 +95,9 @@ def _refuse_foreign(folder: Path, *, locked: bool) -> None:
         names = {folder.name}
     if _LOCK in names and not locked:
         return  # another run may be about to tag it
-    if names - {_LOCK} and not is_tagged(folder):
+    # A run that was killed just before it had tagged the folder leaves a part of the tag.
+    own = {_LOCK, *(name for name in names if name.startswith(f".{TAG}."))}
+    if names - own and not is_tagged(folder):
         raise UsageError.of("no-bundle", folder=folder)
 
 

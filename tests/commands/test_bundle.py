@@ -22,6 +22,7 @@ from provision.commands import bundle as bundling
 from provision.commands.bundle import MANIFEST, Bundle, bundle
 from provision.core import process
 from provision.core.errors import UsageError
+from provision.core.filesystem import TAG
 from provision.installer.install import ArtifactSources
 from provision.lockfile.pip import CONDA_LAYER, read_lock
 from provision.spec.reader import load_target
@@ -184,6 +185,17 @@ def test_a_folder_of_something_else_is_left_alone(clone: Lab, tmp_path: Path) ->
     with pytest.raises(UsageError, match="is not a bundle"):
         make(clone, tmp_path / "precious")
     assert held(tmp_path / "precious") == ["diary"]
+
+
+@pytest.mark.machine
+def test_a_run_that_was_killed_before_it_tagged_the_folder_is_gone_on_with(
+    clone: Lab, tmp_path: Path
+) -> None:
+    left = tmp_path / "out" / f".{TAG}.x1y2"  # as write_atomic() names it until it is whole
+    left.parent.mkdir()
+    left.touch()
+    make(clone, tmp_path / "out")
+    assert not left.exists()
 
 
 @pytest.mark.machine
