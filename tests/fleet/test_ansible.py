@@ -72,7 +72,7 @@ def test_a_second_round_changes_nothing_and_finds_what_broke(fleet: Fleet, first
     assert {n: (v["verdict"], v["code"]) for n, v in found.items()} == {
         "good": ("keep", ""), "driver": ("keep", ""), "late": ("keep", ""),
         "broken": ("remove", "not-locked"), "second": ("remove", "wrong-numbers"),
-    }  # fmt: skip
+    }, again.failed()  # fmt: skip
     assert [each["check"] for each in found["second"]["failed"]] == ["device.matmul@1"]
 
 

@@ -6,6 +6,7 @@ nothing but the standard library is imported before a fault is applied.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.util
 import os
@@ -1126,6 +1127,23 @@ def a_deleted_tensor_keeps_its_memory() -> Iterator[None]:
 
     with patch.object(torch, "ones", keep):
         yield
+
+
+@fault("memory.release", "", only=("memory.release",))
+def a_tensor_lies_in_freed_memory_that_was_kept() -> Iterator[None]:
+    library = ctypes.CDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    library.free.argtypes = [ctypes.c_void_p]
+    size = 30 * 2**20
+    # Freed once, blocks of this size are taken from the heap (mallopt(3), M_MMAP_THRESHOLD).
+    library.free(library.malloc(size + 2**20))
+    blocks = [library.malloc(size) for _ in range(8)]
+    above = library.malloc(size)  # else the heap shrinks
+    for each in blocks:
+        ctypes.memset(each, 1, size)
+        library.free(each)
+    yield
+    library.free(above)
 
 
 @fault("memory.exhausted", "out-of-memory-not-refused", "pretend")
