@@ -46,17 +46,17 @@ def private(text: str, prefix: Path | None = None) -> str:
     table, node = data("packages")["private"], platform.node()
     for path, mark in ((prefix, "ENV"), (Path.home(), "~")):
         forms = {os.path.abspath(path), os.path.realpath(path)} if path else ()  # noqa: PTH100
-        for form in forms - {"/", "/usr", "/usr/local"} if forms else ():
+        for form in sorted({*forms} - {"/", "/usr", "/usr/local"}, key=len, reverse=True):
             text = re.sub(rf"{re.escape(form)}(?![\w.-])", mark, text)
     names = {(name, mark) for pattern, mark in table["named"] for name in re.findall(pattern, text)}
     for pattern, mark in table["patterns"]:
         text = re.sub(pattern, mark, text)
     # Those of a log may be another machine's. Who is called as a package keeps its name.
     known = {(node, "HOST"), (node.partition(".")[0], "HOST"), (this_user({}).name, "USER")}
-    for name, mark in sorted(names - known):
+    for name, mark in sorted(names - known, reverse=True):  # one with a domain comes first
         if not re.fullmatch(table["common"], name) and f"-packages/{name}" not in text:
             text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", mark, text)
-    for name, mark in known:
+    for name, mark in sorted(known, reverse=True):
         # Not everywhere: a user may be called as a package is.
         at = rf"(?<=[/\\@]){re.escape(name)}\b|\b{re.escape(name)}(?=[@:]\S)"
         text = re.sub(at, mark, text) if name and not name.isdecimal() else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -184,6 +185,15 @@ def test_names_of_the_user_and_the_host(tmp_path: Path, monkeypatch: pytest.Monk
     assert private(text) == "~/x, /scratch/USER/env, USER@HOST: torch 2.9, //HOST/a"
     prefix = tmp_path / "home/venv"
     assert private(f"{prefix}/bin/python, {prefix}2", prefix) == "ENV/bin/python, ~/venv2"
+
+
+def test_a_home_behind_a_link_with_a_longer_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In either order of the two: one path is the end of the other.
+    monkeypatch.setattr(Path, "home", lambda: Path("/h/x"))
+    monkeypatch.setattr(os.path, "realpath", lambda _path: "/data/h/x")
+    assert private("/data/h/x/a, /h/x/b") == "~/a, ~/b"
 
 
 def test_a_user_without_a_name_takes_no_part_of_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
