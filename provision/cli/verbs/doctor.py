@@ -38,7 +38,8 @@ def _watch(call: Call) -> int:
 
     wanted = call.arguments
     if not wanted.watch:
-        wanted.refuse(f"unexpected argument {wanted.command[0]}: only --watch takes a command")
+        told = "only --watch takes a command, and only --log a file"
+        wanted.refuse(f"unexpected argument {wanted.command[0]}: {told}")
     if not wanted.command or wanted.json or wanted.report or wanted.python:
         raise UsageError.of("nothing-to-watch")
     code, findings = watch(wanted.command)
