@@ -9,7 +9,7 @@ from provision.doctor.failures import matching
 from provision.doctor.reading import Log
 from provision.doctor.sampling import Line
 
-_MOST = 12_000  # signs: an issue takes 65,536, and language models that run at home a few pages
+_MOST = 12_000  # signs: an issue takes 65,536, and a chatbot that runs at home takes a few pages
 _LONG, _START = 400, 250  # signs of one line; how many of a longer one are its start
 _TELLING = ("ending", "raised", "doubt", "weak_ending", "telling")
 _QUOTED = re.compile(r"line (\d+): ")

@@ -107,7 +107,7 @@ def show_diagnosis(result: Diagnosis, console: Console, log: str | None = None) 
         file = "FILE" if log == "-" else shlex.quote(log)
         console.note(
             f"these findings come from rules, which can be wrong; `provision doctor --log {file}"
-            " --report` makes one short text of it, for somebody else or a language model to answer"
+            " --report` makes one short text of it, for somebody else or a chatbot to answer"
         )
 
 
