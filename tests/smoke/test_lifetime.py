@@ -17,6 +17,9 @@ import pytest
 
 from smoke import child_process
 
+if sys.platform == "win32":
+    import _winapi
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -27,11 +30,16 @@ PYTHONS = [sys._base_executable, *([sys.executable] if sys.platform == "win32" e
 RELATIVE = Path(__file__).with_name("relative.py")
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has jobs only")
 NOT_MACOS = pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no signal of a pipe")
+SYNCHRONIZE = 0x100000  # winnt.h: the right to wait for a process
 SECONDS = 60.0  # until a process counts as not started, or as not ended
 
 
 class Family:
-    """The processes that a test started, each at the other end of a connection."""
+    """The processes that a test started, each at the other end of a connection.
+
+    A process ends with its connection; on Windows its handle is asked: Wine's server may keep the
+    connection of a process that was ended while it wrote.
+    """
 
     def __init__(self, server: socket.socket, python: str) -> None:
         self._server = server
@@ -39,6 +47,7 @@ class Family:
         self.port = str(server.getsockname()[1])
         self.pids: dict[str, int] = {}
         self._connections: dict[str, socket.socket] = {}
+        self._handles: dict[str, int] = {}
 
     def wait_for(self, *names: str) -> None:
         """Wait until these and no others have said their names."""
@@ -48,6 +57,8 @@ class Family:
             with connection.makefile() as stream:
                 name, pid = stream.readline().split()
             self.pids[name], self._connections[name] = int(pid), connection
+            if sys.platform == "win32":
+                self._handles[name] = _winapi.OpenProcess(SYNCHRONIZE, False, int(pid))
         assert set(self.pids) == set(names)
 
     def kill(self, name: str) -> None:
@@ -60,18 +71,22 @@ class Family:
 
     def has_ended(self, name: str) -> bool:
         """Wait for the end of one of them; return whether it came."""
+        if sys.platform == "win32":
+            ended = _winapi.WaitForSingleObject(self._handles[name], int(SECONDS * 1000))
+            return ended == _winapi.WAIT_OBJECT_0
         try:
             return self._connections[name].recv(1) == b""
         except TimeoutError:
             return False
-        except ConnectionResetError:  # how Windows tells the end of a killed process
-            return True
 
     def close(self) -> None:
         for name in self.survivors():
             self.kill(name)
         for connection in self._connections.values():
             connection.close()
+        if sys.platform == "win32":
+            for handle in self._handles.values():
+                _winapi.CloseHandle(handle)
 
 
 @pytest.fixture(params=PYTHONS, ids=["interpreter", "launcher"][: len(PYTHONS)])
