@@ -298,13 +298,13 @@ def faults(session: nox.Session) -> None:
 def attacks(session: nox.Session) -> None:
     """Try every known attack, 2,000 damaged files and 100 kills; prints a table."""
     # Each kind of damage and each verb is a test, and takes long: one file may use all processes.
-    tool(session, "pytest", "-n", WORKERS, "-m", "attack", *session.posargs,
+    tool(session, "pytest", "-n", WORKERS, "--dist", "worksteal", "-m", "attack", *session.posargs,
          PROVISION_FUZZ="2000", PROVISION_KILLS="100", PROVISION_POINTS="8")  # fmt: skip
 
 
 @nox.session
 def profiles(session: nox.Session) -> None:
-    """Prove every GPU target on every device profile that it is for, and each fault on three."""
+    """Prove every GPU target on every device profile that it is for; find faults on four."""
     ensure_tools(dev=True)
     session.run(str(BIN / f"provision{EXE}"), "build", "cpu-linux", external=True)
     built = {"PROVISION_TEST_ENV": str(HERE / ".envs" / "cpu-linux" / "current")}

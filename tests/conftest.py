@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
+# Processes with torch, kills while the tools are made, and thousands of damaged logs.
+LONGEST = ("tests/smoke/", "tests/test_bootstrap.py", "tests/doctor/test_logs.py")
 REAL = ("machine", "faults", "network", "docker", "wine", "aarch64", "browser", "fleet", "release")
 
 
@@ -34,8 +36,8 @@ REAL = ("machine", "faults", "network", "docker", "wine", "aarch64", "browser", 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         attack_table.mark(item)
-    # Those of the smoke suite start processes with torch: first, so that the cores end together.
-    items.sort(key=lambda item: "tests/smoke/" not in item.path.as_posix())
+    # What takes longest comes first, so that the cores end together.
+    items.sort(key=lambda item: [part not in item.path.as_posix() for part in LONGEST])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

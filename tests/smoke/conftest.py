@@ -72,12 +72,15 @@ def sound(harness: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
 def suite(python: Path, sound: Path, tmp_path: Path) -> Callable[..., tuple[Completed, Any]]:
     """Run the suite as the toolkit does; return its process and its report, None without one."""
 
+    # One thread, as above: threads that wait for each other on busy cores take five times as long.
+    env = clean_environment(extra={"OMP_NUM_THREADS": "1"})
+
     def start(*arguments: object, **changes: object) -> tuple[Completed, Any]:
         expect, report = tmp_path / "expect.json", tmp_path / "report.json"
         data = json.loads(sound.read_text(encoding="utf-8"))
         expect.write_text(json.dumps(data | changes), encoding="utf-8")
         words = [python, "-I", SUITE, expect, report, *map(str, arguments)]
-        done = run(words, env=clean_environment(), cwd=tmp_path, timeout=400)
+        done = run(words, env=env, cwd=tmp_path, timeout=400)
         return done, json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
 
     return start

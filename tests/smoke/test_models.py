@@ -33,7 +33,8 @@ def compared(suite: Callable[..., tuple[Completed, Any]]) -> set[str]:
 
 
 def test_the_operators_of_four_models_are_compared(python: Path, compared: set[str]) -> None:
-    done = run([python, "-I", FOUR], env=clean_environment(), timeout=300)
+    env = clean_environment(extra={"OMP_NUM_THREADS": "1"})  # see the fixture `suite`
+    done = run([python, "-I", FOUR], env=env, timeout=300)
     assert done.returncode == 0, done.stderr
     models: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
     assert set(models) == {"llama", "unet", "whisper", "lprnet"}
