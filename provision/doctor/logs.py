@@ -146,6 +146,8 @@ def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
         hits = [(lines.index(line), match) for line, match in words if match][:1]
     else:
         hits = [hit for pattern in rule.any for hit in search.find(pattern)]
+    if not hits:  # as most rules have none in a given log
+        return None
     if "{provider}" in rule.cause + rule.remedy:
         hits = [hit for hit in hits if provided(hit[1].groupdict())]
     if rule.next:
@@ -156,7 +158,6 @@ def _fires(rule: LogRule, search: Search, evidence: Evidence) -> Hit | None:
     if rule.test:
         whole, test = evidence.search, PREDICATES[rule.test]
         hits = [(i, m) for i, m in hits if test((whole.lines.index(lines[i]), m), whole)]
-    # `unless`, `also` and facts are searched only after a hit: most rules have none in a given log.
     find = evidence.search.find
     if not hits or any(map(find, rule.unless)) or not all(map(find, rule.also)):
         return None

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import accumulate
 
 from provision.doctor.sampling import Line
@@ -85,21 +85,25 @@ class Search:
 
     def find(self, pattern: str) -> list[Hit]:
         """Return the matches of a pattern, ignoring case, at most one per line, the last 32."""
-        if pattern not in self._found:
-            lines = self.lines_with(literals(pattern))
-            compiled = partial(_compiled, pattern, re.IGNORECASE)  # only if a line may match
-            found = ((index, compiled().search(self.lines[index].text)) for index in lines)
-            self._found[pattern] = [(index, match) for index, match in found if match][-_MOST_HITS:]
-        return self._found[pattern]
+        if (hits := self._found.get(pattern)) is None:
+            hits = []
+            if lines := self.lines_with(literals(pattern)):  # of most patterns no line
+                search = _compiled(pattern, re.IGNORECASE).search
+                found = ((index, search(self.lines[index].text)) for index in lines)
+                hits = [(index, match) for index, match in found if match][-_MOST_HITS:]
+            self._found[pattern] = hits
+        return hits
 
     def lines_with(self, wanted: Literals) -> list[int]:
         """Return the indices of lines with one of some texts."""
         found: set[int] = set()
+        text, threes = self._text, self._threes
         for literal in wanted:
-            absent = self._threes and not self._threes >= _threes_of(literal)
-            at = -1 if absent else self._text.find(literal)
+            if (threes and not threes >= _threes_of(literal)) or literal not in text:
+                continue
+            at = text.find(literal)
             while at >= 0:
                 index = bisect_right(self._starts, at) - 1
                 found.add(index)
-                at = self._text.find(literal, self._starts[index + 1])  # once per line is enough
-        return sorted(found)
+                at = text.find(literal, self._starts[index + 1])  # once per line is enough
+        return sorted(found) if found else []
