@@ -106,4 +106,4 @@ class Search:
                 index = bisect_right(self._starts, at) - 1
                 found.add(index)
                 at = text.find(literal, self._starts[index + 1])  # once per line is enough
-        return sorted(found) if found else []
+        return sorted(found)

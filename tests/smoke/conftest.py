@@ -72,7 +72,8 @@ def sound(harness: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
 def suite(python: Path, sound: Path, tmp_path: Path) -> Callable[..., tuple[Completed, Any]]:
     """Run the suite as the toolkit does; return its process and its report, None without one."""
 
-    # One thread, as above: threads that wait for each other on busy cores take five times as long.
+    # One thread, as above: on busy cores threads that wait for each other take up to five times
+    # as long.
     env = clean_environment(extra={"OMP_NUM_THREADS": "1"})
 
     def start(*arguments: object, **changes: object) -> tuple[Completed, Any]:

@@ -56,7 +56,7 @@ class Fault:
 
 FAULTS: list[Fault] = []
 # Each computes for a second, on values and not on what a device says of itself: they run on the few
-# devices of `test_profiles.FAULTY`, and where a fault of `test_faults` aims at them.
+# devices of `test_profiles.FAULTY`, and where a fault aims at them.
 DEEP = frozenset(
     {
         "attention.shapes",
@@ -79,10 +79,7 @@ DEEP = frozenset(
         "operators.samples",
         "operators.sizes",
         "operators.variants",
-        "programs.generation",
-        "programs.training",
         "random.draws",
-        "throughput.training",
         "training.checkpointing",
         "training.loader",
     }
